@@ -1,0 +1,39 @@
+# make run    set up, then show the main job on real logs
+# make test   set up, then run every test
+# make lint   ruff and mypy --strict
+# make bench  speed, as ratios against grep and a regex script
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test lint bench wheel fixtures clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh fixtures/demo/run.sh
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python tests/benchmarks/bench.py
+
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --wheel --sdist --outdir dist .
+
+fixtures: $(READY)
+	$(BIN)/python fixtures/make.py
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

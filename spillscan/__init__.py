@@ -1,0 +1,40 @@
+"""Reads ptxas build logs and SASS dumps into per-kernel records.
+
+``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two.
+Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillscan.diff import diff
+    from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
+    from spillscan.scan import scan
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Build": "model",
+    "Change": "model",
+    "Finding": "model",
+    "Issue": "model",
+    "Kernel": "model",
+    "KernelKey": "model",
+    "Usage": "model",
+    "diff": "diff",
+    "scan": "scan",
+}
+
+__all__ = ["Build", "Change", "Finding", "Issue", "Kernel", "KernelKey", "Usage", "diff", "scan"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its home module when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spillscan' has no attribute {name!r}")
+    value = getattr(import_module(f"spillscan.{_HOMES[name]}"), name)
+    globals()[name] = value  # a later lookup, and a submodule of the same name, finds the function
+    return value

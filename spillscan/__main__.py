@@ -1,0 +1,7 @@
+"""``python -m spillscan``."""
+
+import sys
+
+from spillscan.cli import main
+
+sys.exit(main())

@@ -1,0 +1,48 @@
+"""Arguments and exit codes, nothing else: 0 clean, 1 findings, 2 nothing can be said. Commands are in ``commands/``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from spillscan import __version__, commands
+from spillscan.errors import SpillscanError
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser with every command of ``spillscan.commands``."""
+    parser = argparse.ArgumentParser(
+        prog="spillscan",
+        description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
+        epilog="Exit status: 0 clean, 1 findings, 2 the input or the call is wrong, or nothing was understood.",
+    )
+    parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands.all_commands():
+        subparser = subparsers.add_parser(
+            command.NAME, help=command.HELP, description=command.__doc__, epilog=getattr(command, "EPILOG", None)
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; errors become one line on standard error."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except SpillscanError as error:
+        print(f"spillscan: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output left (`| head`); keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    except KeyboardInterrupt:
+        print("spillscan: interrupted", file=sys.stderr)
+        return 2
+    return status

@@ -1,0 +1,27 @@
+"""What can be wrong with an input, a configuration or a call; each error says what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class SpillscanError(Exception):
+    """One line for the user: what is wrong, and what to do about it. The command exits with 2."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}" if self.hint else self.what
+
+
+class InputError(SpillscanError):
+    """An input cannot be read, or nothing in it was understood."""
+
+
+class UsageError(SpillscanError):
+    """The call or the configuration is wrong."""
+
+
+class UndecidedError(SpillscanError):
+    """The input was read, but leaves open what a gate must know; a gate never passes on a guess."""

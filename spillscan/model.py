@@ -1,0 +1,233 @@
+"""The vocabulary between readers, rules and reports: frozen records, nothing that acts.
+
+``None`` means that the input did not say. It is never 0, and 0 is never invented.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pandas
+
+    from spillscan.sass.model import SassStats
+
+Role = Literal["entry", "function", "unknown"]
+Confidence = Literal["certain", "ambiguous"]
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a record was read."""
+
+    input: str
+    """Path or URI as the user gave it; ``-`` is standard input."""
+    line: int | None = None
+    """1-based line of the (decompressed, decoded) input."""
+    format: str = "ptxas"
+    """Which reader's format the record had: ``ptxas``, ``nvlink``, ``snapshot`` …"""
+
+    def __str__(self) -> str:
+        return self.input if self.line is None else f"{self.input}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelKey:
+    """What a kernel is called in one build."""
+
+    symbol: str
+    """The symbol as the tool printed it: mangled, unless somebody piped the log through a demangler."""
+    arch: str | None = None
+    """Compilation target such as ``sm_90a``; ``None`` where the log does not say."""
+    unit: str = ""
+    """Object or source of the build step that compiled it; empty where the log does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Resources of one kernel or device function, as ptxas or nvlink counted them."""
+
+    registers: int | None = None
+    """32-bit registers per thread."""
+    stack_bytes: int | None = None
+    """Stack frame, bytes per thread. A stack frame alone is not a spill."""
+    cumulative_stack_bytes: int | None = None
+    """Deepest stack over the call tree, bytes per thread (ptxas 12.4 and later, where it is not 0)."""
+    spill_store_bytes: int | None = None
+    """Bytes per thread that spill stores write, counted once per instruction, loops or not."""
+    spill_load_bytes: int | None = None
+    """Bytes per thread that spill loads read, counted once per instruction, loops or not."""
+    local_bytes: int | None = None
+    """``lmem``, bytes per thread: printed by nvlink and for modules without the ABI."""
+    shared_bytes: int | None = None
+    """Static shared memory, bytes per block, without the driver's reserve."""
+    constant_bytes: tuple[tuple[int, int], ...] | None = None
+    """(bank, bytes) pairs; ``None`` where the tool prints no banks at all (sm_90 and later)."""
+    barriers: int | None = None
+    """Named barriers per block (ptxas 12.6 and later)."""
+    textures: int | None = None
+    """Texture references or indirect textures."""
+    surfaces: int | None = None
+    """Surface references."""
+    samplers: int | None = None
+    """Sampler references."""
+    compile_ms: float | None = None
+    """Compile time as printed (ptxas 12.8 and later); never deterministic, never judged."""
+    unknown_clauses: tuple[str, ...] = ()
+    """Clauses of a known line that this version does not know, as printed."""
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Spill stores plus spill loads; ``None`` unless the input told both."""
+        if self.spill_store_bytes is None or self.spill_load_bytes is None:
+            return None
+        return self.spill_store_bytes + self.spill_load_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advisory:
+    """What the compiler said about a kernel besides its figures."""
+
+    kind: str
+    """Stable name of the message, from the grammar: ``wgmma_serialized``, ``register_limit_overridden`` …"""
+    text: str
+    """The message as printed, without tool, severity and code."""
+    severity: str
+    """As the tool printed it: ``info``, ``warning``, ``error`` or ``fatal``."""
+    code: str | None = None
+    """``C7519`` and the like. Their meaning changes between releases: judge by ``kind``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel (or device function) of one arch in one translation unit."""
+
+    key: KernelKey
+    """Symbol, arch and unit."""
+    role: Role
+    """Entry, device function, or unknown where only a warning names it."""
+    usage: Usage
+    """Its figures."""
+    confidence: Confidence = "certain"
+    """``ambiguous`` where interleaved output does not decide which figures belong to it."""
+    reasons: tuple[str, ...] = ()
+    """Why it is ambiguous."""
+    final: bool | None = None
+    """``False``: relocatable code, the linker decides registers and stack. ``True``: the linker has spoken.
+    ``None``: nothing in the log says that it was compiled relocatable."""
+    advisories: tuple[Advisory, ...] = ()
+    """Compiler messages that name this kernel, in the order printed."""
+    origins: tuple[Origin, ...] = ()
+    """Where it was read; the first is where its record begins."""
+    sass: SassStats | None = None
+    """What a SASS dump says of it; ``None`` where no dump was read."""
+
+    @property
+    def name(self) -> str:
+        """Full demangled name."""
+        from spillscan.names import demangle
+
+        return demangle(self.key.symbol)
+
+    @property
+    def short_name(self) -> str:
+        """Base name for tables: no parameters, no namespaces, template arguments folded."""
+        from spillscan.names import short_name
+
+        return short_name(self.key.symbol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+
+    code: str
+    """Stable name: ``unknown-line``, ``truncated``, ``unattributed-registers`` …"""
+    message: str
+    """One line: what, and what to do where something can be done."""
+    severity: Severity = "warning"
+    """``error`` where figures are missing because of it, ``warning`` where they might be, ``note`` otherwise."""
+    origin: Origin | None = None
+    """Where it was seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """How much was read, and how much of it was understood."""
+
+    inputs: int = 0
+    """Inputs read."""
+    lines: int = 0
+    """Lines read."""
+    bytes: int = 0
+    """Bytes read, after decompression."""
+    recognised_lines: int = 0
+    """Lines that a grammar rule describes."""
+    unknown_lines: int = 0
+    """Lines of a known tool that no grammar rule describes."""
+    unknown_clauses: int = 0
+    """Clauses of known lines that no grammar rule describes."""
+
+    def __add__(self, other: Stats) -> Stats:
+        return Stats(
+            inputs=self.inputs + other.inputs,
+            lines=self.lines + other.lines,
+            bytes=self.bytes + other.bytes,
+            recognised_lines=self.recognised_lines + other.recognised_lines,
+            unknown_lines=self.unknown_lines + other.unknown_lines,
+            unknown_clauses=self.unknown_clauses + other.unknown_clauses,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """All that was read from the inputs of one build."""
+
+    kernels: tuple[Kernel, ...] = ()
+    """In the order of the inputs; one symbol may stand in several archs and units."""
+    issues: tuple[Issue, ...] = ()
+    """What was not understood, in the order of the inputs."""
+    stats: Stats = field(default_factory=Stats)
+    """How much was read."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a kernel, nullable integer columns; absent figures are ``<NA>``."""
+        from spillscan.frame import to_pandas
+
+        return to_pandas(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of one kernel between two builds."""
+
+    state: Literal["added", "removed", "changed", "renamed"]
+    """``renamed`` pairs carry a score below 1."""
+    before: Kernel | None
+    """The kernel in the base build; ``None`` where it was added."""
+    after: Kernel | None
+    """The kernel in the head build; ``None`` where it was removed."""
+    metrics: tuple[tuple[str, int | None, int | None], ...] = ()
+    """(metric, before, after) of each figure that differs."""
+    score: float = 1.0
+    """How sure the pairing is; 1 where symbol and arch are equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule's verdict on one kernel or change."""
+
+    rule: str
+    """Stable name of the rule: ``spill``, ``registers`` …"""
+    severity: Severity
+    """What ``--fail-on`` compares."""
+    message: str
+    """One line, with short names: what is so, in figures."""
+    kernel: Kernel
+    """The kernel it is about."""
+    fingerprint: str
+    """Equal for the same finding in another build, whatever the line numbers."""
+    origin: Origin | None = None
+    """Where to look."""
