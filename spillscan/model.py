@@ -98,6 +98,8 @@ class Advisory:
     """As the tool printed it: ``info``, ``warning``, ``error`` or ``fatal``."""
     code: str | None = None
     """``C7519`` and the like. Their meaning changes between releases: judge by ``kind``."""
+    location: str | None = None
+    """``file.ptx, line 47`` where the tool gave one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

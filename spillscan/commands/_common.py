@@ -1,0 +1,139 @@
+"""Arguments and manners that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from spillscan.errors import InputError, UndecidedError, UsageError
+
+if TYPE_CHECKING:
+    from spillscan.model import Build, Issue, Kernel
+
+ISSUES_SHOWN = 8
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """INPUT…, with standard input as the default where it is a pipe."""
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        help="build log, folder of logs, glob pattern, snapshot (scan -f json), or - for standard input; .gz and .zst too",
+    )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """--arch and --kernel."""
+    parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable")
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only kernels whose symbol, full name or short name matches; repeatable",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """-f, --top and --all."""
+    parser.add_argument(
+        "-f",
+        "--format",
+        action="append",
+        default=[],
+        metavar="FORMAT[:FILE]",
+        help="text (default), json or csv; to FILE, or to standard output; repeatable",
+    )
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument("--top", type=whole_number, default=25, metavar="N", help="rows of text to show (default: 25)")
+    rows.add_argument("--all", action="store_true", help="show all rows of text")
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    """--strict."""
+    parser.add_argument("--strict", action="store_true", help="exit 2 if anything in the input was not understood")
+
+
+def whole_number(text: str) -> int:
+    """An argument that must be 0 or more."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return value
+
+
+def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
+    """``inputs``; without any, standard input where something is piped into it."""
+    if inputs:
+        return list(inputs)
+    if sys.stdin is not None and not sys.stdin.isatty():
+        return ["-"]
+    raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+
+
+def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
+    """The kernels that the user asked for."""
+    if not arches and not globs:
+        return build
+    kernels = tuple(
+        kernel
+        for kernel in build.kernels
+        if (not arches or kernel.key.arch in arches) and (not globs or _matches(kernel, globs))
+    )
+    return replace(build, kernels=kernels)
+
+
+def refuse_empty(kernels: Sequence[Kernel], kept: Sequence[Kernel]) -> None:
+    """A selection that selects nothing is a mistake, not a clean build."""
+    if kernels and not kept:
+        known = ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}))
+        raise InputError("no kernel matches --arch and --kernel", f"the input has {known or 'no arch'}")
+
+
+def select(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
+    """:func:`narrow`, and refuse a selection that leaves nothing of something."""
+    kept = narrow(build, arches, globs)
+    refuse_empty(build.kernels, kept.kernels)
+    return kept
+
+
+def _matches(kernel: Kernel, globs: Sequence[str]) -> bool:
+    names = (kernel.key.symbol, kernel.name, kernel.short_name)
+    return any(fnmatchcase(name, pattern) for pattern in globs for name in names)
+
+
+def tell_issues(issues: Sequence[Issue]) -> None:
+    """The gravest issues, a line each, on standard error."""
+    order = {"error": 0, "warning": 1, "note": 2}
+    ranked = sorted(issues, key=lambda issue: order[issue.severity])
+    for issue in ranked[:ISSUES_SHOWN]:
+        place = f"{issue.origin}: " if issue.origin else ""
+        print(_clean(f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"), file=sys.stderr)
+    if len(ranked) > ISSUES_SHOWN:
+        print(f"spillscan: … {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)", file=sys.stderr)
+
+
+def refuse_issues(issues: Sequence[Issue]) -> None:
+    """``--strict``: what was not understood is an error."""
+    grave = [issue for issue in issues if issue.severity != "note"]
+    if grave:
+        raise UndecidedError(f"{len(grave)} issues in the input (--strict): {grave[0].message}")
+
+
+def rows_of(arguments: argparse.Namespace) -> int | None:
+    """How many rows of text were asked for."""
+    return None if arguments.all else arguments.top
+
+
+def _clean(text: str) -> str:
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return printable if len(printable) < 1000 or os.environ.get("SPILLSCAN_LONG") else printable[:1000] + "…"

@@ -1,0 +1,55 @@
+"""Compare two builds, each a log, a folder of logs or a snapshot: what was added, removed, and what changed."""
+
+from __future__ import annotations
+
+import argparse
+
+from spillscan.commands import _common
+from spillscan.commands.check import refuse_undecided
+
+NAME = "diff"
+HELP = "compare two builds"
+ORDER = 30
+EPILOG = "Example: spillscan diff main.json build.log --fail-on-regression"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("base", metavar="BASE", help="log, folder of logs or snapshot of the older build")
+    parser.add_argument("head", metavar="HEAD", help="the same of the newer build")
+    parser.add_argument(
+        "--fail-on-regression",
+        action="store_true",
+        help="exit with 1 if a kernel spills more, or needs more registers than its allocation step holds",
+    )
+    _common.add_output(parser)
+    _common.add_selection(parser)
+    _common.add_strict(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or 1 where something got worse and ``--fail-on-regression`` was given."""
+    from spillscan.diff import diff
+    from spillscan.policy import Limits
+    from spillscan.reports import Report, render
+    from spillscan.rules import check, regressions
+    from spillscan.scan import scan
+
+    render.check_forms(arguments.format)
+    base, head = scan(arguments.base), scan(arguments.head)
+    kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in (base, head)]
+    _common.refuse_empty(base.kernels + head.kernels, kept[0].kernels + kept[1].kernels)
+    changes = diff(*kept)
+    findings = regressions(changes)
+    report = Report(kind="diff", base=kept[0], build=kept[1], changes=tuple(changes), findings=tuple(findings))
+    render.write(report, arguments.format, _common.rows_of(arguments))
+    _common.tell_issues(base.issues + head.issues)
+    if arguments.strict:
+        _common.refuse_issues(base.issues + head.issues)
+    if not arguments.fail_on_regression:
+        return 0
+    if any(finding.severity == "error" for finding in findings):
+        return 1
+    _, undecided = check(kept[1], Limits())
+    refuse_undecided(kept[1], undecided)
+    return 0

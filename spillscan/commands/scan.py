@@ -1,0 +1,35 @@
+"""Read build logs into a table of kernels: registers, spills, stack, shared and constant memory, barriers."""
+
+from __future__ import annotations
+
+import argparse
+
+from spillscan.commands import _common
+
+NAME = "scan"
+HELP = "read build logs into a table of kernels"
+ORDER = 10
+EPILOG = "Example: nvcc -Xptxas -v -c gemm.cu 2>&1 | spillscan scan -"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    _common.add_inputs(parser)
+    _common.add_output(parser)
+    _common.add_selection(parser)
+    _common.add_strict(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what was read: 0, or 2 where nothing was understood."""
+    from spillscan.reports import Report, render
+    from spillscan.scan import scan
+
+    render.check_forms(arguments.format)
+    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    report = Report(kind="scan", build=_common.select(build, arguments.arch, arguments.kernel))
+    render.write(report, arguments.format, _common.rows_of(arguments))
+    _common.tell_issues(build.issues)
+    if arguments.strict:
+        _common.refuse_issues(build.issues)
+    return 0

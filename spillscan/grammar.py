@@ -1,0 +1,120 @@
+"""Finds, compiles and caches the grammars, and derives bulk scanners from a grammar's own terminals.
+
+A grammar is the only statement of a format. Where text comes in bulk, a regular expression derived from the grammar's
+rules (:func:`pattern`) finds and cuts it; Lark parses what the expression does not cover.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spillscan.errors import SpillscanError
+
+if TYPE_CHECKING:
+    from lark import Lark
+    from lark.grammar import Symbol
+
+_STARTS = {
+    "ptxas": ("report", "line", "kernel_block", "usage_line", "time_line"),
+    "nvlink": ("report", "line"),
+    "prefix": ("prefix",),
+    "buildstep": ("line",),
+}
+
+
+@cache
+def folder() -> Path:
+    """Where the grammars lie: inside the installed package, or beside it in a checkout."""
+    packaged = Path(str(files("spillscan"))) / "grammars"
+    beside = Path(str(files("spillscan"))).parent / "grammars"
+    for candidate in (packaged, beside):
+        if candidate.is_dir():
+            return candidate
+    raise SpillscanError("the grammars are missing from this installation", "install spillscan again")
+
+
+def text(name: str) -> str:
+    """The source of grammar ``name``."""
+    return (folder() / f"{name}.lark").read_text(encoding="utf-8")
+
+
+@cache
+def load(name: str, *starts: str) -> Lark:
+    """Grammar ``name``, compiled for LALR. Without ``starts`` the start rules are the grammar's usual ones."""
+    from lark import Lark
+
+    return Lark(
+        text(name),
+        parser="lalr",
+        start=list(starts or _STARTS.get(name, ("start",))),
+        source_path=str(folder() / f"{name}.lark"),
+        maybe_placeholders=False,
+    )
+
+
+def local_name(qualified: str) -> str:
+    """``usage__barriers`` -> ``barriers``: Lark prefixes what a grammar imports from another."""
+    return qualified.lstrip("_").rpartition("__")[2]
+
+
+@cache
+def pattern(name: str, rule: str, whole: tuple[str, ...] = ()) -> re.Pattern[bytes]:
+    """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
+
+    A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``whole``
+    becomes one group of its own name, with nothing captured inside it. Only regular rules qualify: the one recursion allowed is Lark's own
+    expansion of ``*`` and ``+``.
+    """
+    return re.compile(_RegexWriter(load(name), whole).rule(rule).encode())
+
+
+class _RegexWriter:
+    """Writes one rule of a compiled grammar as a regular expression."""
+
+    def __init__(self, lark: Lark, whole: tuple[str, ...]) -> None:
+        self._whole = whole
+        self._terminals = {terminal.name: terminal for terminal in lark.terminals}
+        self._expansions: dict[str, list[list[Symbol]]] = {}
+        for rule in lark.rules:
+            self._expansions.setdefault(str(rule.origin.name), []).append(rule.expansion)
+        self._captured: set[str] = set()
+
+    def rule(self, name: str, capture: bool = True) -> str:
+        repeated = [e for e in self._expansions[name] if e and e[0].name == name]
+        once = [e for e in self._expansions[name] if not e or e[0].name != name]
+        # The lexer tries terminals by priority; so does the alternation.
+        once.sort(key=self._priority, reverse=True)
+        body = self._choice(once, capture and not repeated)
+        return f"(?:{body})+" if repeated else body
+
+    def _choice(self, expansions: list[list[Symbol]], capture: bool) -> str:
+        """Alternatives with their common beginnings factored out, so that an optional end stays one branch."""
+        by_first: dict[Symbol, list[list[Symbol]]] = {}
+        for expansion in expansions:
+            if expansion:
+                by_first.setdefault(expansion[0], []).append(expansion[1:])
+        branches = [self._symbol(first, capture) + self._choice(rests, capture) for first, rests in by_first.items()]
+        if not branches:
+            return ""
+        optional = any(not expansion for expansion in expansions)
+        if len(branches) == 1 and not optional:
+            return branches[0]
+        return f"(?:{'|'.join(branches)}){'?' if optional else ''}"
+
+    def _symbol(self, symbol: Symbol, capture: bool) -> str:
+        name = str(symbol.name)
+        if not symbol.is_term and name not in self._whole:
+            return self.rule(name, capture)
+        is_whole = not symbol.is_term
+        expression = self.rule(name, capture=False) if is_whole else self._terminals[name].pattern.to_regexp()
+        if capture and not name.startswith("_") and name not in self._captured:
+            self._captured.add(name)
+            return f"(?P<{name}>{expression})"
+        return f"(?:{expression})"
+
+    def _priority(self, expansion: list[Symbol]) -> int:
+        return min((self._terminals[str(s.name)].priority for s in expansion if s.is_term), default=0)

@@ -1,0 +1,62 @@
+"""One module or package a format, found by being there.
+
+A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine? ``head`` is its first 64 KiB),
+``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from spillscan.model import Issue, Kernel, Origin, Stats, Usage
+from spillscan.source import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """The linker's final figures for one kernel of relocatable code."""
+
+    symbol: str
+    arch: str | None
+    """``None`` where the linker does not name it."""
+    usage: Usage
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one input held."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+    stats: Stats = field(default_factory=Stats)
+
+
+class Reader(Protocol):
+    """What a reader module offers."""
+
+    FORMAT: str
+    PRIORITY: int
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether an input that begins with ``head`` is of this format."""
+
+    def read(self, stream: Stream, name: str) -> Reading:
+        """Read it all. ``name`` is what the user calls the input."""
+
+
+@cache
+def all_readers() -> tuple[Reader, ...]:
+    """Every reader of this folder, most particular first."""
+    found = [cast(Reader, import_module(f"{__name__}.{module.name}")) for module in pkgutil.iter_modules(__path__)]
+    return tuple(sorted(found, key=lambda reader: (-reader.PRIORITY, reader.FORMAT)))
+
+
+def reader_for(head: bytes) -> Reader | None:
+    """The reader whose format ``head`` begins; ``None`` where no reader takes it."""
+    return next((reader for reader in all_readers() if reader.sniff(head)), None)

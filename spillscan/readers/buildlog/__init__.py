@@ -1,0 +1,275 @@
+"""Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output.
+
+Two ways lead to the same records. Where the lines of one kernel stand together, one regular expression derived from the
+grammar takes the whole block; any other line goes through the grammar on its own. Everything else in the log is
+skipped at the speed of ``bytes.find``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from spillscan import grammar
+from spillscan.model import Issue, Origin, Stats, Usage
+from spillscan.readers import Reading
+from spillscan.readers.buildlog.attribution import PARALLEL_HINT
+from spillscan.readers.buildlog.attribution import Stream as Writer
+from spillscan.readers.buildlog.messages import Ignored, Message, Unknown, nvlink_message, ptxas_message, usage_of
+from spillscan.readers.buildlog.steps import WINDOW_BYTES, Steps, split_prefix
+from spillscan.source import Stream
+
+FORMAT = "ptxas"
+PRIORITY = 0
+
+# Every line of interest holds one of these; stack lines, which hold none, follow at once.
+_LANDMARKS = (b"ptxas", b"info    : ", b"nvlink")
+_STACK_LANDMARK = b" bytes stack frame, "
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_PROJECT_SUFFIX = re.compile(r" \[[^\[\]]*proj(?:::[^\[\]]*)?\]$")
+_LIBRARY_TAG = re.compile(r"@[A-Z]@")
+_USAGE_MEMO_ENTRIES = 1 << 16
+
+
+def sniff(head: bytes) -> bool:
+    """Any text may hold compiler output."""
+    return True
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """Every kernel, link record and issue of one log."""
+    log = _Log(name)
+    for block in stream.lines():
+        log.take(block)
+    return log.finish()
+
+
+class _Log:
+    """One log, block by block."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._writers: dict[str, tuple[Writer, Steps]] = {}
+        self._default = self._writer("")
+        self._line = 1
+        self._bytes = 0
+        self._recognised = 0
+        self._unknown = 0
+        self._gap = b""  # the end of the text since the last line of interest
+        self._gap_complete = True
+        self._usages: dict[tuple[bytes, ...], Usage] = {}
+        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
+        self._ptxas_head = _text_pattern("ptxas", "_head")
+        self._nvlink_head = _text_pattern("nvlink", "_head")
+        self._stack = _text_pattern("ptxas", "stack")
+
+    def take(self, text: bytes) -> None:
+        """One block of whole lines."""
+        self._bytes += len(text)
+        position, size = 0, len(text)
+        landmarks = _Landmarks(text)
+        while position < size:
+            if self._default[0].idle:
+                end = self._blocks(text, position)
+                if end > position:
+                    position = end
+                    continue
+            hit = landmarks.next(position, any(writer.awaits_stack for writer, _ in self._writers.values()))
+            start = size if hit < 0 else text.rfind(b"\n", position, hit) + 1 or position
+            if start > position:
+                self._skip(text, position, start)
+                position = start
+                continue
+            end = text.find(b"\n", hit) + 1 or size
+            self._one_line(text[position:end])
+            self._line += 1
+            position = end
+
+    def finish(self) -> Reading:
+        """The input has ended."""
+        reading = Reading()
+        placed = []
+        for writer, steps in self._writers.values():
+            writer.end()
+            placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
+            reading.links.extend(writer.links())
+            reading.issues.extend(writer.issues())
+            if writer.interleaved:
+                message = f"several compilers wrote into this log at once; {PARALLEL_HINT}"
+                reading.issues.append(
+                    Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
+                )
+        placed.sort(key=lambda pair: pair[0])
+        reading.kernels = [kernel for _, kernel in placed]
+        clauses = sum(len(kernel.usage.unknown_clauses) for kernel in reading.kernels)
+        if clauses:
+            first = next(kernel for kernel in reading.kernels if kernel.usage.unknown_clauses)
+            message = f"{clauses} clauses are not understood, such as {first.usage.unknown_clauses[0]!r}; they are kept"
+            reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
+        reading.stats = Stats(
+            inputs=1,
+            lines=self._line - 1,
+            bytes=self._bytes,
+            recognised_lines=self._recognised,
+            unknown_lines=self._unknown,
+            unknown_clauses=clauses,
+        )
+        return reading
+
+    # ---- the two ways ------------------------------------------------------------------------------------------
+
+    def _blocks(self, text: bytes, position: int) -> int:
+        """Take whole kernel blocks from ``position`` on; return where they end."""
+        match_at = self._kernel_block.match
+        writer, steps = self._default
+        end_of_text = len(text)
+        while match := match_at(text, position):
+            symbol, arch, named, frame, stores, loads, used, time = match.group(
+                "ENTRY_SYMBOL",
+                "ARCH",
+                "PROPERTIES_SYMBOL",
+                "STACK_BYTES",
+                "SPILL_STORE_BYTES",
+                "SPILL_LOAD_BYTES",
+                "usage_line",
+                "time_line",
+            )
+            # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
+            if symbol != named or b"ptxas " in symbol or match.end() == end_of_text:
+                break
+            if self._gap:
+                self._close_gap(steps)
+            usage = self._usage(used, frame, stores, loads, time)
+            steps.output()
+            writer.block(symbol.decode("utf-8", "replace"), arch.decode(), usage, self._line, steps.current)
+            count = 5 if time else 4
+            self._line += count
+            self._recognised += count
+            position = match.end()
+        return position
+
+    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, time: bytes | None) -> Usage:
+        """The record of a block; equal lines share one."""
+        key = (used, frame, stores, loads)
+        usage = self._usages.get(key)
+        if usage is None:
+            tree = grammar.load("ptxas").parse(used.decode("utf-8", "replace"), start="usage_line")
+            usage = _with_stack(usage_of(tree.children[-1]), int(frame), int(stores), int(loads))
+            if len(self._usages) < _USAGE_MEMO_ENTRIES:
+                self._usages[key] = usage
+        if time is None:
+            return usage
+        return _timed(usage, float(time[time.rindex(b"=") + 1 : time.rindex(b"ms")]))
+
+    def _one_line(self, raw: bytes) -> None:
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if "\x1b" in line:
+            line = _ANSI.sub("", line)
+        who, _ = split_prefix(line)
+        writer, steps = self._writer(who)
+        message = self._message(_PROJECT_SUFFIX.sub("", line), writer.awaits_stack)
+        if message is None:
+            self._gap += raw
+            return
+        if self._gap:
+            self._close_gap(steps)
+        steps.output()
+        if isinstance(message, Unknown):
+            self._unknown += 1
+        else:
+            self._recognised += 1
+        writer.feed(message, self._line, steps.current)
+
+    def _message(self, line: str, awaits_stack: bool) -> Message | None:
+        """What ``line`` says; ``None`` for a line that is no tool's report."""
+        heads = [match.start() for match in self._ptxas_head.finditer(line)]
+        if len(heads) > 1:
+            return Unknown(f"garbled: {line[:200]}")
+        if heads:
+            return ptxas_message(line[heads[0] :])
+        if awaits_stack and (stack := self._stack.search(line)):
+            return ptxas_message(stack[0])
+        if (link := self._nvlink_head.search(line)) and self._is_report(line, link.start()):
+            text = line[link.start() :]
+            if text.startswith(("nvlink", "@")) or "ptxas" not in line:
+                return self._library_message(text)
+        return None
+
+    @staticmethod
+    def _is_report(line: str, start: int) -> bool:
+        """A severity counts where a tool's name, a known padding or nothing but a prefix stands around it."""
+        return line.startswith(("nvlink ", "@", "info    : "), start)
+
+    @staticmethod
+    def _library_message(text: str) -> Message | None:
+        message = nvlink_message(text)
+        if isinstance(message, Unknown | Ignored) and not text.startswith("nvlink"):
+            # Libraries print ptxas's own messages without its name, too.
+            own = ptxas_message("ptxas " + _LIBRARY_TAG.sub("", text))
+            return None if isinstance(own, Unknown) else own
+        return message
+
+    # ---- what lies between ------------------------------------------------------------------------------------------
+
+    def _skip(self, text: bytes, start: int, end: int) -> None:
+        self._line += text.count(b"\n", start, end)
+        if end == len(text) and not text.endswith(b"\n"):
+            self._line += 1
+        if end - start >= WINDOW_BYTES:
+            cut = text.find(b"\n", end - WINDOW_BYTES, end) + 1 or end
+            self._gap, self._gap_complete = text[cut:end], False
+            return
+        self._gap += text[start:end]
+        if len(self._gap) > 2 * WINDOW_BYTES:
+            self._gap = self._gap[self._gap.find(b"\n", len(self._gap) - WINDOW_BYTES) + 1 :]
+            self._gap_complete = False
+
+    def _close_gap(self, steps: Steps) -> None:
+        """A compiler's line follows: what was announced since the last one?"""
+        steps.gap(self._gap, self._gap_complete)
+        self._gap, self._gap_complete = b"", True
+
+    def _writer(self, who: str) -> tuple[Writer, Steps]:
+        pair = self._writers.get(who)
+        if pair is None:
+            pair = self._writers[who] = (Writer(self._name), Steps())
+        return pair
+
+
+class _Landmarks:
+    """Where the next line of interest may be; each landmark is searched for once."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._next = dict.fromkeys(_LANDMARKS, -2)
+        self._next[_STACK_LANDMARK] = -2
+
+    def next(self, position: int, stack_awaited: bool) -> int:
+        """The first landmark at or after ``position``; -1 where there is none."""
+        nearest = -1
+        for landmark, found in self._next.items():
+            if landmark == _STACK_LANDMARK and not stack_awaited:
+                continue
+            if found == -1:
+                continue
+            if found < position:
+                found = self._next[landmark] = self._text.find(landmark, position)
+            if found >= 0 and (nearest < 0 or found < nearest):
+                nearest = found
+        return nearest
+
+
+def _text_pattern(name: str, rule: str) -> re.Pattern[str]:
+    return re.compile(grammar.pattern(name, rule).pattern.decode())
+
+
+def _with_stack(usage: Usage, frame: int, stores: int, loads: int) -> Usage:
+    from dataclasses import replace
+
+    return replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
+
+
+def _timed(usage: Usage, milliseconds: float) -> Usage:
+    from dataclasses import replace
+
+    return replace(usage, compile_ms=milliseconds)

@@ -1,0 +1,168 @@
+"""Which build step a compiler's output belongs to: the lines between which it stands name object and source."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spillscan import grammar
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+WINDOW_BYTES = 1 << 17
+"""How far before a compiler's output its step is looked for."""
+
+_SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
+_TOOL = re.compile(r"(?:nvcc|clang(?:\+\+)?(?:-\d+)?|ptxas|nvlink)(?:\.exe)?$")
+_MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From ")
+_LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a build."""
+
+    unit: str = ""
+    """Object that it writes, or else the source that it reads; empty where the line does not tell."""
+    buffered: bool = False
+    """The build system writes the step's output in one piece."""
+    compiles: bool = False
+    """It compiles device code, so that output of the compiler is to be expected."""
+    relocatable: bool | None = None
+    """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
+
+
+NO_STEP = Step()
+
+
+class Steps:
+    """Follows the steps of one stream. Every gap between lines of the compiler is given to :meth:`gap`."""
+
+    def __init__(self) -> None:
+        self.current = NO_STEP
+        self.overlapping = False
+        """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
+        self._unanswered = False
+
+    def output(self) -> None:
+        """The compiler wrote something during the current step."""
+        self._unanswered = False
+
+    def gap(self, text: bytes, complete: bool) -> None:
+        """Lines that are not the compiler's; ``complete`` unless lines before them were left out."""
+        announced = [step for line in _landmark_lines(text) if (step := parse_step(line)) is not None]
+        if not complete and not announced:
+            announced = [NO_STEP]
+        for step in announced:
+            self._announce(step, complete)
+
+    def _announce(self, step: Step, complete: bool) -> None:
+        current = self.current
+        if step.unit and current.unit and _same_object(step.unit, current.unit):
+            longer = max(step.unit, current.unit, key=len)
+            relocatable = current.relocatable if step.relocatable is None else step.relocatable
+            self.current = Step(longer, step.buffered or current.buffered, current.compiles or step.compiles, relocatable)
+            return
+        if step.compiles and self._unanswered and not step.buffered:
+            self.overlapping = True
+        self.current = step if complete or step.buffered else NO_STEP
+        self._unanswered = step.compiles
+
+
+def _landmark_lines(text: bytes) -> list[str]:
+    """The lines of ``text`` that may announce a step."""
+    starts: dict[int, None] = {}
+    for landmark in _LANDMARKS:
+        position = text.find(landmark)
+        while position >= 0:
+            start = text.rfind(b"\n", 0, position) + 1
+            end = text.find(b"\n", position)
+            end = len(text) if end < 0 else end
+            starts.setdefault(start)
+            position = text.find(landmark, end)
+    lines = (text[start : _end_of_line(text, start)] for start in sorted(starts))
+    return [line.decode("utf-8", "replace") for line in lines if len(line) < 1 << 16 and _MAY_ANNOUNCE.search(line)]
+
+
+def _end_of_line(text: bytes, start: int) -> int:
+    end = text.find(b"\n", start)
+    return len(text) if end < 0 else end
+
+
+def _same_object(one: str, other: str) -> bool:
+    """``sub/CMakeFiles/x.dir/a.o`` and, as a command run in ``sub`` says it, ``CMakeFiles/x.dir/a.o``."""
+    shorter, longer = sorted((one, other), key=len)
+    return longer == shorter or longer.endswith("/" + shorter)
+
+
+@lru_cache(maxsize=1024)
+def parse_step(line: str) -> Step | None:
+    """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        tree = grammar.load("buildstep").parse(split_prefix(line.rstrip())[1])
+    except UnexpectedInput:
+        return None
+    return _step(tree)
+
+
+def split_prefix(line: str) -> tuple[str, str]:
+    """(who writes, the rest): the MSBuild node or docker stage, and the line without timestamps and indent."""
+    printed = line.encode("utf-8", "replace")
+    match = grammar.pattern("prefix", "prefix").match(printed)
+    if match is None:
+        return "", line
+    return ((match["STAGE"] or match["NODE"] or b"").decode().strip(" >"), printed[match.end() :].decode("utf-8", "replace"))
+
+
+def _step(tree: Tree[Token]) -> Step | None:
+    form = str(tree.data)
+    tokens = {token.type: str(token) for token in tree.children if not hasattr(token, "data")}
+    if form == "from_action":
+        return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
+    if form == "msbuild":
+        return Step(tokens["MSBUILD_PATH"], compiles=True)
+    buffered = form == "counted"
+    for child in tree.children:
+        if hasattr(child, "data"):
+            return Step(str(child.children[0]).strip(), buffered, compiles=child.data == "compile")
+    if "COMMAND" in tokens:
+        step = _command(tokens["COMMAND"])
+        if step is not None:
+            return Step(step.unit, buffered, step.compiles, step.relocatable)
+    return Step(buffered=True) if buffered else None
+
+
+def _command(line: str) -> Step | None:
+    """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
+    try:
+        words = shlex.split(line.replace("\\", "/"))
+    except ValueError:
+        words = line.split()
+    tools = [index for index, word in enumerate(words) if _TOOL.search(posixpath.basename(word))]
+    if not tools:
+        return None
+    words = words[tools[0] + 1 :]
+    if "&&" in words:
+        words = words[: words.index("&&")]
+    output = source = ""
+    relocatable = compiles = False
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-o", "--output-file"):
+            output = following
+        elif word.startswith("--output-file=") or (word.startswith("-o") and len(word) > 2 and not word.startswith("-op")):
+            output = word.partition("=")[2] or word[2:]
+        elif word.endswith(_SOURCES) and not word.startswith("-"):
+            source = source or word
+        relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
+        relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
+        compiles |= word in ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
+    if not output and not source:
+        return None
+    return Step(output or source, compiles=compiles or bool(source), relocatable=relocatable)

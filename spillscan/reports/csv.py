@@ -1,0 +1,83 @@
+"""One row a kernel (of a diff: one row a changed figure), for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from spillscan.model import Change, Kernel
+from spillscan.reports import Report, Style
+from spillscan.snapshot import usage_to_json
+
+FORMAT = "csv"
+HELP = "one row a kernel; of a diff, one row a changed figure"
+
+_IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
+_FIGURES = (
+    "registers",
+    "stack_bytes",
+    "cumulative_stack_bytes",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "local_bytes",
+    "shared_bytes",
+    "constant_bytes",
+    "barriers",
+    "textures",
+    "surfaces",
+    "samplers",
+    "compile_ms",
+)
+_PLACE = ("input", "line")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote."""
+    if report.kind == "diff":
+        yield _row(("state", *_IDENTITY[:5], "metric", "before", "after"))
+        for change in report.changes:
+            yield from _change(change)
+        return
+    if report.kind == "check":
+        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE))
+        for finding in report.findings:
+            place = (finding.origin.input, finding.origin.line) if finding.origin else ("", "")
+            head = (finding.rule, finding.severity, finding.message)
+            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place))
+        return
+    yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
+    for kernel in report.build.kernels:
+        figures = usage_to_json(kernel.usage)
+        banks = figures["constant_bytes"]
+        figures["constant_bytes"] = None if banks is None else " ".join(f"{bank}:{size}" for bank, size in banks.items())
+        origin = kernel.origins[0] if kernel.origins else None
+        place = (origin.input, origin.line) if origin else ("", "")
+        yield _row((*_identity(kernel), *(figures[name] for name in _FIGURES), *place))
+
+
+def _identity(kernel: Kernel) -> tuple[Any, ...]:
+    key = kernel.key
+    return key.symbol, kernel.name, kernel.short_name, key.arch, key.unit, kernel.role, kernel.confidence, kernel.final
+
+
+def _change(change: Change) -> Iterator[str]:
+    kernel = change.after or change.before
+    assert kernel is not None
+    head = (change.state, *_identity(kernel)[:5])
+    for metric, before, after in change.metrics or (("", None, None),):
+        yield _row((*head, metric, before, after))
+
+
+def _row(values: tuple[Any, ...]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\r\n").writerow([_cell(value) for value in values])
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return "'" + value
+    return value

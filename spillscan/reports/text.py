@@ -1,0 +1,226 @@
+"""Tables for people: worst first, the tail folded, unknown shown as unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.names import display_name
+from spillscan.reports import Report, Style
+
+FORMAT = "text"
+HELP = "tables, worst first (the default)"
+
+NOT_SAID, UNSURE = "-", "?"
+
+_RED, _YELLOW, _GREEN, _DIM, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_METRIC_NAMES = {
+    "spill_store_bytes": "spill stores",
+    "spill_load_bytes": "spill loads",
+    "stack_bytes": "stack",
+    "cumulative_stack_bytes": "call stack",
+    "local_bytes": "local",
+    "shared_bytes": "shared",
+}
+_SMALLEST_NAME = 16
+
+Row = tuple[Sequence[str], str]
+"""Cells and the color of the row."""
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The report as lines of text no wider than the style's width where the names can be cut."""
+    parts = {"scan": _scan, "check": _check, "diff": _diff}[report.kind](report, style)
+    for line in parts:
+        yield line + "\n"
+
+
+# ---- scan ---------------------------------------------------------------------------------------------------------
+
+
+def damage(kernel: Kernel) -> tuple[object, ...]:
+    """Sort key: most spilled bytes, then most registers, first."""
+    usage, key = kernel.usage, kernel.key
+    return (
+        -(usage.spill_bytes or 0),
+        -(usage.registers or 0),
+        -(usage.stack_bytes or 0),
+        key.symbol,
+        key.arch or "",
+        key.unit,
+    )
+
+
+def _scan(report: Report, style: Style) -> Iterator[str]:
+    kernels = sorted(report.build.kernels, key=damage)
+    shown = kernels if style.rows is None else kernels[: style.rows]
+    header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar"]
+    units = any(kernel.key.unit for kernel in shown)
+    rows: list[Row] = [(_cells(kernel) + ([kernel.key.unit or NOT_SAID] if units else []), _color(kernel)) for kernel in shown]
+    yield from _table(header + (["unit"] if units else []), rows, style, left=(0, 1, 9))
+    if len(shown) < len(kernels):
+        yield _paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", _DIM, style)
+    yield ""
+    yield summary(report.build)
+
+
+def _cells(kernel: Kernel) -> list[str]:
+    usage = kernel.usage
+    missing = UNSURE if kernel.confidence == "ambiguous" else NOT_SAID
+
+    def cell(value: int | None) -> str:
+        return missing if value is None else f"{value:,}"
+
+    banks = usage.constant_bytes
+    role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
+    return [
+        display_name(kernel.key.symbol) + role,
+        kernel.key.arch or missing,
+        cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
+        cell(usage.spill_store_bytes),
+        cell(usage.spill_load_bytes),
+        cell(usage.stack_bytes),
+        cell(usage.shared_bytes),
+        cell(None if banks is None else sum(size for _, size in banks)),
+        cell(usage.barriers),
+    ]
+
+
+def _color(kernel: Kernel) -> str:
+    if kernel.usage.spill_bytes:
+        return _RED
+    return _YELLOW if kernel.confidence == "ambiguous" else ""
+
+
+def summary(build: Build) -> str:
+    """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
+    entries = [kernel for kernel in build.kernels if kernel.role != "function"]
+    functions = [kernel for kernel in build.kernels if kernel.role == "function"]
+    text = _count(len(entries), "kernel") + _spilling(entries)
+    if functions:
+        text += f", {_count(len(functions), 'device function')}{_spilling(functions)}"
+    arches = sorted({kernel.key.arch for kernel in build.kernels if kernel.key.arch})
+    text += f"; {', '.join(arches)}" if arches else ""
+    ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
+    open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
+    text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
+    text += f"\n* relocatable code: registers of {_count(open_ends, 'kernel')} are final only after the link" if open_ends else ""
+    return text
+
+
+def _spilling(kernels: Sequence[Kernel]) -> str:
+    spilling = [kernel.usage for kernel in kernels if kernel.usage.spill_bytes]
+    unknown = sum(kernel.usage.spill_bytes is None for kernel in kernels)
+    said = f"{unknown:,} do not say" if unknown else ""
+    if not spilling:
+        return f" ({said})" if unknown else (" (none spills)" if kernels else "")
+    stores = sum(usage.spill_store_bytes or 0 for usage in spilling)
+    loads = sum(usage.spill_load_bytes or 0 for usage in spilling)
+    verb = "spills" if len(spilling) == 1 else "spill"
+    return f" ({len(spilling):,} {verb}: {stores:,} B stores, {loads:,} B loads{', ' + said if said else ''})"
+
+
+# ---- check --------------------------------------------------------------------------------------------------------
+
+
+def _check(report: Report, style: Style) -> Iterator[str]:
+    yield from _findings(report.findings, style)
+    count = _count(len(report.findings), "finding")
+    yield f"{count if report.findings else 'no findings'} in {summary(report.build)}"
+
+
+def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    shown = findings if style.rows is None else findings[: style.rows]
+    for finding in shown:
+        kernel = finding.kernel
+        place = f"{_clean(str(finding.origin))}: " if finding.origin else ""
+        color = {"error": _RED, "warning": _YELLOW, "note": _DIM}[finding.severity]
+        name = _clean(display_name(kernel.key.symbol))
+        unit = f", {_clean(kernel.key.unit)}" if kernel.key.unit else ""
+        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
+        yield f"{place}{_paint(finding.severity, color, style)}: {name}{where}: {_clean(finding.message)} [{finding.rule}]"
+    if len(shown) < len(findings):
+        yield _paint(f"… {len(findings) - len(shown):,} more (--all shows them)", _DIM, style)
+
+
+# ---- diff ---------------------------------------------------------------------------------------------------------
+
+
+def _diff(report: Report, style: Style) -> Iterator[str]:
+    changes = report.changes
+    shown = changes if style.rows is None else changes[: style.rows]
+    rows = [row for change in shown for row in _change_rows(change)]
+    if rows:
+        yield from _table(["kernel", "arch", "", "metric", "before → after"], rows, style, left=(0, 1, 2, 3, 4))
+        if len(shown) < len(changes):
+            yield _paint(f"… {len(changes) - len(shown):,} more (--all shows them)", _DIM, style)
+        yield ""
+    states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
+    unchanged = len(report.build.kernels) - states["changed"] - states["added"]
+    yield ", ".join(f"{count:,} {state}" for state, count in states.items()) + f", {unchanged:,} unchanged"
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    if errors:
+        yield _paint(f"{_count(len(errors), 'regression')}:", _BOLD, style)
+        yield from _findings(errors, style)
+
+
+def _change_rows(change: Change) -> Iterator[Row]:
+    kernel = change.after or change.before
+    assert kernel is not None
+    name, arch = display_name(kernel.key.symbol), kernel.key.arch or NOT_SAID
+    name += " (function)" if kernel.role == "function" else ""
+    if change.state != "changed":
+        usage = kernel.usage
+        registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
+        spills = f", spills {usage.spill_bytes:,} B" if usage.spill_bytes else ""
+        color = _RED if spills and change.state == "added" else ""
+        yield [name, arch, change.state, "", registers + spills], color
+        return
+    for index, (metric, before, after) in enumerate(change.metrics):
+        worse = (after or 0) > (before or 0)
+        important = metric.startswith("spill") or metric == "registers"
+        color = (_RED if worse else _GREEN) if important else ""
+        delta = (after or 0) - (before or 0)
+        unit = " B" if "bytes" in metric else ""
+        figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
+        lead = [name, arch, "changed"] if index == 0 else ["", "", ""]
+        yield [*lead, _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem")), figures], color
+
+
+# ---- layout -------------------------------------------------------------------------------------------------------
+
+
+def _table(header: Sequence[str], rows: Sequence[Row], style: Style, left: Sequence[int]) -> Iterator[str]:
+    """Columns as wide as they must be; what is too wide for the style is cut from names and units."""
+    cells = [[_clean(cell) for cell in row] for row, _ in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    for column in (len(header) - 1, 0) if header[-1] == "unit" else (0,):
+        excess = sum(widths) + 2 * (len(widths) - 1) - style.width
+        if excess > 0:
+            widths[column] = max(_SMALLEST_NAME, widths[column] - excess)
+    yield _paint(_line(header, widths, left), _BOLD, style)
+    for row, (_, color) in zip(cells, rows, strict=True):
+        yield _paint(_line(row, widths, left), color, style)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
+    padded = []
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
+        padded.append(text.ljust(width) if index in left else text.rjust(width))
+    return "  ".join(padded).rstrip()
+
+
+def _paint(text: str, color: str, style: Style) -> str:
+    return f"{color}{text}{_END}" if style.color and color and text else text
+
+
+def _clean(text: str) -> str:
+    """Names come from logs: nothing in them may move the cursor."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,69 @@
+"""The pipeline: sources -> readers -> records -> one build. Inputs keep their order, whatever runs first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from spillscan import readers, source
+from spillscan.errors import InputError
+from spillscan.join import merge_links
+from spillscan.model import Build, Issue, Kernel, Origin, Stats
+
+HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
+
+
+def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Build:
+    """Read logs, folders of logs, glob patterns, snapshots and ``-`` (standard input) into one build.
+
+    Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
+    """
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    sources = source.expand([os.fspath(path) for path in paths])
+    kernels: list[Kernel] = []
+    issues: list[Issue] = []
+    links: list[readers.LinkRecord] = []
+    stats = Stats()
+    for each in sources:
+        reading = _read(each)
+        if reading is None:
+            continue
+        kernels += reading.kernels
+        links += reading.links
+        issues += reading.issues
+        stats += reading.stats
+        if each.explicit and not reading.stats.recognised_lines and len(sources) > 1:
+            message = f"no ptxas or nvlink report in {each.uri}"
+            issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
+    if not stats.recognised_lines:
+        raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
+    kernels, link_issues = merge_links(kernels, links)
+    return Build(kernels=tuple(kernels), issues=tuple(issues + link_issues), stats=stats)
+
+
+def _read(each: source.Source) -> readers.Reading | None:
+    """What one source holds; ``None`` for a file of a folder that is no text, or cannot be read."""
+    try:
+        with each.open() as stream:
+            head = stream.head()
+            kind = source.kind_of_binary(head)
+            reader = None if kind else readers.reader_for(head)
+            if reader is not None:
+                return reader.read(stream, each.uri)
+    except InputError as error:
+        if each.explicit:
+            raise
+        origin = Origin(input=each.uri)
+        return readers.Reading(issues=[Issue(code="unreadable", message=str(error), severity="error", origin=origin)])
+    if each.explicit:
+        raise InputError(f"{each.uri} is {kind}, not a build log", HINT)
+    return None
+
+
+def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:
+    if len(paths) == 1:
+        given = os.fspath(paths[0])
+        folder = f" ({len(sources)} files)" if os.path.isdir(given) else ""
+        return ("standard input" if given == "-" else given) + folder
+    return f"any of {len(sources)} inputs"
