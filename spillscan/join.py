@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Usage
+from spillscan.model import Issue, Kernel, KernelKey, Usage, agreement
 from spillscan.readers import LinkRecord
 
+# What the linker decides: without its word the compiler's figure is not final, and with several it is unknown.
 _LINKED = ("registers", "barriers", "shared_bytes", "local_bytes", "constant_bytes", "textures", "surfaces", "samplers")
 
 
@@ -50,25 +51,22 @@ def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
     candidates = mine or nameless
     if not candidates:
         return kernel
-    usages = {link.usage for link in candidates}
+    usages = list({link.usage: None for link in candidates})
     origins = kernel.origins + tuple(link.origin for link in candidates)
-    sure = len(usages) == 1 and (bool(mine) or arches == 1 or len(nameless) >= arches)
-    if not sure:
-        usage = replace(kernel.usage, **dict.fromkeys((*_LINKED, "stack_bytes"), None))  # type: ignore[arg-type]
-        why = "the linker names no arch" if not mine and arches > 1 else "it was linked several times, differently"
-        reasons = (*kernel.reasons, f"{why}: its final figures are one of {len(candidates)}")
-        return replace(kernel, usage=usage, confidence="ambiguous", reasons=reasons, origins=origins)
-    return replace(kernel, usage=_final(kernel.usage, usages.pop()), final=True, origins=origins)
+    figures = _final(kernel.usage, agreement(usages))
+    if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
+        return replace(kernel, usage=figures, final=True, origins=origins)
+    why = "the linker names no arch" if not mine and arches > 1 else "it was linked several times, differently"
+    reasons = (*kernel.reasons, f"{why}: its final figures are one of {len(candidates)}")
+    return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
 
 
 def _final(compiled: Usage, linked: Usage) -> Usage:
-    """The linker's figures where it has them; its stack is the whole call tree's, the compiler's the kernel's own."""
-    figures = {name: value for name in _LINKED if (value := getattr(linked, name)) is not None}
-    if linked.stack_bytes is not None:
-        figures["cumulative_stack_bytes"] = linked.stack_bytes
+    """The linker's figures; its stack is the whole call tree's, the compiler's is the kernel's own."""
     return replace(
         compiled,
-        **figures,
+        **{name: getattr(linked, name) for name in _LINKED},
+        cumulative_stack_bytes=linked.stack_bytes,
         unknown_clauses=tuple(dict.fromkeys(compiled.unknown_clauses + linked.unknown_clauses)),
     )
 

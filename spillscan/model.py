@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -84,6 +85,14 @@ class Usage:
         if self.spill_store_bytes is None or self.spill_load_bytes is None:
             return None
         return self.spill_store_bytes + self.spill_load_bytes
+
+
+def agreement(usages: Sequence[Usage]) -> Usage:
+    """The figures on which all ``usages`` (at least one) agree; the others are unknown."""
+    first = usages[0]
+    differing = [f.name for f in fields(Usage) if any(getattr(u, f.name) != getattr(first, f.name) for u in usages)]
+    unknown = {name: () if name == "unknown_clauses" else None for name in differing}
+    return replace(first, **unknown)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from spillscan.model import Advisory, Issue, Kernel, KernelKey, Origin, Role, Severity, Usage
+from spillscan.model import Advisory, Issue, Kernel, KernelKey, Origin, Role, Severity, Usage, agreement
 from spillscan.readers import LinkRecord
 from spillscan.readers.buildlog.matching import possible_partners
 from spillscan.readers.buildlog.messages import (
@@ -29,6 +29,7 @@ from spillscan.readers.buildlog.messages import (
     Unknown,
     Used,
 )
+from spillscan.readers.buildlog.parameters import Reserves, bank_zero
 from spillscan.readers.buildlog.steps import NO_STEP, Step
 
 _ARCH = re.compile(r"sm_(\d+)[af]?")
@@ -42,6 +43,8 @@ class _Section:
     """What one ptxas run printed for one arch, as far as the order of the lines tells."""
 
     arch: str | None = None
+    headed: bool = False
+    """Its first line (``N bytes gmem``) was seen."""
     relocatable: bool = False
     entries: int = 0
     notes: list[tuple[Note, int]] = field(default_factory=list)
@@ -101,6 +104,7 @@ class Stream:
         self._section = _Section()
         self._open: list[_Draft] = []
         self._uses: list[_PendingUse] = []
+        self._knots: list[tuple[list[_Draft], list[_PendingUse]]] = []
         self._named: tuple[str, int] | None = None
         self._link_named: LinkProperties | None = None
         self._previous: Message | None = None
@@ -135,8 +139,7 @@ class Stream:
         if self._timed and (usage.compile_ms is None or isinstance(self._previous, Used)):
             self._interleaved = True
         self._timed = self._timed or usage.compile_ms is not None
-        self._section.arch = arch
-        self._section.entries += 1
+        self._enter(arch)
         kernel = Kernel(
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
             role="entry",
@@ -179,7 +182,9 @@ class Stream:
     def end(self) -> None:
         """The input ends here: settle what is still open."""
         if self._uses:
-            self._settle()
+            self._set_aside()
+        if self._knots:
+            self._untie()
         for draft in self._open:
             if draft.stack is not None:
                 draft.reasons += ("no registers line follows it",)
@@ -188,6 +193,7 @@ class Stream:
         if self._named:
             self._issue("truncated", f"no stack line follows the properties of {self._named[0]}", self._named[1], "error")
         self._open, self._named = [], None
+        self._settle_stacks()
         self._flush_notes()
 
     def issues(self) -> list[Issue]:
@@ -234,9 +240,15 @@ class Stream:
     def _entry(self, entry: Entry, line: int, step: Step) -> None:
         if self._open:
             self._interleaved = True
-        self._section.arch = entry.arch
-        self._section.entries += 1
+        self._enter(entry.arch)
         self._open.append(_Draft(entry.symbol, entry.arch, "entry", line, step, self._section))
+
+    def _enter(self, arch: str) -> None:
+        section = self._section
+        if section.headed and section.arch not in (None, arch):
+            self._interleaved = True  # one ptxas run compiles for one arch
+        section.arch = arch
+        section.entries += 1
 
     def _stack(self, stack: Stack, line: int, step: Step) -> None:
         if self._named is None:
@@ -268,7 +280,7 @@ class Stream:
         else:
             self._uses.append(_PendingUse(usage, owners))
             if len(self._uses) == len(self._open):
-                self._settle()
+                self._set_aside()
 
     def _may_own(self, draft: _Draft, usage: Usage) -> bool:
         """False where a field of the registers line rules the kernel out (measured: facts of the line forms)."""
@@ -313,13 +325,32 @@ class Stream:
 
     # ---- interleaved output ----------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Give each open kernel what every possible assignment of the pending registers lines agrees on."""
-        drafts, uses = self._open, self._uses
+    def _set_aside(self) -> None:
+        """Kernels and registers lines that belong together, one way or another: the whole input will tell more."""
+        self._knots.append((self._open, self._uses))
         self._open, self._uses, self._last = [], [], None
-        self._check_stacks(drafts)
+
+    def _untie(self) -> None:
+        """Settle what was set aside, with what the sure kernels of the whole input prove."""
+        reserves = Reserves()
+        for _, _, _, kernel in self._kernels:
+            reserves.witness(kernel.key.symbol, kernel.key.arch, kernel.usage)
+        for draft in self._drafts:
+            if draft.role == "entry":
+                reserves.witness(draft.symbol, draft.arch, draft.usage)
+        for drafts, uses in self._knots:
+            self._settle(drafts, uses, reserves)
+        self._knots = []
+
+    def _settle(self, drafts: list[_Draft], uses: list[_PendingUse], reserves: Reserves) -> None:
+        """Give each kernel what every possible assignment of the registers lines agrees on."""
         place = {id(draft): index for index, draft in enumerate(drafts)}
-        candidates = [[place[id(owner)] for owner in use.owners] for use in uses]
+        expected = {id(draft): reserves.expected(draft.symbol, draft.arch) for draft in drafts}
+        candidates = []
+        for use in uses:
+            bank = bank_zero(use.usage)
+            fitting = [owner for owner in use.owners if bank is None or expected[id(owner)] in (None, bank)]
+            candidates.append([place[id(owner)] for owner in fitting])
         lacking = len(drafts) - len(uses)  # lines that a cut-off log does not hold: anybody's
         candidates += [list(range(len(drafts)))] * lacking
         possible = possible_partners(candidates, len(drafts))
@@ -335,17 +366,17 @@ class Stream:
             elif len(options) == len(possible[index]) and len(set(options)) == 1:
                 draft.usage = options[0]
             else:
-                draft.usage = _agreed(options) if options and len(options) == len(possible[index]) else Usage()
+                draft.usage = agreement(options) if options and len(options) == len(possible[index]) else Usage()
                 draft.reasons += (_why_ambiguous(options),)
             if draft.stack is None and not self._without_abi:
                 self._issue("truncated", f"the figures of {draft.symbol} are not all there", draft.line, "error")
                 continue
             self._drafts.append(draft)
 
-    def _check_stacks(self, drafts: Iterable[_Draft]) -> None:
+    def _settle_stacks(self) -> None:
         """Kernels of one name and different arch or unit whose stack lines came in an order that proves nothing."""
         doubtful: dict[str, list[_Draft]] = defaultdict(list)
-        for draft in drafts:
+        for draft in self._drafts:
             if draft.stack_in_doubt:
                 doubtful[draft.symbol].append(draft)
         for namesakes in doubtful.values():
@@ -358,13 +389,13 @@ class Stream:
     # ---- sections, notes, links -------------------------------------------------------------------------------------
 
     def _begin_section(self) -> None:
-        self._section = _Section(notes=self._nameless)
+        self._section = _Section(headed=True, notes=self._nameless)
         self._nameless = []
 
     def _note(self, note: Note, line: int) -> None:
         fatal = note.advisory.severity in ("error", "fatal")
         if fatal:
-            self._issue("compiler-error", f"{note.advisory.severity}: {note.advisory.text}", line, "error")
+            self._issue("compiler-error", f"the compiler failed: {note.advisory.text}", line, "error")
         self._without_abi |= note.advisory.kind == "no_abi"
         if note.symbol is not None:
             self._notes[note.symbol].append((note, line))
@@ -486,13 +517,6 @@ def _closed_groups(drafts: list[_Draft], possible: list[list[int]], uses: int) -
         if len(lines) == len(members) and lines[-1] < uses:
             settled.update(zip(members, lines, strict=True))
     return settled
-
-
-def _agreed(options: list[Usage]) -> Usage:
-    """The fields on which all ``options`` agree."""
-    first = options[0]
-    differing = {f.name for f in fields(Usage) if any(getattr(o, f.name) != getattr(first, f.name) for o in options)}
-    return replace(first, **{name: () if name == "unknown_clauses" else None for name in differing})  # type: ignore[arg-type]
 
 
 def _why_ambiguous(options: list[Usage]) -> str:
