@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; errors become one line on standard error."""
     arguments = build_parser().parse_args(argv)
+    gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()

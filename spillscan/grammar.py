@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from lark.grammar import Symbol
 
 _STARTS = {
-    "ptxas": ("report", "line", "kernel_block", "usage_line", "time_line"),
+    "ptxas": (
+        "report",
+        "line",
+        "kernel_block",
+        "function_block",
+        "entry_line",
+        "properties_line",
+        "usage_line",
+        "time_line",
+    ),
     "nvlink": ("report", "line"),
     "prefix": ("prefix",),
     "buildstep": ("line",),

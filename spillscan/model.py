@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal
 
+from spillscan import names
+
 if TYPE_CHECKING:
     import pandas
 
@@ -74,8 +76,6 @@ class Usage:
     """Surface references."""
     samplers: int | None = None
     """Sampler references."""
-    compile_ms: float | None = None
-    """Compile time as printed (ptxas 12.8 and later); never deterministic, never judged."""
     unknown_clauses: tuple[str, ...] = ()
     """Clauses of a known line that this version does not know, as printed."""
 
@@ -132,22 +132,20 @@ class Kernel:
     """Compiler messages that name this kernel, in the order printed."""
     origins: tuple[Origin, ...] = ()
     """Where it was read; the first is where its record begins."""
+    compile_ms: float | None = None
+    """Compile time as printed (ptxas 12.8 and later); never the same twice, never judged."""
     sass: SassStats | None = None
     """What a SASS dump says of it; ``None`` where no dump was read."""
 
     @property
     def name(self) -> str:
         """Full demangled name."""
-        from spillscan.names import demangle
-
-        return demangle(self.key.symbol)
+        return names.demangle(self.key.symbol)
 
     @property
     def short_name(self) -> str:
         """Base name for tables: no parameters, no namespaces, template arguments folded."""
-        from spillscan.names import short_name
-
-        return short_name(self.key.symbol)
+        return names.short_name(self.key.symbol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ _OPEN, _CLOSE = "<({[", ">)}]"
 @lru_cache(maxsize=8192)
 def demangle(symbol: str) -> str:
     """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
-    mangled = _STATIC_PREFIX.sub("", symbol, count=1)
+    mangled = _without_unit(symbol)
     if not mangled.startswith("_Z"):
         return symbol
     import cpp_demangle
@@ -40,8 +40,7 @@ def demangle(symbol: str) -> str:
 @lru_cache(maxsize=8192)
 def short_name(symbol: str) -> str:
     """The base name: without namespaces, template arguments and parameters."""
-    mangled = _STATIC_PREFIX.sub("", symbol, count=1)
-    skimmed = _skim(mangled)
+    skimmed = _skim(_without_unit(symbol))
     if skimmed is not None:
         return skimmed
     return _base_and_arguments(demangle(symbol))[0]
@@ -57,6 +56,10 @@ def display_name(symbol: str, width: int = 28) -> str:
     if len(arguments) <= width:
         return base + arguments
     return f"{base}<…{blake2s(arguments.encode(), digest_size=2).hexdigest()}>"
+
+
+def _without_unit(symbol: str) -> str:
+    return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
 
 
 def _skim(mangled: str) -> str | None:

@@ -17,7 +17,7 @@ _PLAIN_FIGURES = (
     "local_bytes",
     "shared_bytes",
 )
-_LATE_FIGURES = ("barriers", "textures", "surfaces", "samplers", "compile_ms")
+_LATE_FIGURES = ("barriers", "textures", "surfaces", "samplers")
 
 
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
@@ -33,16 +33,13 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "confidence": kernel.confidence,
         "reasons": list(kernel.reasons),
         "final": kernel.final,
-        "usage": usage_to_json(kernel.usage),
-        "advisories": [
-            {"kind": a.kind, "text": a.text, "severity": a.severity, "code": a.code, "location": a.location}
-            for a in kernel.advisories
-        ],
+        "usage": usage_to_json(kernel.usage, kernel.compile_ms),
+        "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
         "origins": [origin_to_json(origin) for origin in kernel.origins],
     }
 
 
-def usage_to_json(usage: Usage) -> dict[str, Any]:
+def usage_to_json(usage: Usage, compile_ms: float | None = None) -> dict[str, Any]:
     """The figures by name; constant banks by number."""
     constants = usage.constant_bytes
     return {
@@ -58,8 +55,19 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
         "textures": usage.textures,
         "surfaces": usage.surfaces,
         "samplers": usage.samplers,
-        "compile_ms": usage.compile_ms,
+        "compile_ms": compile_ms,
         "unknown_clauses": list(usage.unknown_clauses),
+    }
+
+
+def advisory_to_json(advisory: Advisory) -> dict[str, Any]:
+    """What the compiler said besides figures."""
+    return {
+        "kind": advisory.kind,
+        "text": advisory.text,
+        "severity": advisory.severity,
+        "code": advisory.code,
+        "location": advisory.location,
     }
 
 
@@ -120,6 +128,7 @@ def _kernel(value: dict[str, Any]) -> Kernel:
         final=value.get("final"),
         advisories=tuple(Advisory(**advisory) for advisory in value.get("advisories", ())),
         origins=tuple(_origin(origin) for origin in value.get("origins", ())),
+        compile_ms=value["usage"].get("compile_ms"),
     )
 
 

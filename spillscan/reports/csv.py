@@ -50,7 +50,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         return
     yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
     for kernel in report.build.kernels:
-        figures = usage_to_json(kernel.usage)
+        figures = usage_to_json(kernel.usage, kernel.compile_ms)
         banks = figures["constant_bytes"]
         figures["constant_bytes"] = None if banks is None else " ".join(f"{bank}:{size}" for bank, size in banks.items())
         origin = kernel.origins[0] if kernel.origins else None

@@ -8,15 +8,26 @@ skipped at the speed of ``bytes.find``.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from spillscan import grammar
 from spillscan.model import Issue, Origin, Stats, Usage
 from spillscan.readers import Reading
 from spillscan.readers.buildlog.attribution import PARALLEL_HINT
 from spillscan.readers.buildlog.attribution import Stream as Writer
-from spillscan.readers.buildlog.messages import Ignored, Message, Unknown, nvlink_message, ptxas_message, usage_of
+from spillscan.readers.buildlog.messages import (
+    Entry,
+    Ignored,
+    Message,
+    Properties,
+    Stack,
+    Unknown,
+    nvlink_message,
+    ptxas_message,
+    usage_of,
+)
 from spillscan.readers.buildlog.steps import WINDOW_BYTES, Steps, split_prefix
-from spillscan.source import Stream
+from spillscan.source import Stream as Input
 
 FORMAT = "ptxas"
 PRIORITY = 0
@@ -30,13 +41,16 @@ _PROJECT_SUFFIX = re.compile(r" \[[^\[\]]*proj(?:::[^\[\]]*)?\]$")
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 _USAGE_MEMO_ENTRIES = 1 << 16
 
+_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "time_line")
+_KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
+
 
 def sniff(head: bytes) -> bool:
     """Any text may hold compiler output."""
     return True
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Input, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
     for block in stream.lines():
@@ -59,6 +73,9 @@ class _Log:
         self._gap_complete = True
         self._usages: dict[tuple[bytes, ...], Usage] = {}
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
+        self._function_block = grammar.pattern("ptxas", "function_block", ("time_line",))
+        self._entry_line = _text_pattern("ptxas", "entry_line")
+        self._properties_line = _text_pattern("ptxas", "properties_line")
         self._ptxas_head = _text_pattern("ptxas", "_head")
         self._nvlink_head = _text_pattern("nvlink", "_head")
         self._stack = _text_pattern("ptxas", "stack")
@@ -119,47 +136,53 @@ class _Log:
     # ---- the two ways ------------------------------------------------------------------------------------------
 
     def _blocks(self, text: bytes, position: int) -> int:
-        """Take whole kernel blocks from ``position`` on; return where they end."""
-        match_at = self._kernel_block.match
+        """Take whole blocks of kernels and device functions from ``position`` on; return where they end."""
         writer, steps = self._default
-        end_of_text = len(text)
-        while match := match_at(text, position):
-            symbol, arch, named, frame, stores, loads, used, time = match.group(
-                "ENTRY_SYMBOL",
-                "ARCH",
-                "PROPERTIES_SYMBOL",
-                "STACK_BYTES",
-                "SPILL_STORE_BYTES",
-                "SPILL_LOAD_BYTES",
-                "usage_line",
-                "time_line",
-            )
+        while True:
+            match = self._kernel_block.match(text, position)
+            if match is None:
+                match = self._function_block.match(text, position)
+                if match is None:
+                    return position
+                symbol, frame, stores, loads, time = match.group(*_FUNCTION_FIELDS)
+                arch = named = used = None
+            else:
+                symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
             # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
-            if symbol != named or b"ptxas " in symbol or match.end() == end_of_text:
-                break
+            if (named is not None and named != symbol) or b"ptxas " in symbol or match.end() == len(text):
+                return position
             if self._gap:
                 self._close_gap(steps)
-            usage = self._usage(used, frame, stores, loads, time)
             steps.output()
-            writer.block(symbol.decode("utf-8", "replace"), arch.decode(), usage, self._line, steps.current)
-            count = 5 if time else 4
+            name = symbol.decode("utf-8", "replace")
+            compile_ms = None if time is None else float(time[time.rindex(b"=") + 1 : time.rindex(b"ms")])
+            count = 2 if time is None else 3
+            if used is None or arch is None:
+                stack = Stack(int(frame), int(stores), int(loads))
+                writer.function(name, stack, compile_ms, self._line, steps.current)
+            else:
+                usage = self._usage(used, frame, stores, loads)
+                writer.block(name, arch.decode(), usage, compile_ms, self._line, steps.current)
+                count += 2
             self._line += count
             self._recognised += count
             position = match.end()
-        return position
 
-    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, time: bytes | None) -> Usage:
-        """The record of a block; equal lines share one."""
+    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes) -> Usage:
+        """The figures of a kernel block; equal lines share one record."""
         key = (used, frame, stores, loads)
         usage = self._usages.get(key)
         if usage is None:
             tree = grammar.load("ptxas").parse(used.decode("utf-8", "replace"), start="usage_line")
-            usage = _with_stack(usage_of(tree.children[-1]), int(frame), int(stores), int(loads))
+            usage = replace(
+                usage_of(tree.children[-1]),
+                stack_bytes=int(frame),
+                spill_store_bytes=int(stores),
+                spill_load_bytes=int(loads),
+            )
             if len(self._usages) < _USAGE_MEMO_ENTRIES:
                 self._usages[key] = usage
-        if time is None:
-            return usage
-        return _timed(usage, float(time[time.rindex(b"=") + 1 : time.rindex(b"ms")]))
+        return usage
 
     def _one_line(self, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -186,7 +209,13 @@ class _Log:
         if len(heads) > 1:
             return Unknown(f"garbled: {line[:200]}")
         if heads:
-            return ptxas_message(line[heads[0] :])
+            line = line[heads[0] :]
+            # Names are as many as lines: no parse tree for each.
+            if named := self._properties_line.fullmatch(line):
+                return Properties(named["PROPERTIES_SYMBOL"])
+            if entry := self._entry_line.fullmatch(line):
+                return Entry(entry["ENTRY_SYMBOL"], entry["ARCH"])
+            return ptxas_message(line)
         if awaits_stack and (stack := self._stack.search(line)):
             return ptxas_message(stack[0])
         if (link := self._nvlink_head.search(line)) and self._is_report(line, link.start()):
@@ -261,15 +290,3 @@ class _Landmarks:
 
 def _text_pattern(name: str, rule: str) -> re.Pattern[str]:
     return re.compile(grammar.pattern(name, rule).pattern.decode())
-
-
-def _with_stack(usage: Usage, frame: int, stores: int, loads: int) -> Usage:
-    from dataclasses import replace
-
-    return replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
-
-
-def _timed(usage: Usage, milliseconds: float) -> Usage:
-    from dataclasses import replace
-
-    return replace(usage, compile_ms=milliseconds)

@@ -63,6 +63,7 @@ class _Draft:
     section: _Section
     stack: Stack | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
+    compile_ms: float | None = None
     stack_in_doubt: bool = False
     reasons: tuple[str, ...] = ()
     advisories: tuple[Advisory, ...] = ()
@@ -134,30 +135,31 @@ class Stream:
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
-    def block(self, symbol: str, arch: str, usage: Usage, line: int, step: Step) -> None:
+    def block(self, symbol: str, arch: str, usage: Usage, compile_ms: float | None, line: int, step: Step) -> None:
         """A kernel whose lines stand together while nothing else is open: the same as feeding them one by one."""
-        if self._timed and (usage.compile_ms is None or isinstance(self._previous, Used)):
+        if self._timed and (compile_ms is None or isinstance(self._previous, Used)):
             self._interleaved = True
-        self._timed = self._timed or usage.compile_ms is not None
+        self._timed = self._timed or compile_ms is not None
         self._enter(arch)
         kernel = Kernel(
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
             role="entry",
             usage=usage,
-            advisories=self._take_notes(symbol, _stack_of(usage)) if self._notes else (),
+            advisories=self._take_notes(symbol, _spills_of(usage)) if symbol in self._notes else (),
             origins=(Origin(input=self._input, line=line),),
+            compile_ms=compile_ms,
         )
         self._kernels.append((line, self._section, step, kernel))
         self._previous, self._last = None, None
 
     def feed(self, message: Message, line: int, step: Step) -> None:
         """One message, on ``line``, printed during ``step``."""
-        if self._timed and isinstance(self._previous, Used) and not isinstance(message, CompileTime):
-            self._interleaved = True
+        self._sequence(message)
         match message:
             case Entry():
                 self._entry(message, line, step)
             case Properties():
+                self._forget_named()
                 self._named = (message.symbol, line)
             case Stack():
                 self._stack(message, line, step)
@@ -179,6 +181,11 @@ class Stream:
                 pass
         self._previous = message
 
+    def _sequence(self, message: Message) -> None:
+        """From 12.8 on a compile time follows each registers line at once, unless another compiler comes between."""
+        if self._timed and isinstance(self._previous, Used) and not isinstance(message, CompileTime):
+            self._interleaved = True
+
     def end(self) -> None:
         """The input ends here: settle what is still open."""
         if self._uses:
@@ -190,9 +197,8 @@ class Stream:
                 draft.reasons += ("no registers line follows it",)
                 self._drafts.append(draft)
             self._issue("truncated", f"the figures of {draft.symbol} are not all there", draft.line, "error")
-        if self._named:
-            self._issue("truncated", f"no stack line follows the properties of {self._named[0]}", self._named[1], "error")
-        self._open, self._named = [], None
+        self._forget_named()
+        self._open = []
         self._settle_stacks()
         self._flush_notes()
 
@@ -222,8 +228,12 @@ class Stream:
             arch_in_doubt=several,
             namesakes=self._namesakes() if several else frozenset(),
         )
+        plain = not (self._interleaved or units_in_doubt or context.relocatable)
         for line, section, step, kernel in self._kernels:
-            yield line, self._finished(kernel, section, step, context)
+            if plain and not section.notes and not step.relocatable:
+                yield line, kernel
+            else:
+                yield line, self._finished(kernel, section, step, context)
         for draft in self._drafts:
             yield draft.line, self._finished(self._kernel(draft, several), draft.section, draft.step, context)
 
@@ -234,6 +244,15 @@ class Stream:
         for draft in self._drafts:
             arches[draft.symbol].add(draft.arch)
         return frozenset(symbol for symbol, found in arches.items() if len(found) > 1)
+
+    def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
+        """A device function whose lines stand together while nothing else is open."""
+        self._named = (symbol, line)
+        self._sequence(stack)
+        self._stack(stack, line, step)
+        self._previous = stack
+        if compile_ms is not None:
+            self.feed(CompileTime(compile_ms), line, step)
 
     # ---- one kernel's lines ------------------------------------------------------------------------------------
 
@@ -260,14 +279,22 @@ class Stream:
             # Before any kernel of its section: only relocatable code has that (-c, -rdc=true).
             self._section.relocatable |= not self._section.entries
             self._last = _Draft(symbol, None, "function", named_line, step, self._section, stack)
-            self._last.advisories = self._take_notes(symbol, stack)
+            if symbol in self._notes:
+                self._last.advisories = self._take_notes(symbol, stack.spills)
             self._drafts.append(self._last)
             return
         waiting[0].stack = stack
-        waiting[0].advisories = self._take_notes(symbol, stack)
+        if symbol in self._notes:
+            waiting[0].advisories = self._take_notes(symbol, stack.spills)
         if len({draft.identity for draft in waiting[1:]} | {(symbol, waiting[0].arch, waiting[0].step.unit, None)}) > 1:
             for draft in waiting:
                 draft.stack_in_doubt = True
+
+    def _forget_named(self) -> None:
+        if self._named is not None:
+            symbol, line = self._named
+            self._issue("truncated", f"no stack line follows the properties of {symbol}", line, "error")
+            self._named = None
 
     def _used(self, usage: Usage, line: int) -> None:
         owners = [draft for draft in self._open if self._may_own(draft, usage)]
@@ -293,6 +320,11 @@ class Stream:
         return cumulative is None or draft.stack_in_doubt or draft.stack.frame_bytes <= cumulative
 
     def _own(self, draft: _Draft, usage: Usage) -> None:
+        if draft.stack is None and draft.stack_in_doubt:
+            # Its registers line has come, so its stack line had: a namesake holds it, and still waits for its own.
+            holder = next((d for d in self._open if d.symbol == draft.symbol and d.stack_in_doubt and d.stack), None)
+            if holder is not None:
+                draft.stack, holder.stack = holder.stack, None
         draft.usage = usage
         self._open.remove(draft)
         self._drafts.append(draft)
@@ -320,7 +352,7 @@ class Stream:
             return
         if isinstance(self._previous, Stack) and last.role == "function":
             last.section.relocatable = True  # device functions of whole programs have no compile time of their own
-        last.usage = replace(last.usage, compile_ms=milliseconds)
+        last.compile_ms = milliseconds
         self._last = None
 
     # ---- interleaved output ----------------------------------------------------------------------------------------
@@ -402,10 +434,10 @@ class Stream:
         elif not fatal:
             self._nameless.append((note, line))
 
-    def _take_notes(self, symbol: str, stack: Stack | None) -> tuple[Advisory, ...]:
-        """The advisories that name ``symbol``, but for those that speak of another spill than ``stack`` does."""
+    def _take_notes(self, symbol: str, spills: tuple[int, int] | None) -> tuple[Advisory, ...]:
+        """The advisories that name ``symbol``, but for those that tell of another spill than ``spills``."""
         notes = self._notes.pop(symbol, [])
-        mine = [pair for pair in notes if pair[0].spills is None or stack is None or pair[0].spills == stack.spills]
+        mine = [pair for pair in notes if pair[0].spills is None or spills is None or pair[0].spills == spills]
         if len(mine) < len(notes):
             self._notes[symbol] = [pair for pair in notes if pair not in mine]
         return tuple(note.advisory for note, _ in mine)
@@ -472,6 +504,7 @@ class Stream:
             reasons=reasons,
             advisories=draft.advisories,
             origins=(Origin(input=self._input, line=draft.line),),
+            compile_ms=draft.compile_ms,
         )
 
     def _finished(self, kernel: Kernel, section: _Section, step: Step, context: _Context) -> Kernel:
@@ -481,8 +514,8 @@ class Stream:
             changes["final"] = False
         if context.units_in_doubt and step.unit and not step.buffered:
             changes["key"] = replace(kernel.key, unit="")
-        if self._interleaved and kernel.usage.compile_ms is not None:
-            changes["usage"] = replace(kernel.usage, compile_ms=None)
+        if self._interleaved and kernel.compile_ms is not None:
+            changes["compile_ms"] = None
         if section.notes and section.entries == 1 and kernel.role == "entry" and not self._interleaved:
             changes["advisories"] = kernel.advisories + tuple(note.advisory for note, _ in section.notes)
         if kernel.advisories and kernel.key.symbol in context.namesakes:
@@ -527,6 +560,6 @@ def _why_ambiguous(options: list[Usage]) -> str:
     return f"interleaved output: its registers line is one of {len(options)} ({shown} registers)"
 
 
-def _stack_of(usage: Usage) -> Stack | None:
+def _spills_of(usage: Usage) -> tuple[int, int] | None:
     stores, loads = usage.spill_store_bytes, usage.spill_load_bytes
-    return None if stores is None or loads is None else Stack(usage.stack_bytes or 0, stores, loads)
+    return None if stores is None or loads is None else (stores, loads)

@@ -150,8 +150,8 @@ def nvlink_message(line: str) -> Message:
         return LinkProperties(message.symbol, target.strip(" ()").removeprefix("target: ") if target else None)
     if isinstance(message, Used):
         return LinkUsed(message.usage)
-    if isinstance(message, Unknown) and "info" not in line[:16]:
-        return Ignored()  # the linker's own warnings and errors are not about resources
+    if isinstance(message, Module) or (isinstance(message, Unknown) and "info" not in line[:16]):
+        return Ignored()  # the linker's module line begins no section of ptxas; its own warnings are not about resources
     return message
 
 
@@ -204,8 +204,13 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
         return CompileTime(float(tokens["MILLISECONDS"]))
     if kind == "processing":
         return Ignored()
-    if kind == "unknown" and head["SEVERITY"] not in ("error", "fatal"):
-        return Unknown(tokens["UNKNOWN"])
+    if kind == "unknown":
+        if head["SEVERITY"] in ("error", "fatal"):
+            kind = "compiler_error"
+        elif "LOCATION" in head:
+            kind = "source_message"  # ptxas on the PTX text, whatever it says
+        else:
+            return Unknown(tokens["UNKNOWN"])
     if kind in _NOT_ABOUT_KERNELS:
         return Ignored()
     return _note(kind, head, tokens, line)
@@ -216,7 +221,7 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
     printed = line.encode()
     match = head_pattern.match(printed)
     advisory = Advisory(
-        kind="compiler_error" if kind == "unknown" else kind,
+        kind=kind,
         text=printed[match.end() if match else 0 :].decode(),
         severity=head["SEVERITY"],
         location=head["LOCATION"].strip(" ;") if "LOCATION" in head else None,

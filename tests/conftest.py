@@ -1,0 +1,69 @@
+"""What tests share: fixtures by path, records as plain values, the command as a function."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spillscan import readers
+from spillscan.model import Kernel
+from spillscan.readers import Reading, buildlog
+from spillscan.snapshot import usage_to_json
+from spillscan.source import Source, Stream
+from tests import reference
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "fixtures"
+
+
+def manifest() -> list[dict[str, Any]]:
+    """Every fixture with its tool, version and command."""
+    document = yaml.load((FIXTURES / "MANIFEST.yaml").read_bytes(), Loader=yaml.CSafeLoader)
+    entries: list[dict[str, Any]] = document["fixtures"]
+    return entries
+
+
+def read_text(path: Path) -> str:
+    """A fixture's text, decompressed."""
+    with Source(str(path)).open() as stream:
+        return b"".join(stream.chunks()).decode()
+
+
+def read_log(data: bytes | str, name: str = "build.log") -> Reading:
+    """What the build log reader makes of ``data``."""
+    raw = data.encode() if isinstance(data, str) else data
+    return buildlog.read(Stream(io.BytesIO(raw), name), name)
+
+
+def read_any(path: Path) -> Reading:
+    """What the reader of the file's format makes of it."""
+    with Source(str(path)).open() as stream:
+        reader = readers.reader_for(stream.head())
+        assert reader is not None
+        return reader.read(stream, path.name)
+
+
+def record(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as the reference writes it."""
+    figures = usage_to_json(kernel.usage)
+    line = kernel.origins[0].line
+    identity = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "role": kernel.role, "line": line}
+    return identity | {name: figures[name] for name in reference.FIGURES}
+
+
+def run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command, as users run it."""
+    command = [sys.executable, "-m", "spillscan", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, cwd=kwargs.pop("cwd", ROOT), check=False, **kwargs)
+
+
+@pytest.fixture
+def log() -> str:
+    """One small real log with spills."""
+    return read_text(FIXTURES / "ptxas" / "spill-13.0.log")

@@ -1,0 +1,107 @@
+"""The grammars, and that scanners derived from them see what a full parse sees."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from lark import Tree
+
+from spillscan import grammar
+from spillscan.readers.buildlog.messages import _NOT_ABOUT_KERNELS, Entry, Note, Properties, Stack, ptxas_message
+from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
+
+GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
+LOGS = [entry["file"] for entry in manifest() if entry["format"] == "ptxas" and "/capture-" not in entry["file"]]
+SMALL_LOGS = [file for file in LOGS if file.startswith("ptxas/")]
+
+
+def test_every_grammar_is_found_and_explains_itself() -> None:
+    assert {"ptxas", "nvlink", "usage", "prefix", "buildstep"} <= set(GRAMMARS)
+    for name in GRAMMARS:
+        text = grammar.text(name)
+        assert text.startswith("//"), f"{name}.lark begins with what it describes"
+
+
+def ptxas_lines(file: str) -> list[str]:
+    lines = read_text(FIXTURES / file).split("\n")
+    return [line for line in lines if re.match(r"ptxas .*?(?:info|warning|error|fatal)|    \d+ bytes stack frame", line)]
+
+
+@pytest.mark.parametrize("file", SMALL_LOGS)
+def test_a_whole_log_parses_at_once(file: str) -> None:
+    """The report rule describes a log from its first line to its last; nothing in it is unknown but errors and
+    what ptxas says of the PTX text, line by line."""
+    lines = ptxas_lines(file)
+    tree = grammar.load("ptxas").parse("\n".join(lines) + "\n", start="report")
+    assert len(tree.children) == len(lines)
+    for line, subtree in zip(lines, tree.children, strict=True):
+        unknown = list(subtree.find_data("unknown"))
+        assert not unknown or re.match(r"ptxas[^:]*(?:error|fatal)|ptxas [^;]+, line \d+;", line), line
+
+
+@pytest.mark.parametrize("file", SMALL_LOGS)
+def test_derived_expressions_match_what_the_parser_sees(file: str) -> None:
+    entry = re.compile(grammar.pattern("ptxas", "entry_line").pattern.decode())
+    properties = re.compile(grammar.pattern("ptxas", "properties_line").pattern.decode())
+    stack = re.compile(grammar.pattern("ptxas", "stack").pattern.decode())
+    for line in ptxas_lines(file):
+        parsed = ptxas_message(line)
+        assert (entry.fullmatch(line) is not None) == isinstance(parsed, Entry)
+        assert (properties.fullmatch(line) is not None) == isinstance(parsed, Properties)
+        assert (stack.fullmatch(line) is not None) == isinstance(parsed, Stack)
+
+
+def test_block_expression_finds_exactly_the_blocks() -> None:
+    """On a clean log, the blocks that the derived expression cuts are the kernels that the parser sees."""
+    text = read_text(FIXTURES / "ptxas" / "calls-13.0.log")
+    lines = "\n".join(ptxas_lines("ptxas/calls-13.0.log")) + "\n"
+    tree = grammar.load("ptxas").parse(lines, start="report")
+    entries = [str(node.children[0]) for node in tree.find_data("entry")]
+    block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
+    found = [match["ENTRY_SYMBOL"].decode() for match in block.finditer(text.encode())]
+    assert sorted(found) == sorted(entries)
+    assert found
+
+
+def test_a_full_parse_yields_the_same_figures() -> None:
+    """Lark alone, on the whole log at once, against the reader."""
+    lines = "\n".join(ptxas_lines("ptxas/memory-13.0.log")) + "\n"
+    tree = grammar.load("ptxas").parse(lines, start="report")
+    registers = [int(str(node.children[0])) for node in tree.find_data("usage")]
+    kernels = [k for k in read_any(FIXTURES / "ptxas" / "memory-13.0.log").kernels if k.role == "entry"]
+    assert registers == [kernel.usage.registers for kernel in kernels]
+
+
+def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
+    """Each alternative of the message rule occurs in a fixture, but those marked as seen in the tool's strings only."""
+    source = grammar.text("ptxas")
+    bodies = re.search(r"^_body: (.*?)\n\n", source, re.MULTILINE | re.DOTALL)
+    assert bodies
+    kinds = set(re.findall(r"\w+", bodies[1]))
+    strings_only = set(re.findall(r"^// \(in the tool's strings\)[^\n]*\n(?://[^\n]*\n)*(\w+):", source, re.MULTILINE))
+    # Texts that only releases between those of the fixtures print, or none that we have.
+    never_made = {"performance_loss", "modifier_advisory", "deprecated", "register_allocation_failed", "unknown"}
+    seen: set[str] = set()
+    for entry in manifest():
+        if entry["format"] in ("ptxas", "mixed"):
+            for line in ptxas_lines(entry["file"]) if "/capture-" not in entry["file"] else ():
+                seen |= kinds_in(line)
+    missing = kinds - seen - strings_only - never_made
+    assert not missing, f"no fixture shows {sorted(missing)}"
+
+
+def kinds_in(line: str) -> set[str]:
+    message = ptxas_message(line)
+    if isinstance(message, Note):
+        return {message.advisory.kind}
+    tree = grammar.load("ptxas").parse(line, start="line")
+    return {str(node.data) for node in tree.children if isinstance(node, Tree)}
+
+
+def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
+    from spillscan.rules.advisories import COSTLY
+
+    rules = {str(rule.origin.name) for rule in grammar.load("ptxas").rules}
+    assert set(COSTLY) <= rules
+    assert set(_NOT_ABOUT_KERNELS) <= rules
