@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spillscan.diff import diff
+    from spillscan.pairing import diff
     from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
-    from spillscan.scan import scan
+    from spillscan.pipeline import scan
 
 __version__ = "0.1.0"
 
@@ -24,8 +24,8 @@ _HOMES = {
     "Kernel": "model",
     "KernelKey": "model",
     "Usage": "model",
-    "diff": "diff",
-    "scan": "scan",
+    "diff": "pairing",
+    "scan": "pipeline",
 }
 
 __all__ = ["Build", "Change", "Finding", "Issue", "Kernel", "KernelKey", "Usage", "diff", "scan"]

@@ -28,13 +28,9 @@ def demangle(symbol: str) -> str:
     mangled = _without_unit(symbol)
     if not mangled.startswith("_Z"):
         return symbol
-    import cpp_demangle
+    import pydemumble  # LLVM's demangler: no limit on the length of a name
 
-    try:
-        text = cpp_demangle.demangle(mangled)
-    except ValueError:
-        return symbol
-    return _ANONYMOUS.sub("(anonymous namespace)", text)
+    return _ANONYMOUS.sub("(anonymous namespace)", pydemumble.demangle(mangled)) or symbol
 
 
 @lru_cache(maxsize=8192)

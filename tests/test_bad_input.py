@@ -151,7 +151,7 @@ def test_gzip_bombs_are_streamed(tmp_path: Path) -> None:
 def scan_peak(path: Path) -> tuple[int, float]:
     """(kernels, peak memory in MiB) of a scan in a process of its own."""
     code = (
-        "import resource, sys\nfrom spillscan.scan import scan\n"
+        "import resource, sys\nfrom spillscan.pipeline import scan\n"
         "print(len(scan(sys.argv[1]).kernels), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     output = subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, capture_output=True, check=True).stdout

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from spillscan.model import Kernel
-from spillscan.scan import scan
+from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, read_log, read_text
 
 FILES = ("ptxas/spill-13.0.log", "ptxas/calls-c-12.9.log", "nvcc/rdc-13.0.log", "ptxas/warnings-11.8.log", "ptxas/wgmma-13.5.log")

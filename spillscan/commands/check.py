@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.policy import Limits, at_least
     from spillscan.reports import Report, render
     from spillscan.rules import check
-    from spillscan.scan import scan
+    from spillscan.pipeline import scan
 
     render.check_forms(arguments.format)
     everything = scan(_common.inputs_or_stdin(arguments.inputs))

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
     from spillscan.reports import Report, render
-    from spillscan.scan import scan
+    from spillscan.pipeline import scan
 
     render.check_forms(arguments.format)
     build = scan(_common.inputs_or_stdin(arguments.inputs))

@@ -24,7 +24,7 @@ _METRIC_NAMES = {
     "local_bytes": "local",
     "shared_bytes": "shared",
 }
-_SMALLEST_NAME = 16
+_SMALLEST_NAME, _LEAST_NAME = 16, 8
 
 Row = tuple[Sequence[str], str]
 """Cells and the color of the row."""
@@ -196,10 +196,11 @@ def _table(header: Sequence[str], rows: Sequence[Row], style: Style, left: Seque
     """Columns as wide as they must be; what is too wide for the style is cut from names and units."""
     cells = [[_clean(cell) for cell in row] for row, _ in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    for column in (len(header) - 1, 0) if header[-1] == "unit" else (0,):
-        excess = sum(widths) + 2 * (len(widths) - 1) - style.width
-        if excess > 0:
-            widths[column] = max(_SMALLEST_NAME, widths[column] - excess)
+    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
+        for column in (len(header) - 1, 0) if header[-1] == "unit" else (0,):
+            excess = sum(widths) + 2 * (len(widths) - 1) - style.width
+            if excess > 0:
+                widths[column] = min(widths[column], max(smallest, widths[column] - excess))
     yield _paint(_line(header, widths, left), _BOLD, style)
     for row, (_, color) in zip(cells, rows, strict=True):
         yield _paint(_line(row, widths, left), color, style)

@@ -1,0 +1,281 @@
+"""The command as users and CI run it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from spillscan import reports
+from spillscan.reports.json import kernel_lines
+from spillscan.pipeline import scan
+from spillscan.snapshot import kernel_to_json
+from tests.conftest import FIXTURES, ROOT, read_any, run
+
+SPILLS = FIXTURES / "ptxas" / "spill-13.0.log"
+CLEAN = FIXTURES / "ptxas" / "plain-13.0.log"
+RELOCATABLE = FIXTURES / "ptxas" / "calls-c-13.0.log"
+SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
+
+
+def document(*arguments: str | Path, **kwargs: Any) -> dict[str, Any]:
+    result = run(*arguments, "-f", "json", **kwargs)
+    assert result.stdout, result.stderr
+    value: dict[str, Any] = json.loads(result.stdout)
+    jsonschema.validate(value, SCHEMA)
+    return value
+
+
+# ---- scan ---------------------------------------------------------------------------------------------------------
+
+
+def test_scan_shows_the_worst_first() -> None:
+    result = run("scan", SPILLS)
+    assert result.returncode == 0
+    rows = result.stdout.decode().split("\n\n")[0].split("\n")[1:]
+    stores = [int(row.split()[3].replace(",", "")) for row in rows]
+    assert stores == sorted(stores, reverse=True)
+    assert "24 kernels (13 spill" in result.stdout.decode()
+
+
+def test_scan_reads_a_pipe_with_and_without_a_dash() -> None:
+    data = SPILLS.read_bytes()
+    assert run("scan", "-", stdin=data).stdout == run("scan", stdin=data).stdout != b""
+
+
+def test_json_follows_the_schema_on_every_fixture_folder() -> None:
+    for folder in ("ptxas", "nvcc", "nvlink", "library", "build"):
+        value = document("scan", FIXTURES / folder)
+        assert value["kernels"]
+        assert value["stats"]["kernels"] + value["stats"]["functions"] == len(value["kernels"])
+
+
+def test_absent_figures_are_null() -> None:
+    kernels = document("scan", FIXTURES / "ptxas" / "plain-11.8.log")["kernels"]
+    for kernel in kernels:
+        assert kernel["usage"]["barriers"] is None, "11.8 prints no barriers"
+        assert (kernel["usage"]["constant_bytes"] is None) == (kernel["arch"] == "sm_90")
+
+
+def test_both_ways_of_writing_json_agree() -> None:
+    for name in ("ptxas/warnings-13.0.log", "nvcc/rdc-13.0.log", "parallel/13.0/capture-8.log.gz", "hostile/names.log"):
+        kernels = read_any(FIXTURES / name).kernels
+        assert [json.loads(line) for line in kernel_lines(kernels)] == [kernel_to_json(kernel) for kernel in kernels]
+
+
+def test_snapshot_reads_back_the_same(tmp_path: Path) -> None:
+    first = tmp_path / "first.json"
+    assert run("scan", FIXTURES / "nvcc", "-f", f"json:{first}").returncode == 0
+    again = run("scan", first, "-f", "json")
+    ours, theirs = json.loads(first.read_bytes()), json.loads(again.stdout)
+    assert ours["kernels"] == theirs["kernels"]
+    assert ours["issues"] == theirs["issues"]
+
+
+def test_output_is_deterministic() -> None:
+    for form in reports.all_formats():
+        one, two = (run("scan", SPILLS, "-f", form).stdout for _ in range(2))
+        assert one == two != b""
+
+
+def test_csv_has_a_row_a_kernel() -> None:
+    rows = list(csv.DictReader(io.StringIO(run("scan", SPILLS, "-f", "csv").stdout.decode())))
+    assert len(rows) == 24
+    assert {row["registers"] for row in rows if row["short_name"] == "spill_f32"} == {"255"}
+
+
+def test_several_formats_in_one_run(tmp_path: Path) -> None:
+    result = run("scan", SPILLS, "-f", f"json:{tmp_path / 'a.json'}", "-f", f"csv:{tmp_path / 'a.csv'}", "-f", "text")
+    assert result.returncode == 0
+    assert b"spill_f32" in result.stdout
+    assert json.loads((tmp_path / "a.json").read_text())["kernels"]
+    assert (tmp_path / "a.csv").read_text().count("\n") == 25
+
+
+def test_selection() -> None:
+    only = document("scan", SPILLS, "--arch", "sm_90a", "--kernel", "spill_f*")["kernels"]
+    assert only
+    assert {kernel["arch"] for kernel in only} == {"sm_90a"}
+    assert all(kernel["short_name"].startswith("spill_f") for kernel in only)
+
+
+def test_top_and_all() -> None:
+    top, everything = (run("scan", SPILLS, *arguments).stdout.decode() for arguments in (("--top", "2"), ("--all",)))
+    assert "… 22 more" in top
+    assert "more (" not in everything
+    assert everything.count("\n") > top.count("\n") + 20
+
+
+def test_strict() -> None:
+    log = SPILLS.read_bytes() + b"ptxas info    : never heard of this\n"
+    assert run("scan", "-", stdin=log).returncode == 0
+    assert run("scan", "-", "--strict", stdin=log).returncode == 2
+    assert run("scan", SPILLS, "--strict").returncode == 0
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m spillscan scan {FIXTURES / 'large' / 'kernels5000-13.0.log.zst'} --all | head -1"
+    result = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, check=False)
+    assert result.stderr == b""
+
+
+# ---- check --------------------------------------------------------------------------------------------------------
+
+
+def test_check_fails_on_spills_and_says_where() -> None:
+    result = run("check", SPILLS)
+    assert result.returncode == 1
+    assert f"{SPILLS}:22: error: spill_f32 (sm_75): spills" in result.stdout.decode()
+
+
+def test_check_passes_a_clean_build() -> None:
+    result = run("check", CLEAN)
+    assert result.returncode == 0
+    assert result.stdout.decode().startswith("no findings")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("--max-spill-bytes", "100000"), 0),
+        (("--max-spill-bytes", "3000"), 1),
+        (("--max-spill-bytes", "100000", "--max-registers", "255"), 0),
+        (("--max-spill-bytes", "100000", "--max-registers", "254"), 1),
+        (("--fail-on", "never"), 0),
+        (("--kernel", "spill_none*"), 0),
+    ],
+)
+def test_limits(arguments: tuple[str, ...], status: int) -> None:
+    assert run("check", SPILLS, *arguments).returncode == status
+
+
+def test_warnings_fail_only_where_asked() -> None:
+    log = FIXTURES / "ptxas" / "wgmma-13.5.log"
+    assert run("check", log, "--max-spill-bytes", "100000").returncode == 0
+    assert run("check", log, "--max-spill-bytes", "100000", "--fail-on", "warning").returncode == 1
+
+
+def test_check_never_passes_what_it_does_not_know() -> None:
+    # relocatable code: registers are not final
+    assert run("check", RELOCATABLE, "--max-spill-bytes", "999").returncode == 0
+    undecided = run("check", RELOCATABLE, "--max-spill-bytes", "999", "--max-registers", "255")
+    assert undecided.returncode == 2
+    assert b"not final" in undecided.stderr
+    # a link log alone tells no spills
+    link = FIXTURES / "nvlink" / "link-13.0.log"
+    only_links = b"".join(line for line in link.read_bytes().splitlines(True) if line.startswith(b"nvlink"))
+    assert run("check", "-", stdin=only_links).returncode == 2
+    # a log without kernels
+    assert run("check", "-", stdin=b"ptxas info    : 0 bytes gmem\n").returncode == 2
+    # a log cut off in a kernel
+    whole = CLEAN.read_bytes()
+    assert run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Used")]).returncode == 2
+    # a build that failed
+    assert run("check", FIXTURES / "ptxas" / "broken-13.0.log", "--max-spill-bytes", "100000").returncode == 2
+    # interleaved output: spills keep their names, registers do not
+    torn = FIXTURES / "parallel" / "13.0" / "capture-8.log.gz"
+    assert run("check", torn, "--max-spill-bytes", "100000").returncode == 0
+    unsure = run("check", torn, "--max-spill-bytes", "100000", "--max-registers", "255")
+    assert unsure.returncode == 2
+    assert b"interleaved" in unsure.stderr
+
+
+def test_spills_told_by_warnings_alone() -> None:
+    warnings = b"".join(
+        line for line in (FIXTURES / "ptxas" / "warnings-13.0.log").read_bytes().splitlines(True) if b"warning" in line
+    )
+    assert run("check", "-", stdin=warnings).returncode == 1
+
+
+def test_findings_are_json_too() -> None:
+    value = document("check", SPILLS)
+    assert len(value["findings"]) == 13
+    assert len({finding["fingerprint"] for finding in value["findings"]}) == 13
+
+
+# ---- diff ---------------------------------------------------------------------------------------------------------
+
+
+def test_diff_of_a_build_with_itself_is_empty(tmp_path: Path) -> None:
+    snapshot = tmp_path / "base.json"
+    run("scan", SPILLS, "-f", f"json:{snapshot}")
+    value = document("diff", snapshot, SPILLS, "--fail-on-regression")
+    assert value["changes"] == []
+
+
+def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
+    worse = SPILLS.read_text().replace("0 bytes stack frame, 0 bytes spill stores, 0 bytes", "16 bytes stack frame, 8 bytes spill stores, 4 bytes", 1)
+    (tmp_path / "head.log").write_text(worse)
+    result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on-regression")
+    assert result.returncode == 1
+    assert "0 → 8 B (+8)" in result.stdout.decode()
+    assert run("diff", SPILLS, tmp_path / "head.log").returncode == 0
+    assert run("diff", tmp_path / "head.log", SPILLS, "--fail-on-regression").returncode == 0, "better is no regression"
+    value = document("diff", SPILLS, tmp_path / "head.log")
+    (change,) = value["changes"]
+    assert change["metrics"]["spill_store_bytes"] == [0, 8]
+
+
+@pytest.mark.parametrize(("before", "after", "status"), [(24, 25, 1), (25, 32, 0), (25, 33, 1), (32, 24, 0)])
+def test_registers_count_by_allocation_step(before: int, after: int, status: int) -> None:
+    log = (
+        "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used {} registers, 360 bytes cmem[0]\n"
+    )
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        base, head = Path(folder, "base.log"), Path(folder, "head.log")
+        base.write_text(log.format(before))
+        head.write_text(log.format(after))
+        assert run("diff", base, head, "--fail-on-regression").returncode == status
+
+
+def test_diff_refuses_what_is_no_build() -> None:
+    assert run("diff", SPILLS, FIXTURES / "hostile" / "nothing.log").returncode == 2
+
+
+# ---- manners ------------------------------------------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom spillscan.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'lark', 'pandas', 'numpy', 'yaml', 'zstandard'} & set(sys.modules)), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert result.stderr.strip() == b"[]"
+
+
+def test_colour_only_where_wanted() -> None:
+    plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    assert b"\x1b" not in run("scan", SPILLS, env=plain).stdout
+    assert b"\x1b[31m" in run("scan", SPILLS, env=plain | {"FORCE_COLOR": "1"}).stdout
+    assert b"\x1b" not in run("scan", SPILLS, env=plain | {"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+
+
+def test_tables_fit_the_width() -> None:
+    result = run("scan", FIXTURES / "build" / "cmake-ninja-13.0.log", env=os.environ | {"COLUMNS": "80"})
+    table = result.stdout.decode().split("\n\n")[0]
+    assert all(len(line) <= 80 for line in table.splitlines())
+
+
+def test_python_api() -> None:
+    import spillscan
+
+    build = spillscan.scan([SPILLS])
+    assert build.kernels == scan(SPILLS).kernels
+    frame = build.to_pandas()
+    assert len(frame) == 24
+    assert frame["spill_store_bytes"].sum() == sum(k.usage.spill_store_bytes or 0 for k in build.kernels)
+    assert frame["local_bytes"].isna().all(), "absent is not zero"
+    assert spillscan.diff(build, build) == []
