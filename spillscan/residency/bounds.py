@@ -1,0 +1,94 @@
+"""``__launch_bounds__`` both ways: the register cap it makes, and the bounds that would buy one block more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spillscan.errors import UsageError
+from spillscan.residency.devices import WARP_THREADS, Device
+from spillscan.residency.model import Occupancy
+from spillscan.residency.rules import resident
+
+PARTITIONS = 4
+"""ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterCap:
+    """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
+
+    threads: int
+    """Largest block size promised."""
+    blocks: int
+    """Least blocks per SM asked for."""
+    registers: int
+    """Most registers per thread that ptxas then allocates."""
+    ignored: str = ""
+    """Why ptxas ignores the number of blocks; empty where it honours it."""
+
+
+def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
+    """The register cap that ptxas derives from ``__launch_bounds__(threads, blocks)``.
+
+    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40, not 42.
+    A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads than the SM holds: ptxas
+    warns and ignores ``blocks``. Probed with ptxas 11.8 to 13.5 on 23 targets. Besides the cap, ptxas has heuristics of
+    its own and may use less. Raises :class:`~spillscan.errors.UsageError` for impossible bounds.
+    """
+    if not 1 <= threads <= device.max_threads_per_block:
+        raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
+    if blocks < 1:
+        raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
+    ignored = ""
+    if blocks * threads > device.max_threads_per_sm:
+        ignored = f"{blocks} x {threads:,} threads exceed the {device.max_threads_per_sm:,} of an SM"
+    elif blocks > device.max_blocks_per_sm:
+        ignored = f"{blocks} blocks exceed the {device.max_blocks_per_sm} of an SM"
+    warps = -(-threads // WARP_THREADS)
+    unit = max(device.register_alloc_unit // WARP_THREADS, 1)
+    partitions = min(PARTITIONS, 2 * device.sub_partitions)  # 1 only where an assumption takes the partitions away
+    whole = -(-warps * (1 if ignored else blocks) // partitions)
+    by_sm = device.registers_per_sm // partitions // (WARP_THREADS * whole)
+    by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
+    cap = min(by_sm, by_block) // unit * unit
+    return RegisterCap(
+        threads=threads, blocks=blocks, registers=min(cap, device.max_registers_per_thread), ignored=ignored
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Launch bounds that would bring more blocks, if registers are what binds."""
+
+    threads: int
+    """First argument of ``__launch_bounds__``."""
+    blocks: int
+    """Second argument."""
+    registers: int
+    """The cap they make."""
+    shed: int
+    """Registers per thread that ptxas would have to do without; it spills what it cannot."""
+
+
+def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
+    """The launch bounds for the next reachable number of blocks; ``None`` where fewer registers bring none."""
+    configuration = occupancy.configuration
+    device = configuration.device
+    threads = configuration.threads_per_block
+    if threads > device.max_threads_per_block:
+        return None
+    for blocks in range(occupancy.resident_blocks + 1, device.max_blocks_per_sm + 1):
+        cap = register_cap(device, threads, blocks)
+        if cap.ignored or cap.registers < 8:
+            return None
+        reached = resident(replace(configuration, registers=min(cap.registers, configuration.registers)))
+        if reached.resident_blocks >= blocks and cap.registers < configuration.registers:
+            return Bounds(
+                threads=threads,
+                blocks=blocks,
+                registers=cap.registers,
+                shed=configuration.registers - cap.registers,
+            )
+        if reached.resident_blocks < blocks:
+            return None
+    return None
