@@ -1,4 +1,6 @@
-"""``__launch_bounds__`` both ways: the register cap it makes, and the bounds that would buy one block more."""
+"""``__launch_bounds__`` both ways: the register cap it makes, and the bounds that would buy one block
+more.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,23 @@ class RegisterCap:
     registers: int
     """Most registers per thread that ptxas then allocates."""
     ignored: str = ""
-    """Why ptxas ignores the number of blocks; empty where it honours it."""
+    """Why ptxas ignores the number of blocks (it warns); ``registers`` is then the cap by ``threads`` alone,
+    and a heuristic of ptxas may well choose less. Empty where it honours the number."""
 
 
 def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     """The register cap that ptxas derives from ``__launch_bounds__(threads, blocks)``.
 
-    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40, not 42.
-    A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads than the SM holds: ptxas
-    warns and ignores ``blocks``. Probed with ptxas 11.8 to 13.5 on 23 targets. Besides the cap, ptxas has heuristics of
-    its own and may use less. Raises :class:`~spillscan.errors.UsageError` for impossible bounds.
+    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40,
+    not 42. A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads or blocks
+    than the SM holds: ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23
+    targets. With one argument only, ptxas has heuristics besides and may use less. Raises
+    :class:`~spillscan.errors.UsageError` for impossible bounds.
     """
     if not 1 <= threads <= device.max_threads_per_block:
-        raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
+        raise UsageError(
+            f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}"
+        )
     if blocks < 1:
         raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
     ignored = ""
@@ -45,15 +51,14 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     elif blocks > device.max_blocks_per_sm:
         ignored = f"{blocks} blocks exceed the {device.max_blocks_per_sm} of an SM"
     warps = -(-threads // WARP_THREADS)
+    resident_warps = min(warps * (1 if ignored else blocks), device.max_warps_per_sm)
     unit = max(device.register_alloc_unit // WARP_THREADS, 1)
-    partitions = min(PARTITIONS, 2 * device.sub_partitions)  # 1 only where an assumption takes the partitions away
-    whole = -(-warps * (1 if ignored else blocks) // partitions)
-    by_sm = device.registers_per_sm // partitions // (WARP_THREADS * whole)
+    partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only where an assumption takes them away
+    by_sm = device.registers_per_sm // partitions // (WARP_THREADS * -(-resident_warps // partitions))
     by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
     cap = min(by_sm, by_block) // unit * unit
-    return RegisterCap(
-        threads=threads, blocks=blocks, registers=min(cap, device.max_registers_per_thread), ignored=ignored
-    )
+    most = device.max_registers_per_thread
+    return RegisterCap(threads=threads, blocks=blocks, registers=min(cap, most), ignored=ignored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,9 @@ class Bounds:
 
 
 def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
-    """The launch bounds for the next reachable number of blocks; ``None`` where fewer registers bring none."""
+    """The launch bounds for the next reachable number of blocks; ``None`` where fewer registers bring
+    none.
+    """
     configuration = occupancy.configuration
     device = configuration.device
     threads = configuration.threads_per_block

@@ -8,7 +8,9 @@ from spillscan.residency.rules import checked_registers
 
 
 def check(configuration: Configuration) -> Configuration:
-    """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is not."""
+    """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is
+    not.
+    """
     device = configuration.device
     target = device.target
     _range("threads per block", configuration.threads_per_block, 1, device.max_threads_per_block, "a block")
@@ -16,7 +18,8 @@ def check(configuration: Configuration) -> Configuration:
     most = max(256, checked_registers(device))
     if not 0 <= configuration.registers <= most:
         raise UsageError(
-            f"registers must be 0 to {device.max_registers_per_thread} on {target}, not {configuration.registers:,}"
+            f"registers must be 0 to {device.max_registers_per_thread} on {target}, not"
+            f" {configuration.registers:,}"
         )
     _range("static shared memory", configuration.static_shared_bytes, 0, None, "bytes")
     _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, "bytes")

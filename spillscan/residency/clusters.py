@@ -1,4 +1,5 @@
-"""Thread block clusters, as far as a compute capability tells: the blocks per SM stay, the number of clusters may not."""
+"""Thread block clusters, as far as a compute capability tells: the blocks per SM stay, the number of clusters
+may not."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from spillscan.errors import UsageError
 from spillscan.residency.model import Occupancy
 
 PORTABLE_BLOCKS = 8
-"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an H200)."""
+"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an
+H200)."""
 LARGEST_BLOCKS = 16
 """Largest cluster with the attribute (measured on an H200)."""
 COUNTED_BLOCKS_PER_SM = 8
@@ -24,13 +26,15 @@ class Clusters:
     portable: bool
     """Whether every GPU with clusters takes this size."""
     active: int | None
-    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not known."""
+    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not
+    known."""
     exact: bool
     """``False`` from 3 blocks on: the layout of the GPU's clusters of SMs decides, which no table gives."""
 
 
 def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | None = None) -> Clusters:
-    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.errors.UsageError` where there are none.
+    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.errors.UsageError` where
+    there are none.
 
     Sizes 1 and 2 measured on one H200: ``min(8, blocks per SM) * SMs / size``.
     """

@@ -39,8 +39,8 @@ def current(configuration: Configuration, varied: Varied) -> int:
 def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occupancy], ...]:
     """(figure, occupancy) over all that the device allows, the current figure among them.
 
-    Threads go by whole warps, shared memory by the allocation unit (static + dynamic, up to what the kernel's opt-in
-    allows), registers and barriers by one.
+    Threads go by whole warps, shared memory by the allocation unit (static + dynamic, up to what the kernel's
+    opt-in allows), registers and barriers by one.
     """
     device = configuration.device
     opted_in = configuration.max_dynamic_shared_bytes is not None
@@ -79,10 +79,12 @@ class BlockSizes:
 def best_block_sizes(configuration: Configuration, max_threads: int | None = None) -> BlockSizes:
     """The block sizes with the most resident threads, dynamic shared memory held as it is.
 
-    The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep the first
-    with the most threads per SM. ``max_threads`` is the kernel's launch bound, where it has one.
+    The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep
+    the first with the most threads per SM. ``max_threads`` is the kernel's launch bound, where it has one.
     """
-    limit = min(configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block)
+    limit = min(
+        configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block
+    )
     sizes = [min(limit, size) for size in range(-(-limit // 32) * 32, 0, -32)]
     answers = [resident(replace(configuration, threads_per_block=size)) for size in sizes]
     threads = [size * answer.resident_blocks for size, answer in zip(sizes, answers, strict=True)]
@@ -99,11 +101,12 @@ def best_block_sizes(configuration: Configuration, max_threads: int | None = Non
 
 
 def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) -> int | None:
-    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not fit at all.
+    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not
+    fit at all.
 
-    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off; headers up
-    to 13.0 and the driver of CUDA 13.0 forget it (see ``deviations.py``). Capped by the kernel's attribute; a kernel
-    that is not opted in has 48 KB less static.
+    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off;
+    headers up to 13.0 and the driver of CUDA 13.0 forget it (see ``deviations.py``). Capped by the kernel's
+    attribute; a kernel that is not opted in has 48 KB less static.
     """
     device = configuration.device
     if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:

@@ -1,6 +1,8 @@
-"""Where ``cuda_occupancy.h``, the driver, other tools and this model differ, each with its reason, in one place.
+"""Where ``cuda_occupancy.h``, the driver, other tools and this model differ, each with its reason, in one
+place.
 
-The model equals the header 13.5 in every figure. The limiters are its own: the header's mask is not what it says.
+The model equals the header 13.5 in every figure. The limiters are its own: the header's mask is not what it
+says.
 """
 
 from __future__ import annotations
@@ -29,21 +31,25 @@ DEVIATIONS = (
     Deviation(
         name="limiter mask with barriers",
         where="header (all versions that know barriers)",
-        what="sets the bits of the other limits before barriers lower the result, so that limits that do not bind stay"
+        what="sets the bits of the other limits before barriers lower the result, so that limits that"
+        " do not bind stay"
         " in the mask",
         here="a limiter binds if its limit equals the resident blocks",
     ),
     Deviation(
         name="48 KB comparison",
         where="header",
-        what="compares static + driver's reserve + attribute with 48 KB when it decides whether the opt-in limit"
+        what="compares static + driver's reserve + attribute with 48 KB when it decides whether the"
+        " opt-in limit"
         " applies, so that it applies from 47 KB + 1 B of user memory on (8.0 and later)",
-        here="the same: it changes no answer, since an attribute below what is used refuses the launch anyway",
+        here="the same: it changes no answer, since an attribute below what is used refuses the launch"
+        " anyway",
     ),
     Deviation(
         name="attribute below 48 KB",
         where="driver (CUDA 13.0, H200)",
-        what="cudaOccupancyMaxActiveBlocksPerMultiprocessor takes a MaxDynamicSharedMemorySize below 48 KB - static as"
+        what="cudaOccupancyMaxActiveBlocksPerMultiprocessor takes a MaxDynamicSharedMemorySize below 48"
+        " KB - static as"
         " if it were 48 KB - static; the launch itself obeys the attribute and fails",
         here="obeys the attribute, as the header and the launch do",
     ),
@@ -62,28 +68,32 @@ DEVIATIONS = (
     Deviation(
         name="free dynamic shared memory",
         where="header up to 13.0, driver of CUDA 13.0",
-        what="cudaOccupancyAvailableDynamicSMemPerBlock forgets the reserve of 1 KB a block: for 5 blocks on 9.0 it"
+        what="cudaOccupancyAvailableDynamicSMemPerBlock forgets the reserve of 1 KB a block: for 5"
+        " blocks on 9.0 it"
         " gives 46,592 B, with which 4 blocks are resident",
         here="the rule of header 13.5: 45,568 B",
     ),
     Deviation(
         name="real carve-out",
         where="driver (CUDA 13.0, H200)",
-        what="takes a carve-out preference as user memory and adds the reserve on top, so that more blocks can be"
+        what="takes a carve-out preference as user memory and adds the reserve on top, so that more"
+        " blocks can be"
         " resident than header and API say",
         here="header and API, a lower bound; `driver_blocks` is the rule that reproduces what was measured",
     ),
     Deviation(
         name="launch bounds not checked",
         where="header, driver",
-        what="the occupancy question ignores __launch_bounds__: a block larger than the bound has an answer above 0, but"
+        what="the occupancy question ignores __launch_bounds__: a block larger than the bound has an"
+        " answer above 0, but"
         " its launch fails (cudaErrorInvalidValue)",
         here="the same; the bound is not an input",
     ),
     Deviation(
         name="256 registers",
         where="header",
-        what="accepts 256 registers a thread from 7.0 on, and 64 to 255 on 3.0, where ptxas gives at most 255 and 63",
+        what="accepts 256 registers a thread from 7.0 on, and 64 to 255 on 3.0, where ptxas gives at"
+        " most 255 and 63",
         here="the same",
     ),
     Deviation(
@@ -115,7 +125,8 @@ def header_mask(occupancy: Occupancy) -> set[Limiter]:
 def driver_blocks(occupancy: Occupancy) -> int:
     """Resident blocks with a carve-out preference as one driver really set it: see "real carve-out".
 
-    Reproduces every residency measured on one H200 (driver 580, CUDA 13.0); not documented, other drivers unknown.
+    Reproduces every residency measured on one H200 (driver 580, CUDA 13.0); not documented, other drivers
+    unknown.
     """
     configuration: Configuration = occupancy.configuration
     device = configuration.device
@@ -126,5 +137,7 @@ def driver_blocks(occupancy: Occupancy) -> int:
     user = round_up(configuration.user_shared_bytes, device.shared_alloc_unit)
     need = wanted // user * allocated if user else device.shared_bytes_per_sm
     step = carveout_step(device, max(wanted, min(need, device.shared_bytes_per_sm), allocated))
-    others = [limit for name, limit in occupancy.limits.items() if limit is not None and name != "shared_memory"]
+    others = [
+        limit for name, limit in occupancy.limits.items() if limit is not None and name != "shared_memory"
+    ]
     return min(step // allocated, *others)

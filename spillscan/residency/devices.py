@@ -125,7 +125,17 @@ class Device:
         return tuple(1024 * step for step in self.carveout_steps_kb)
 
 
-_OWN = {"sources", "conflicts", "notes", "compute_capability", "architecture", "chip", "target", "status", "gpus"}
+_OWN = {
+    "sources",
+    "conflicts",
+    "notes",
+    "compute_capability",
+    "architecture",
+    "chip",
+    "target",
+    "status",
+    "gpus",
+}
 FIGURES = tuple(field.name for field in fields(Device) if field.name not in _OWN)
 """The fields of :class:`Device` that carry a source each."""
 _MAY_BE_UNKNOWN = {"barriers_per_sm", "virtual_resources_per_sm"}
@@ -148,7 +158,8 @@ def devices() -> tuple[Device, ...]:
 def device(name: str | float) -> Device:
     """The device called ``sm_90``, ``sm_90a``, ``9.0``, ``90`` or ``H100``.
 
-    An unknown name raises :class:`~spillscan.errors.UsageError` with the nearest known one; nothing is guessed.
+    An unknown name raises :class:`~spillscan.errors.UsageError` with the nearest known one; nothing is
+    guessed.
     """
     return resolve(name)[0]
 
@@ -185,7 +196,9 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
-        raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
+        raise UsageError(
+            f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}"
+        )
     return _read(path)
 
 
@@ -216,10 +229,22 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
         if not condition:
             raise InputError(f"{name}: {what}", "see the other device files")
 
-    keys = {"compute_capability", "architecture", "chip", "target", "status", "gpus", "figures", "conflicts", "notes"}
+    keys = {
+        "compute_capability",
+        "architecture",
+        "chip",
+        "target",
+        "status",
+        "gpus",
+        "figures",
+        "conflicts",
+        "notes",
+    }
     need(set(data) == keys, f"keys must be exactly {', '.join(sorted(keys))}")
     capability = data["compute_capability"]
-    need(isinstance(capability, str) and re.fullmatch(r"\d+\.\d", capability) is not None, "compute_capability")
+    need(
+        isinstance(capability, str) and re.fullmatch(r"\d+\.\d", capability) is not None, "compute_capability"
+    )
     need(data["target"] == "sm_" + capability.replace(".", ""), "target does not fit compute_capability")
     need(name == f"{data['target']}.yaml", "file name does not fit target")
     need(data["status"] in _STATUS, f"status must be one of {', '.join(sorted(_STATUS))}")
@@ -240,7 +265,9 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
             need(isinstance(value, bool), f"{figure} must be true or false")
         elif figure == "carveout_steps_kb":
             need(
-                isinstance(value, list) and value == sorted(set(value)) and all(type(step) is int for step in value),
+                isinstance(value, list)
+                and value == sorted(set(value))
+                and all(type(step) is int for step in value),
                 f"{figure} must be ascending whole numbers",
             )
             value = tuple(value)
@@ -251,7 +278,10 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
     for entry in data["conflicts"]:
         need(entry["figure"] in FIGURES, f"conflict about unknown figure {entry['figure']}")
         known([entry["source"]], "conflict")
-    need(max(values["carveout_steps_kb"]) * 1024 == values["shared_bytes_per_sm"], "largest step is not the whole")
+    need(
+        max(values["carveout_steps_kb"]) * 1024 == values["shared_bytes_per_sm"],
+        "largest step is not the whole",
+    )
     return Device(
         compute_capability=capability,
         architecture=data["architecture"],
@@ -259,7 +289,11 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
         target=data["target"],
         status=data["status"],
         gpus=tuple(
-            Gpu(name=gpu["name"], multiprocessors=gpu["multiprocessors"], source=known(gpu["source"], gpu["name"]))
+            Gpu(
+                name=gpu["name"],
+                multiprocessors=gpu["multiprocessors"],
+                source=known(gpu["source"], gpu["name"]),
+            )
             for gpu in data["gpus"]
         ),
         sources={figure: known(entry["source"], figure) for figure, entry in figures.items()},

@@ -1,4 +1,5 @@
-"""Memory that a kernel's stack takes on the GPU: local memory is set aside for every thread that can be resident."""
+"""Memory that a kernel's stack takes on the GPU: local memory is set aside for every thread that can be
+resident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How far the next step is in each direction: what one block more costs, and what is free until one block less."""
+"""How far the next step is in each direction: what one block more costs, and what is free until one block
+less."""
 
 from __future__ import annotations
 
@@ -56,11 +57,15 @@ def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
     device = configuration.device
     top_shared = device.shared_bytes_per_block_optin + 1
     found = [
-        _along("registers", occupancy, configuration.registers, device.max_registers_per_thread, with_registers),
+        _along(
+            "registers", occupancy, configuration.registers, device.max_registers_per_thread, with_registers
+        ),
         _along("shared", occupancy, configuration.user_shared_bytes, top_shared, with_shared),
     ]
     if device.version >= (9, 0):
-        found.append(_along("barriers", occupancy, configuration.barriers, device.barriers_per_block, with_barriers))
+        found.append(
+            _along("barriers", occupancy, configuration.barriers, device.barriers_per_block, with_barriers)
+        )
     return tuple(found)
 
 
@@ -70,7 +75,8 @@ def with_registers(configuration: Configuration, registers: int) -> Configuratio
 
 
 def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
-    """The same with another amount of static + dynamic shared memory; an opted-in kernel stays opted in for it.
+    """The same with another amount of static + dynamic shared memory; an opted-in kernel stays opted in for
+    it.
 
     Dynamic shared memory changes where there is some, else static.
     """
@@ -128,7 +134,8 @@ def _along(
 
 
 def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest of low..high for which ``holds``, where it holds up to some point and not after; else ``None``."""
+    """The largest of low..high for which ``holds``, where it holds up to some point and not after; else
+    ``None``."""
     if not holds(low):
         return None
     while low < high:
@@ -154,13 +161,17 @@ def register_cliffs(device: Device) -> tuple[Cliff, ...]:
     """
     cliffs: dict[int, int] = {}
     for registers in range(1, device.max_registers_per_thread + 1):
-        in_partition = device.registers_per_sm // device.sub_partitions // registers_per_warp(device, registers)
+        in_partition = (
+            device.registers_per_sm // device.sub_partitions // registers_per_warp(device, registers)
+        )
         cliffs[min(in_partition * device.sub_partitions, device.max_warps_per_sm)] = registers
     return tuple(Cliff(count=warps, most=registers) for warps, registers in cliffs.items())
 
 
 def shared_cliffs(device: Device, carveout_percent: int | None = None) -> tuple[Cliff, ...]:
-    """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in bytes."""
+    """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in
+    bytes.
+    """
     step = preferred_shared_bytes(device, carveout_percent, "none")
     limit = shared_limit_per_block(device, True, 2**31)
     step = step or carveout_step(device, 1)

@@ -8,7 +8,14 @@ from typing import Literal
 from spillscan.residency.devices import WARP_THREADS, Device
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources"]
-LIMITERS: tuple[Limiter, ...] = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
+LIMITERS: tuple[Limiter, ...] = (
+    "warps",
+    "registers",
+    "shared_memory",
+    "blocks",
+    "barriers",
+    "virtual_resources",
+)
 """What can bound the blocks per SM; ``limit_<name>`` is the field and column of each."""
 
 CachePreference = Literal["none", "shared", "l1", "equal"]
@@ -74,7 +81,8 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are launched."""
+    """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are
+    launched."""
 
     configuration: Configuration
     """The question."""
@@ -144,7 +152,10 @@ class Occupancy:
     @property
     def unused_registers(self) -> int:
         """Registers per SM that no resident block holds."""
-        return self.configuration.device.registers_per_sm - self.resident_blocks * self.allocated_registers_per_block
+        return (
+            self.configuration.device.registers_per_sm
+            - self.resident_blocks * self.allocated_registers_per_block
+        )
 
     @property
     def unused_shared_bytes(self) -> int:

@@ -5,6 +5,8 @@ Each function is one rule. "The header" is ``cuda_occupancy.h``; what was measur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spillscan.residency.devices import Device
 from spillscan.residency.model import CachePreference, Configuration, GlobalCaching, Occupancy
 
@@ -74,8 +76,8 @@ def carveout_step(device: Device, wanted_bytes: int) -> int:
 def preferred_shared_bytes(device: Device, carveout_percent: int | None, preference: CachePreference) -> int:
     """Shared memory per SM that the preference asks for, bytes.
 
-    From 7.0 on a percentage of the maximum, rounded down and then up to the next step; no preference means the
-    maximum. On 3.x the cache preference picks a step. On 5.x and 6.x shared memory has its own array.
+    From 7.0 on a percentage of the maximum, rounded down and then up to the next step; no preference means
+    the maximum. On 3.x the cache preference picks a step. On 5.x and 6.x shared memory has its own array.
     """
     most = device.shared_bytes_per_sm
     major = device.version[0]
@@ -92,8 +94,8 @@ def preferred_shared_bytes(device: Device, carveout_percent: int | None, prefere
 def shared_limit_per_block(device: Device, opted_in: bool, wanted_bytes: int) -> int:
     """Most shared memory that one block may allocate, bytes, with the driver's reserve.
 
-    48 KB, or the opt-in limit where the kernel opted in and ``wanted_bytes`` (static + reserve + attribute) passes
-    48 KB. The header counts the reserve into that comparison (see ``deviations.py``).
+    48 KB, or the opt-in limit where the kernel opted in and ``wanted_bytes`` (static + reserve + attribute)
+    passes 48 KB. The header counts the reserve into that comparison (see ``deviations.py``).
     """
     limit = device.shared_bytes_per_block
     if device.version >= (7, 0) and opted_in and wanted_bytes > limit:
@@ -102,7 +104,8 @@ def shared_limit_per_block(device: Device, opted_in: bool, wanted_bytes: int) ->
 
 
 def shared_allocation(configuration: Configuration) -> int:
-    """Shared memory that one block takes, bytes: with the driver's reserve, in units of 256 B, from 8.0 of 128 B."""
+    """Shared memory that one block takes, bytes: with the driver's reserve, in units of 256 B, from 8.0 of
+    128 B."""
     device = configuration.device
     used = configuration.user_shared_bytes + device.shared_bytes_reserved_per_block
     return round_up(used, device.shared_alloc_unit)
@@ -121,14 +124,17 @@ def shared_limit(configuration: Configuration) -> tuple[int, int]:
     if attribute is not None and configuration.dynamic_shared_bytes > attribute:
         return 0, preferred
     if preferred < allocated:  # the preference is dropped rather than the launch
-        preferred = carveout_step(device, allocated) if device.version >= (7, 0) else device.shared_bytes_per_sm
+        preferred = (
+            carveout_step(device, allocated) if device.version >= (7, 0) else device.shared_bytes_per_sm
+        )
     return (preferred // allocated if allocated else NO_LIMIT), preferred
 
 
 def barrier_limit(configuration: Configuration) -> int:
     """Blocks per SM by named barriers: from 9.0 on, and only where the kernel uses some.
 
-    Confirmed by residency on the H200, where the runtime takes the kernel's own count (ptxas: "used N barriers").
+    Confirmed by residency on the H200, where the runtime takes the kernel's own count (ptxas: "used N
+    barriers").
     """
     device = configuration.device
     if device.version < (9, 0) or configuration.barriers <= 0 or device.barriers_per_sm is None:
@@ -147,7 +153,8 @@ def virtual_limit(configuration: Configuration) -> int:
 def resident(configuration: Configuration) -> Occupancy:
     """Resident blocks per SM, every limit, and what is allocated.
 
-    Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; ``checks.py`` refuses them.
+    Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; ``checks.py`` refuses
+    them.
     """
     device = configuration.device
     registers, caching = register_limit(configuration, device.sub_partitions)
@@ -172,7 +179,18 @@ def resident(configuration: Configuration) -> Occupancy:
         allocated_shared_bytes_per_block=shared_allocation(configuration),
         shared_bytes_per_sm=shared_per_sm,
         global_caching=caching,
-        reasons=() if blocks else _reasons(configuration, registers, warps, shared, barriers, virtual),
+        reasons=()
+        if blocks
+        else _reasons(
+            configuration,
+            {
+                "warps": warps,
+                "registers": registers,
+                "shared": shared,
+                "barriers": barriers,
+                "virtual": virtual,
+            },
+        ),
     )
 
 
@@ -180,21 +198,25 @@ def _finite(limit: int) -> int | None:
     return None if limit == NO_LIMIT else limit
 
 
-def _reasons(
-    configuration: Configuration, registers: int, warps: int, shared: int, barriers: int, virtual: int
-) -> tuple[str, ...]:
+def _reasons(configuration: Configuration, limits: Mapping[str, int]) -> tuple[str, ...]:
     device = configuration.device
     found = []
-    if warps == 0:
-        found.append(f"{configuration.threads_per_block:,} threads: a block has at most {device.max_threads_per_block:,}")
-    if registers == 0:
+    if limits["warps"] == 0:
+        found.append(
+            f"{configuration.threads_per_block:,} threads: a block has at most"
+            f" {device.max_threads_per_block:,}"
+        )
+    if limits["registers"] == 0:
         found.append(_register_reason(configuration))
-    if shared == 0:
+    if limits["shared"] == 0:
         found.append(_shared_reason(configuration))
-    if barriers == 0:
+    if limits["barriers"] == 0:
         found.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
-    if virtual == 0:
-        found.append(f"{configuration.virtual_resources} virtual resources: an SM has {device.virtual_resources_per_sm}")
+    if limits["virtual"] == 0:
+        found.append(
+            f"{configuration.virtual_resources} virtual resources: an SM has"
+            f" {device.virtual_resources_per_sm}"
+        )
     return tuple(found)
 
 
@@ -209,9 +231,11 @@ def _register_reason(configuration: Configuration) -> str:
         return f"{need:,} registers: a block has at most {device.registers_per_block:,}"
     fit = device.registers_per_sm // partitions // warp * partitions
     return (
-        f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold {fit} of them"
+        f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold"
+        f" {fit} of them"
         if fit < configuration.warps_per_block
-        else f"{need:,} registers: not spread over {partitions} partitions within {device.registers_per_block:,} a block"
+        else f"{need:,} registers: not spread over {partitions} partitions within"
+        f" {device.registers_per_block:,} a block"
     )
 
 
@@ -226,8 +250,12 @@ def _shared_reason(configuration: Configuration) -> str:
     if user > most:
         return f"{user:,} B shared memory: a block has at most {most:,} B"
     if configuration.static_shared_bytes > device.shared_bytes_per_block:
-        return f"{user:,} B shared memory: without opt-in a block has at most {device.shared_bytes_per_block:,} B"
+        return (
+            f"{user:,} B shared memory: without opt-in a block has at most"
+            f" {device.shared_bytes_per_block:,} B"
+        )
     return (
-        f"{user:,} B shared memory: a block has at most {device.shared_bytes_per_block:,} B unless the kernel opts in"
+        f"{user:,} B shared memory: a block has at most {device.shared_bytes_per_block:,} B unless the"
+        f" kernel opts in"
         f" (MaxDynamicSharedMemorySize, up to {most - configuration.static_shared_bytes:,} B here)"
     )

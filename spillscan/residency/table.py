@@ -1,10 +1,13 @@
-"""The rules of ``rules.py`` over whole columns: a million configurations in well under two seconds on one core.
+"""The rules of ``rules.py`` over whole columns: a million configurations in well under two seconds on one
+core.
 
-Same figures as the scalar path, bit for bit (a test compares them); here a limit that does not bind is ``NO_LIMIT``.
+Same figures as the scalar path, bit for bit (a test compares them); here a limit that does not bind is
+``NO_LIMIT``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,19 +40,22 @@ CODES = {"cache_preference": ("none", "shared", "l1", "equal"), "global_caching"
 
 
 def occupancy_table(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Occupancy of many configurations: a mapping of columns (a pandas ``DataFrame`` is one) to result columns.
+    """Occupancy of many configurations: a mapping of columns (a pandas ``DataFrame`` is one) to result
+    columns.
 
     Needs ``arch``, ``registers`` and ``threads_per_block``; may have ``static_shared_bytes``,
     ``dynamic_shared_bytes``, ``carveout_percent``, ``barriers``, ``max_dynamic_shared_bytes``,
-    ``virtual_resources``, ``cache_preference`` and ``global_caching``. Other columns are ignored. NaN, NA and None
-    mean the default.
+    ``virtual_resources``, ``cache_preference`` and ``global_caching``. Other columns are ignored. NaN, NA and
+    None mean the default.
 
-    Gives ``resident_blocks``, ``active_warps``, ``max_warps``, ``occupancy``, ``limit_*`` (``NO_LIMIT`` where a
-    resource does not limit), ``limiters`` (bits in the order of ``LIMITERS``), ``allocated_registers_per_block``,
-    ``allocated_shared_bytes_per_block``, ``shared_bytes_per_sm`` and ``global_caching`` (0 off, 1 on, 2 strict).
+    Gives ``resident_blocks``, ``active_warps``, ``max_warps``, ``occupancy``, ``limit_*`` (``NO_LIMIT`` where
+    a resource does not limit), ``limiters`` (bits in the order of ``LIMITERS``),
+    ``allocated_registers_per_block``, ``allocated_shared_bytes_per_block``, ``shared_bytes_per_sm`` and
+    ``global_caching`` (0 off, 1 on, 2 strict).
 
-    A launch that does not fit (also: 1,025 threads) has 0 blocks. A missing column, an unknown arch, a negative
-    figure, 0 threads or a carve-out above 100 raises :class:`~spillscan.errors.UsageError` with the row.
+    A launch that does not fit (also: 1,025 threads) has 0 blocks. A missing column, an unknown arch, a
+    negative figure, 0 threads or a carve-out above 100 raises :class:`~spillscan.errors.UsageError` with the
+    row.
     """
     for name in REQUIRED:
         if name not in columns:
@@ -60,7 +66,9 @@ def occupancy_table(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     tables = _Tables(known)
     figures = {name: _whole(columns[name], name, None) for name in REQUIRED[1:]}
     for name, default in DEFAULTS.items():
-        figures[name] = _whole(columns[name], name, default) if name in columns else np.full(rows, default, np.int64)
+        figures[name] = (
+            _whole(columns[name], name, default) if name in columns else np.full(rows, default, np.int64)
+        )
     for name, figure in figures.items():
         if len(figure) != rows:
             raise UsageError(f"column {name} has {len(figure)} rows, arch has {rows}")
@@ -91,8 +99,12 @@ class _Tables:
         self.reserve = figures("shared_bytes_reserved_per_block")
         self.shared_unit = figures("shared_alloc_unit")
         self.shared_most = figures("shared_bytes_per_sm")
-        self.limit_default = np.array([rules.shared_limit_per_block(one, False, 0) for one in known], np.int64)
-        self.limit_opted = np.array([rules.shared_limit_per_block(one, True, 2**31) for one in known], np.int64)
+        self.limit_default = np.array(
+            [rules.shared_limit_per_block(one, False, 0) for one in known], np.int64
+        )
+        self.limit_opted = np.array(
+            [rules.shared_limit_per_block(one, True, 2**31) for one in known], np.int64
+        )
         self.opt_in_from = figures("shared_bytes_per_block")
         self.barriers = np.array(
             [one.barriers_per_sm or 0 if one.version >= (9, 0) else 0 for one in known], np.int64
@@ -100,11 +112,14 @@ class _Tables:
         self.virtual = figures("virtual_resources_per_sm")
         self.caching = figures("partitioned_global_caching")
         self.is_60 = np.array([one.version == (6, 0) for one in known])
-        # preferred[device, preference, percent + 1] and step[device, KB rounded up]: the carve-out rules as look-ups
+        # preferred[device, preference, percent + 1] and step[device, KB rounded up]: carve-out as look-ups
         self.preferred = np.array(
             [
                 [
-                    [rules.preferred_shared_bytes(one, None if pct < 0 else pct, name) for pct in range(-1, 101)]
+                    [
+                        rules.preferred_shared_bytes(one, None if pct < 0 else pct, name)
+                        for pct in range(-1, 101)
+                    ]
                     for name in ("none", "shared", "l1", "equal")
                 ]
                 for one in known
@@ -136,9 +151,10 @@ def _resident(
     # Registers: allocated per warp, checked per block, floored per sub-partition (rules.register_limit).
     unit = tables.register_alloc_unit[which]
     warp = (registers * 32 + unit - 1) // unit * unit
-    by_registers, caching = _register_limit(tables, which, registers, warp, warps, words, tables.partitions[which])
+    columns = {"registers": registers, "warp": warp, "warps": warps, **words}
+    by_registers, caching = _register_limit(tables, which, tables.partitions[which], columns)
     if tables.is_60[which].any():
-        on_61, _ = _register_limit(tables, which, registers, warp, warps, words, np.full_like(which, 4))
+        on_61, _ = _register_limit(tables, which, np.full_like(which, 4), columns)
         by_registers = np.where(tables.is_60[which] & (on_61 == 0), 0, by_registers)
 
     half = max_warps // 2 // warps * 2
@@ -196,15 +212,10 @@ def _resident(
 
 
 def _register_limit(
-    tables: _Tables,
-    which: Ints,
-    registers: Ints,
-    warp: Ints,
-    warps: Ints,
-    words: Mapping[str, Ints],
-    partitions: Ints,
+    tables: _Tables, which: Ints, partitions: Ints, columns: Mapping[str, Ints]
 ) -> tuple[Ints, Ints]:
-    caching = np.where(tables.caching[which] > 0, words["global_caching"], 0)
+    registers, warp, warps = columns["registers"], columns["warp"], columns["warps"]
+    caching = np.where(tables.caching[which] > 0, columns["global_caching"], 0)
     assumed = warp * ((warps + partitions - 1) // partitions * partitions)
     refused = (assumed > tables.registers_per_block[which]) | (registers > tables.checked_registers[which])
     in_partition = tables.registers_per_sm[which] // partitions // np.maximum(warp, 1)
@@ -223,7 +234,8 @@ def _register_limit(
 def limiter_names() -> list[str]:
     """Names for every value of the ``limiters`` column, joined with ``+``."""
     return [
-        "+".join(name for bit, name in enumerate(LIMITERS) if mask >> bit & 1) for mask in range(1 << len(LIMITERS))
+        "+".join(name for bit, name in enumerate(LIMITERS) if mask >> bit & 1)
+        for mask in range(1 << len(LIMITERS))
     ]
 
 
@@ -251,7 +263,7 @@ def _whole(values: Any, name: str, default: int | None) -> Ints:
     if array.dtype.kind in "iub":
         return array.astype(np.int64, copy=False)
     if array.dtype.kind == "O":
-        array = np.array([np.nan if value is None or value != value or value == "" else value for value in array])
+        array = np.array([np.nan if _is_empty(value) else value for value in array])
     try:
         array = array.astype(np.float64)
     except (TypeError, ValueError):
@@ -267,6 +279,13 @@ def _whole(values: Any, name: str, default: int | None) -> Ints:
     return array.astype(np.int64)
 
 
+def _is_empty(value: Any) -> bool:
+    """None, an empty cell, NaN, or the NA of pandas (which is not imported for it)."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
+
+
 def _bounds(figure: Ints, name: str, least: int, most: int) -> None:
     wrong = (figure < least) | (figure > most)
     if wrong.any():
@@ -276,8 +295,10 @@ def _bounds(figure: Ints, name: str, least: int, most: int) -> None:
 
 
 def _words(values: Any, name: str, codes: Sequence[str]) -> Ints:
-    place: dict[Any, int] = {word: code for code, word in enumerate(codes)} | {"": 0, None: 0}
+    place: dict[Any, int] = {word: code for code, word in enumerate(codes)}
     try:
-        return np.fromiter((0 if value != value else place[value] for value in values), np.int64, len(values))
+        return np.fromiter(
+            (0 if _is_empty(value) else place[value] for value in values), np.int64, len(values)
+        )
     except KeyError as error:
         raise UsageError(f"{name} must be one of {', '.join(codes)}, not {error.args[0]!r}") from None

@@ -1,4 +1,6 @@
-"""The model against an H200: what the runtime answers, and what was resident. Nothing may stay unexplained."""
+"""The model against an H200: what the runtime answers, and what was resident. Nothing may stay
+unexplained.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ INVALID_VALUE, OUT_OF_RESOURCES = 1, 701
 def rows():
     with gzip.open(FIXTURE, "rt", newline="") as file:
         for row in csv.DictReader(file):
-            yield row["set"], row["kernel"], {
-                name: int(text) for name, text in row.items() if name not in ("set", "kernel")
-            }
+            yield (
+                row["set"],
+                row["kernel"],
+                {name: int(text) for name, text in row.items() if name not in ("set", "kernel")},
+            )
 
 
 def model(row, attribute):

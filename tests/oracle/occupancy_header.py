@@ -1,4 +1,5 @@
-"""NVIDIA's ``cuda_occupancy.h`` as an oracle: fetched from its wheel into a cache, built with g++, never committed."""
+"""NVIDIA's ``cuda_occupancy.h`` as an oracle: fetched from its wheel into a cache, built with g++, never
+committed."""
 
 from __future__ import annotations
 
@@ -19,21 +20,51 @@ from spillscan.residency.table import NOT_SET
 VERSION = "13.5.37"
 CACHE = Path(os.environ.get("SPILLSCAN_TOOLCHAINS", Path.home() / ".cache" / "spillscan-toolchains"))
 SOURCE = Path(__file__).with_suffix(".cpp")
-IN = (
-    "major minor threads_per_sm regs_per_block regs_per_sm smem_block smem_sm smem_optin reserve registers "
-    "threads_per_block static_shared_bytes dynamic_shared_bytes max_dynamic_shared_bytes carveout_percent "
-    "cache_preference barriers global_caching virtual_resources wanted_blocks"
-).split()
-OUT = (
-    "status resident_blocks mask limit_registers limit_shared_memory limit_warps limit_blocks limit_barriers "
-    "limit_virtual_resources allocated_registers_per_block allocated_shared_bytes_per_block global_caching "
-    "dynamic_status dynamic_bytes best_grid best_block"
-).split()
+IN = [
+    "major",
+    "minor",
+    "threads_per_sm",
+    "regs_per_block",
+    "regs_per_sm",
+    "smem_block",
+    "smem_sm",
+    "smem_optin",
+    "reserve",
+    "registers",
+    "threads_per_block",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "max_dynamic_shared_bytes",
+    "carveout_percent",
+    "cache_preference",
+    "barriers",
+    "global_caching",
+    "virtual_resources",
+    "wanted_blocks",
+]
+OUT = [
+    "status",
+    "resident_blocks",
+    "mask",
+    "limit_registers",
+    "limit_shared_memory",
+    "limit_warps",
+    "limit_blocks",
+    "limit_barriers",
+    "limit_virtual_resources",
+    "allocated_registers_per_block",
+    "allocated_shared_bytes_per_block",
+    "global_caching",
+    "dynamic_status",
+    "dynamic_bytes",
+    "best_grid",
+    "best_block",
+]
 FIELDS = [name for name in OUT if name.startswith(("limit_", "allocated_")) or name == "resident_blocks"]
 
 
 def package(version: str) -> str:
-    major = int(version.split(".")[0])
+    major = int(version.split(".", maxsplit=1)[0])
     return f"nvidia-cuda-runtime=={version}" if major >= 13 else f"nvidia-cuda-runtime-cu{major}=={version}"
 
 
@@ -43,7 +74,15 @@ def header(version: str = VERSION) -> Path:
     if not (folder / "cuda_occupancy.h").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--disable-pip-version-check",
+            ]
             subprocess.run([*command, "--dest", scratch, package(version)], check=True)
             (wheel,) = Path(scratch).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
@@ -97,7 +136,9 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     which = random.integers(0, len(table), count)
 
     def mix(*choices: np.ndarray) -> np.ndarray:
-        return np.choose(random.integers(0, len(choices), count), [np.asarray(one, np.int64) for one in choices])
+        return np.choose(
+            random.integers(0, len(choices), count), [np.asarray(one, np.int64) for one in choices]
+        )
 
     def near(edges: list[int], spread: int, least: int, most: int) -> np.ndarray:
         return np.clip(random.choice(edges, count) + random.integers(-spread, spread + 1, count), least, most)
@@ -113,7 +154,9 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     reserve = np.array([one.shared_bytes_reserved_per_block for one in table])[which]
     steps = np.array([random.choice(one.carveout_steps) for one in table])[which]
     blocks = random.integers(1, 33, count)
-    cliff = np.maximum(np.where(random.random(count) < 0.5, most, steps) // blocks // unit * unit - reserve, 0)
+    cliff = np.maximum(
+        np.where(random.random(count) < 0.5, most, steps) // blocks // unit * unit - reserve, 0
+    )
     user = mix(
         np.zeros(count),
         random.integers(0, 49153, count),
@@ -122,7 +165,9 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
         near([0, 47 * 1024, 48 * 1024, 49152 - 1024, 99 * 1024, 163 * 1024, 227 * 1024], 2, 0, 400_000),
     )
     static = np.minimum((user * mix(np.zeros(count), np.ones(count)) + 0).astype(np.int64), 49152)
-    static = np.where(random.random(count) < 0.3, (random.random(count) * np.minimum(user, 49152)).astype(np.int64), static)
+    static = np.where(
+        random.random(count) < 0.3, (random.random(count) * np.minimum(user, 49152)).astype(np.int64), static
+    )
     dynamic = user - static
     attribute = mix(
         np.full(count, NOT_SET),
@@ -154,7 +199,9 @@ def columns(rows: dict[str, np.ndarray]) -> dict[str, object]:
     targets = [one.target for one in devices()]
     preferences = ("none", "shared", "l1", "equal")
     caching = ("off", "on", "strict")
-    table: dict[str, object] = {name: figure for name, figure in rows.items() if name not in ("device", "wanted_blocks")}
+    table: dict[str, object] = {
+        name: figure for name, figure in rows.items() if name not in ("device", "wanted_blocks")
+    }
     table["arch"] = [targets[place] for place in rows["device"].tolist()]
     table["cache_preference"] = [preferences[place] for place in rows["cache_preference"].tolist()]
     table["global_caching"] = [caching[place] for place in rows["global_caching"].tolist()]

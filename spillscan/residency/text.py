@@ -1,0 +1,410 @@
+"""Occupancy as text and as plain data: pure, no terminal, no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from spillscan.residency.advice import LABELS, advice, verdict
+from spillscan.residency.assumptions import Assumed
+from spillscan.residency.bounds import bounds_for_more_blocks
+from spillscan.residency.chart import steps
+from spillscan.residency.clusters import Clusters
+from spillscan.residency.curves import Varied, available_dynamic_shared_bytes, best_block_sizes
+from spillscan.residency.devices import Device, sources
+from spillscan.residency.footprint import Footprint
+from spillscan.residency.headroom import Headroom, headroom, register_cliffs, shared_cliffs
+from spillscan.residency.model import Configuration, Occupancy
+
+UNITS: dict[Varied, str] = {
+    "threads": "threads per block",
+    "registers": "registers per thread",
+    "shared": "shared memory per block, B (static + dynamic)",
+    "barriers": "named barriers per block",
+}
+
+
+def percent(fraction: float) -> str:
+    """``75 %``, ``31.25 %``: occupancies are sums of powers of two or three, four digits say enough."""
+    return f"{100 * fraction:.4g} %"
+
+
+def size(count: int) -> str:
+    """Bytes for people: exact below 1 MiB."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:,} B"
+
+
+def title(device: Device) -> str:
+    """``sm_90 (Hopper GH100)``"""
+    chip = f" {device.chip}" if device.chip else ""
+    extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[
+        device.status
+    ]
+    return f"{device.target} ({device.architecture}{chip}{extra})"
+
+
+def inputs(configuration: Configuration) -> str:
+    """The configuration in one line."""
+    parts = [
+        f"{configuration.threads_per_block:,} threads",
+        f"{configuration.registers} registers",
+        f"{configuration.static_shared_bytes:,} + {configuration.dynamic_shared_bytes:,} B shared"
+        f" (static + dynamic)",
+    ]
+    if configuration.max_dynamic_shared_bytes is not None:
+        parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")
+    if configuration.carveout_percent is not None:
+        parts.append(f"carve-out {configuration.carveout_percent} %")
+    if configuration.device.version >= (9, 0):
+        parts.append(f"{configuration.barriers} barrier{'s' if configuration.barriers != 1 else ''}")
+    return ", ".join(parts)
+
+
+def result(occupancy: Occupancy) -> str:
+    """The answer in one line."""
+    if not occupancy.can_launch:
+        return "cannot launch: " + "; ".join(occupancy.reasons)
+    binding = ", ".join(LABELS[name] for name in occupancy.limiters)
+    return (
+        f"{occupancy.resident_blocks} blocks/SM, {occupancy.active_warps} of {occupancy.max_warps} warps,"
+        f" occupancy {percent(occupancy.fraction)}, limited by {binding}"
+    )
+
+
+def report(
+    occupancy: Occupancy, clusters: Clusters | None = None, local: Footprint | None = None
+) -> list[str]:
+    """The limiter report of one configuration."""
+    configuration = occupancy.configuration
+    lines = [f"{title(configuration.device)}: {inputs(configuration)}", "", result(occupancy), ""]
+    lines += _limits(occupancy)
+    if occupancy.can_launch:
+        lines += [
+            "",
+            f"left over per SM: {occupancy.unused_warps} warps, {occupancy.unused_registers:,} registers,"
+            f" {occupancy.unused_shared_bytes:,} B shared memory",
+        ]
+    lines += ["", "next steps"]
+    lines += [f"  {line}" for line in headroom_lines(headroom(occupancy))]
+    bounds = bounds_for_more_blocks(occupancy)
+    if bounds is not None:
+        lines.append(
+            f"  __launch_bounds__({bounds.threads}, {bounds.blocks}) caps registers at {bounds.registers}"
+            f" ({bounds.shed} fewer) for {bounds.blocks} blocks"
+        )
+    best = best_block_sizes(configuration)
+    if best.occupancy is not None:
+        sizes = ", ".join(str(one) for one in best.alternatives)
+        lines.append(f"  best block sizes: {sizes} threads ({percent(best.occupancy.fraction)})")
+    if occupancy.can_launch:
+        free = available_dynamic_shared_bytes(configuration, occupancy.resident_blocks)
+        if free is not None:
+            lines.append(
+                f"  dynamic shared memory per block that {occupancy.resident_blocks} blocks leave room"
+                f" for: {free:,} B"
+            )
+    lines += ["", "what binds"] if occupancy.can_launch else [""]
+    if occupancy.can_launch:
+        for entry in advice(occupancy):
+            lines.append(f"  {LABELS[entry.limiter]}: {entry.finding}")
+            if entry.remedy:
+                lines.append(f"    to reduce: {entry.remedy}")
+                lines.append(f"    trade-off: {entry.trade_off}")
+    lines.append(f"  {verdict(occupancy)}" if occupancy.can_launch else verdict(occupancy))
+    lines += [""] if clusters or local else []
+    if clusters is not None:
+        lines.append(cluster_line(clusters))
+    if local is not None:
+        lines.append(footprint_line(local))
+    return lines
+
+
+def _limits(occupancy: Occupancy) -> list[str]:
+    configuration = occupancy.configuration
+    device = configuration.device
+    rows = [("limit", "blocks/SM", "a block takes", "of an SM")]
+    takes = {
+        "warps": (f"{configuration.warps_per_block} warps", f"{occupancy.max_warps}"),
+        "registers": (
+            f"{occupancy.allocated_registers_per_block:,} registers",
+            f"{device.registers_per_sm:,}",
+        ),
+        "shared_memory": (
+            f"{occupancy.allocated_shared_bytes_per_block:,} B",
+            f"{occupancy.shared_bytes_per_sm:,} B",
+        ),
+        "blocks": ("1 slot", f"{device.max_blocks_per_sm}"),
+        "barriers": (f"{configuration.barriers} barriers", f"{device.barriers_per_sm}"),
+        "virtual_resources": (f"{configuration.virtual_resources}", f"{device.virtual_resources_per_sm}"),
+    }
+    for name, limit in occupancy.limits.items():
+        if limit is None and name in ("barriers", "virtual_resources"):
+            continue
+        binds = "  <- binds" if name in occupancy.limiters else ""
+        taken, whole = takes[name]
+        rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + binds))
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in rows]
+
+
+def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
+    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks; 7 more are
+    free …``
+    """
+    unit = {"registers": "", "shared": " B", "barriers": ""}
+    lines = []
+    for way in ways:
+        step, name = way.more_blocks, way.resource
+        parts = []
+        if step is not None:
+            fewer = f" ({step.before - step.after:,} B less)" if name == "shared" else ""
+            parts.append(
+                f"{step.before:,} -> {step.after:,}{unit[name]}{fewer}: {step.blocks_before} ->"
+                f" {step.blocks_after} blocks"
+            )
+        parts.append(
+            f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free"
+            if way.free
+            else "none free"
+        )
+        if way.fewer_blocks is not None:
+            after = way.fewer_blocks
+            parts.append(f"{after.after:,}{unit[name]}: {after.blocks_after or 'no'} blocks")
+        lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))
+    return lines
+
+
+def cluster_line(clusters: Clusters) -> str:
+    """What clusters of this size make of it."""
+    text = f"clusters of {clusters.cluster_blocks}: "
+    if clusters.active is None:
+        text += "how many are active depends on the GPU; name one (--arch H200)"
+    else:
+        text += f"{'' if clusters.exact else 'at most '}{clusters.active} active on the GPU"
+        text += "" if clusters.exact else " (the layout of its clusters of SMs decides)"
+    return text + ("" if clusters.portable else "; non-portable, needs the attribute")
+
+
+def footprint_line(local: Footprint) -> str:
+    """What the stack reserves."""
+    if local.total_bytes is None:
+        return f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.bytes_per_sm)} per SM"
+    return (
+        f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on a {local.gpu}"
+        f" ({local.multiprocessors} SMs)"
+    )
+
+
+def assumed_lines(assumed: Assumed, occupancy: Occupancy) -> list[str]:
+    """An answer under assumptions, next to the true one."""
+    blocks = "" if assumed.resident_blocks is None else f"{assumed.resident_blocks} blocks/SM, "
+    binding = ", ".join(LABELS[name] for name in assumed.limiters)
+    unit = "warps" if assumed.resident_blocks is None else "blocks"
+    limits = ", ".join(
+        f"{LABELS[name]} {limit}" for name, limit in assumed.limits.items() if limit is not None
+    )
+    return [
+        f"assuming {', '.join(assumed.assumptions)}: {blocks}{assumed.active_warps} of"
+        f" {assumed.max_warps} warps,"
+        f" {percent(assumed.fraction)}, limited by {binding}",
+        f"  limits in {unit}: {limits}",
+        f"true: {result(occupancy)}",
+    ]
+
+
+def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: int) -> list[str]:
+    """The steps of a curve as a table; threads one row a block size, the rest one row a step."""
+    rows = [(UNITS[varied], "blocks/SM", "warps", "occupancy", "limited by")]
+    for first, last, occupancy in steps(points):
+        figure = f"{last:,}" if first == last else f"{first:,}-{last:,}"
+        rows.append(
+            (
+                figure + (" *" if first <= now <= last else ""),
+                str(occupancy.resident_blocks),
+                str(occupancy.active_warps),
+                percent(occupancy.fraction),
+                ", ".join(LABELS[name] for name in occupancy.limiters)
+                if occupancy.can_launch
+                else "cannot launch",
+            )
+        )
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip()
+        for a, b, c, d, e in rows
+    ]
+
+
+def as_data(occupancy: Occupancy) -> dict[str, Any]:
+    """Everything about one configuration, for JSON; every key is stable, units in names."""
+    configuration = occupancy.configuration
+    best = best_block_sizes(configuration)
+    bounds = bounds_for_more_blocks(occupancy)
+    given = {
+        "arch": configuration.device.target,
+        "registers": configuration.registers,
+        "threads_per_block": configuration.threads_per_block,
+        "static_shared_bytes": configuration.static_shared_bytes,
+        "dynamic_shared_bytes": configuration.dynamic_shared_bytes,
+        "max_dynamic_shared_bytes": configuration.max_dynamic_shared_bytes,
+        "carveout_percent": configuration.carveout_percent,
+        "cache_preference": configuration.cache_preference,
+        "barriers": configuration.barriers,
+        "global_caching": configuration.global_caching,
+    }
+    return {
+        "configuration": given,
+        **as_row(occupancy),
+        "max_warps": occupancy.max_warps,
+        "reasons": list(occupancy.reasons),
+        "allocated_registers_per_block": occupancy.allocated_registers_per_block,
+        "allocated_shared_bytes_per_block": occupancy.allocated_shared_bytes_per_block,
+        "shared_bytes_per_sm": occupancy.shared_bytes_per_sm,
+        "unused_warps": occupancy.unused_warps,
+        "unused_registers": occupancy.unused_registers,
+        "unused_shared_bytes": occupancy.unused_shared_bytes,
+        "headroom": [asdict(way) for way in headroom(occupancy)],
+        "launch_bounds_for_more_blocks": None if bounds is None else asdict(bounds),
+        "best_block_sizes": list(best.alternatives),
+        "available_dynamic_shared_bytes": available_dynamic_shared_bytes(
+            configuration, occupancy.resident_blocks
+        ),
+        "advice": [asdict(entry) for entry in advice(occupancy)],
+    }
+
+
+def as_row(occupancy: Occupancy) -> dict[str, Any]:
+    """The answer alone, as in one row of ``--from``."""
+    return {
+        "resident_blocks": occupancy.resident_blocks,
+        "active_warps": occupancy.active_warps,
+        "occupancy": occupancy.fraction,
+        "limiters": list(occupancy.limiters),
+        **{f"limit_{name}": limit for name, limit in occupancy.limits.items()},
+    }
+
+
+def device_lines(device: Device) -> list[str]:
+    """Everything the table says of one device: figures with their sources, conflicts, notes, cliffs."""
+    lines = [f"{title(device)}, compute capability {device.compute_capability}", ""]
+    figures = list(device.sources)
+    wide = max(len(name) for name in figures)
+    values = {name: _value(getattr(device, name)) for name in figures}
+    broad = max(len(value) for value in values.values() if len(value) <= 12)
+    lines += [
+        f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in figures
+    ]
+    if device.gpus:
+        known = [
+            gpu.name + (f" ({gpu.multiprocessors} SMs)" if gpu.multiprocessors is not None else "")
+            for gpu in device.gpus
+        ]
+        lines += ["", "GPUs: " + ", ".join(known)]
+    lines += ["", "registers a thread, at most, for so many warps per SM"]
+    lines += _wrapped(f"{cliff.count}: {cliff.most}" for cliff in register_cliffs(device))
+    lines += ["shared memory a block, B (static + dynamic), at most, for so many blocks per SM"]
+    lines += _wrapped(f"{cliff.count}: {cliff.most:,}" for cliff in shared_cliffs(device))
+    for conflict in device.conflicts:
+        lines += ["", f"conflict: {conflict.source} has {conflict.figure} {conflict.says:,}; {conflict.why}"]
+    lines += [f"note: {note}" for note in device.notes]
+    used = sorted({key for keys in device.sources.values() for key in keys})
+    lines += ["", *(f"[{key}] {sources()[key]}" for key in used)]
+    return lines
+
+
+def devices_table(chosen: Sequence[Device]) -> list[str]:
+    """One line a device."""
+    rows = [
+        (
+            "target",
+            "architecture",
+            "warps",
+            "blocks",
+            "registers",
+            "a block",
+            "shared KB",
+            "opt-in KB",
+            "barriers",
+            "GPUs",
+        )
+    ]
+    for device in chosen:
+        names = ", ".join(gpu.name for gpu in device.gpus[:3]) + (" …" if len(device.gpus) > 3 else "")
+        rows.append(
+            (
+                device.target,
+                device.architecture,
+                str(device.max_warps_per_sm),
+                str(device.max_blocks_per_sm),
+                f"{device.registers_per_sm:,}",
+                f"{device.registers_per_block:,}",
+                str(device.shared_bytes_per_sm // 1024),
+                str(device.shared_bytes_per_block_optin // 1024),
+                "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
+                names or device.status,
+            )
+        )
+    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    left = {0, 1, 9}
+    return [
+        "  ".join(
+            f"{cell:<{w}}" if place in left else f"{cell:>{w}}"
+            for place, (cell, w) in enumerate(zip(row, wide, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def device_data(device: Device) -> dict[str, Any]:
+    """Everything the table says of one device, for JSON."""
+    return {
+        "target": device.target,
+        "compute_capability": device.compute_capability,
+        "architecture": device.architecture,
+        "chip": device.chip,
+        "status": device.status,
+        "gpus": [asdict(gpu) for gpu in device.gpus],
+        "figures": {
+            name: {"value": getattr(device, name), "source": list(keys)}
+            for name, keys in device.sources.items()
+        },
+        "conflicts": [asdict(conflict) for conflict in device.conflicts],
+        "notes": list(device.notes),
+        "register_cliffs": [
+            {"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)
+        ],
+        "shared_cliffs": [
+            {"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)
+        ],
+    }
+
+
+def plain(value: object) -> str:
+    """A figure for CSV: digits only, lists by spaces, empty where unknown."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return " ".join(str(one) for one in value)
+    return "" if value is None else str(value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(str(one) for one in value)
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _wrapped(cells: Iterable[str]) -> list[str]:
+    lines, line = [], ""
+    for cell in cells:
+        if len(line) + len(cell) > 76:
+            lines.append(line)
+            line = ""
+        line += ("  " if not line else ", ") + cell
+    return [*lines, line]
