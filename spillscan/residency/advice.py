@@ -91,8 +91,8 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
 def _registers(occupancy: Occupancy, ways: Ways) -> Advice:
     configuration = occupancy.configuration
     finding = (
-        f"{configuration.registers} registers a thread take {occupancy.allocated_registers_per_block:,} of"
-        f" {configuration.device.registers_per_sm:,} a block"
+        f"a block takes {occupancy.allocated_registers_per_block:,} of the SM's"
+        f" {configuration.device.registers_per_sm:,} ({configuration.registers} a thread)"
     )
     bounds = bounds_for_more_blocks(occupancy)
     step = ways["registers"].more_blocks

@@ -76,26 +76,23 @@ class Bounds:
 
 
 def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
-    """The launch bounds for the next reachable number of blocks; ``None`` where fewer registers bring
-    none.
-    """
+    """The launch bounds that bring the next block; ``None`` where fewer registers bring none."""
     configuration = occupancy.configuration
     device = configuration.device
     threads = configuration.threads_per_block
-    if threads > device.max_threads_per_block:
+    blocks = occupancy.resident_blocks + 1
+    if threads > device.max_threads_per_block or blocks > device.max_blocks_per_sm:
         return None
-    for blocks in range(occupancy.resident_blocks + 1, device.max_blocks_per_sm + 1):
-        cap = register_cap(device, threads, blocks)
-        if cap.ignored or cap.registers < 8:
-            return None
-        reached = resident(replace(configuration, registers=min(cap.registers, configuration.registers)))
-        if reached.resident_blocks >= blocks and cap.registers < configuration.registers:
-            return Bounds(
-                threads=threads,
-                blocks=blocks,
-                registers=cap.registers,
-                shed=configuration.registers - cap.registers,
-            )
-        if reached.resident_blocks < blocks:
-            return None
-    return None
+    cap = register_cap(device, threads, blocks)
+    if cap.ignored or not 8 <= cap.registers < configuration.registers:
+        return None
+    reached = resident(replace(configuration, registers=cap.registers)).resident_blocks
+    if reached < blocks:
+        return None
+    most = register_cap(device, threads, reached)  # the same cap may bring several
+    return Bounds(
+        threads=threads,
+        blocks=blocks if most.ignored or most.registers != cap.registers else reached,
+        registers=cap.registers,
+        shed=configuration.registers - cap.registers,
+    )

@@ -194,7 +194,7 @@ def footprint_line(local: Footprint) -> str:
     if local.total_bytes is None:
         return f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.bytes_per_sm)} per SM"
     return (
-        f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on a {local.gpu}"
+        f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on one {local.gpu}"
         f" ({local.multiprocessors} SMs)"
     )
 

@@ -1,0 +1,66 @@
+"""The published examples, and the page of the docs that compares them with the truth.
+
+Run as a script it writes ``docs/published-occupancy.md`` again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spillscan.residency import occupancy
+from spillscan.residency.assumptions import ASSUMPTIONS
+
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
+PAGE = Path(__file__).parents[2] / "docs" / "published-occupancy.md"
+
+HEAD = """\
+# Published occupancy examples against the true values
+
+Worked examples from articles, talks and course notes, {count} of them. *True* is what `spillscan occupancy` answers,
+equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* are the switches of `--assume` that reproduce the printed value:
+a name for the rule that was left out. This page is generated from `tests/occupancy/published.yaml` by
+`tests/occupancy/published.py`; a test checks every row and that the page is current.
+
+{switches}
+
+| id | example | printed | assuming | true | verdict | why |
+|---|---|---|---|---|---|---|
+"""
+
+
+def truth(example: dict[str, Any]) -> str:
+    if example["kind"] != "occupancy":
+        return str(example["truth"])
+    found = occupancy(**example["given"])
+    limiters = ", ".join(found.limiters).replace("_", " ")
+    percent = f"{100 * found.fraction:.4g} %"
+    return f"{found.resident_blocks} blocks, {found.active_warps} warps, {percent} ({limiters})"
+
+
+def page() -> str:
+    switches = "\n".join(
+        f"- `{one.name}{'=N' if one.default is not None else ''}`: {one.what}"
+        + (f" ({one.default} by default)" if one.default is not None else "")
+        for one in ASSUMPTIONS
+    )
+    lines = []
+    for example in EXAMPLES:
+        assume = "<br>".join(f"`{switch}`" for switch in example.get("assume") or []) or "–"
+        cells = [
+            example["id"],
+            example["example"],
+            example["says"] or "–",
+            assume,
+            truth(example),
+            example["verdict"],
+            example["why"] or "–",
+        ]
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return HEAD.format(count=len(EXAMPLES), switches=switches) + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
