@@ -26,14 +26,20 @@ extern "C" void run(const int64_t *in, int64_t *out, int64_t rows, int with_best
         int64_t rest = in[SMEM_BLOCK] - in[STATIC];
         a.shmemLimitConfig = opted ? FUNC_SHMEM_LIMIT_OPTIN : FUNC_SHMEM_LIMIT_DEFAULT;
         a.maxDynamicSharedSizeBytes = opted ? in[MAX_DYNAMIC] : (rest > 0 ? rest : 0);
-        a.numBlockBarriers = in[BARRIERS]; a.virtualResourceCount = in[VIRTUAL];
+        a.numBlockBarriers = in[BARRIERS];
+#ifdef HAS_VIRTUAL  // since 13.0
+        a.virtualResourceCount = in[VIRTUAL];
+#endif
         cudaOccDeviceState s;
         s.cacheConfig = (cudaOccCacheConfig)in[CACHE]; s.carveoutConfig = in[CARVEOUT];
         cudaOccResult r; memset(&r, 0, sizeof r);
         out[STATUS] = cudaOccMaxActiveBlocksPerMultiprocessor(&r, &p, &a, &s, in[BLOCK], in[DYNAMIC]);
         out[ACTIVE] = r.activeBlocksPerMultiprocessor; out[MASK] = r.limitingFactors;
         out[L_REGS] = r.blockLimitRegs; out[L_SMEM] = r.blockLimitSharedMem; out[L_WARPS] = r.blockLimitWarps;
-        out[L_BLOCKS] = r.blockLimitBlocks; out[L_BARRIERS] = r.blockLimitBarriers; out[L_VIRTUAL] = r.blockLimitVirtual;
+        out[L_BLOCKS] = r.blockLimitBlocks; out[L_BARRIERS] = r.blockLimitBarriers;
+#ifdef HAS_VIRTUAL
+        out[L_VIRTUAL] = r.blockLimitVirtual;
+#endif
         out[A_REGS] = r.allocatedRegistersPerBlock; out[A_SMEM] = (int64_t)r.allocatedSharedMemPerBlock;
         out[GC] = r.partitionedGCConfig;
         size_t bytes = 0;

@@ -100,7 +100,10 @@ def build(version: str = VERSION) -> ctypes.CDLL:
     library = folder / f"oracle-{digest}.so"
     if not library.exists():
         scratch = library.with_suffix(f".{os.getpid()}")
-        command = ["g++", "-O2", "-w", "-shared", "-fPIC", f"-I{folder}", str(SOURCE), "-o", str(scratch)]
+        options = ["-O2", "-w", "-shared", "-fPIC", f"-I{folder}"]
+        if "virtualResourceCount" in (folder / "cuda_occupancy.h").read_text("utf-8"):
+            options.append("-DHAS_VIRTUAL")
+        command = ["g++", *options, str(SOURCE), "-o", str(scratch)]
         subprocess.run(command, check=True)
         scratch.replace(library)
     return ctypes.CDLL(str(library))
@@ -169,10 +172,11 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
         random.random(count) < 0.3, (random.random(count) * np.minimum(user, 49152)).astype(np.int64), static
     )
     dynamic = user - static
+    opt_in = np.array([one.shared_bytes_per_block_optin for one in table])[which]
     attribute = mix(
         np.full(count, NOT_SET),
-        np.full(count, NOT_SET),
-        np.maximum(np.array([one.shared_bytes_per_block_optin for one in table])[which] - static, 0),
+        np.maximum(opt_in - static, 0),
+        np.maximum(opt_in - static, 0),
         np.maximum(dynamic + random.integers(-1, 2, count), 0),
         near([0, 47 * 1024, 48 * 1024], 1, 0, 50_000),
         random.integers(0, 240_000, count),
