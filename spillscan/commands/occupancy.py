@@ -184,12 +184,11 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
         return 0
     width = shutil.get_terminal_size((80, 24)).columns
     plain = "utf" not in (sys.stdout.encoding or "").lower()
-    print(f"{text.title(configuration.device)}: {text.inputs(configuration)}")
-    print(f"occupancy over {text.UNITS[varied]}\n")
-    print("\n".join(chart.draw(points, now, width, _colour(), plain)))
-    print()
+    print(f"{text.title(configuration.device)}\n{text.inputs(configuration)}\n")
     print("\n".join(text.curve_lines(points, varied, now)))
-    print(f"\n* now: {text.result(resident(configuration))}")
+    print(f"\noccupancy over {text.UNITS[varied]}\n")
+    print("\n".join(chart.draw(points, now, width, _colour(), plain)))
+    print(f"\nnow (*): {text.result(resident(configuration))}")
     return 0
 
 

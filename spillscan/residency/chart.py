@@ -9,7 +9,7 @@ from spillscan.residency.model import Occupancy
 ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _AXIS = 7
-_NICE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_NICE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 
 Points = Sequence[tuple[int, Occupancy]]
 

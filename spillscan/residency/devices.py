@@ -98,7 +98,7 @@ class Device:
     partitioned_global_caching: bool
     """Whether a block can be held to half an SM for the sake of caching (5.x and 6.x)."""
     virtual_resources_per_sm: int | None
-    """Virtual resources per SM; nothing public says how many a kernel uses."""
+    """Virtual resources per SM; ``None`` before 10.0. Nothing public says how many a kernel uses."""
     clusters: bool
     """Whether thread block clusters exist."""
     sources: Mapping[str, tuple[str, ...]]
@@ -179,9 +179,10 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
     names = {_plain(gpu.name): (found, gpu) for found in devices() for gpu in found.gpus}
     if wanted in names:
         return names[wanted]
-    known = [gpu.name for found in devices() for gpu in found.gpus] + [found.target for found in devices()]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"nearest known: {near[0]}" if near else "try sm_90, 9.0 or H100"
+    known = {plain: gpu.name for plain, (_, gpu) in names.items()}
+    known |= {found.target: found.target for found in devices()}
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+    hint = f"nearest known: {known[near[0]]}" if near else "try sm_90, 9.0 or H100"
     raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan devices` lists all")
 
 

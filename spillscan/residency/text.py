@@ -52,8 +52,7 @@ def inputs(configuration: Configuration) -> str:
     parts = [
         f"{configuration.threads_per_block:,} threads",
         f"{configuration.registers} registers",
-        f"{configuration.static_shared_bytes:,} + {configuration.dynamic_shared_bytes:,} B shared"
-        f" (static + dynamic)",
+        f"{configuration.static_shared_bytes:,} B static + {configuration.dynamic_shared_bytes:,} B dynamic shared",
     ]
     if configuration.max_dynamic_shared_bytes is not None:
         parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")
@@ -80,7 +79,7 @@ def report(
 ) -> list[str]:
     """The limiter report of one configuration."""
     configuration = occupancy.configuration
-    lines = [f"{title(configuration.device)}: {inputs(configuration)}", "", result(occupancy), ""]
+    lines = [title(configuration.device), inputs(configuration), "", result(occupancy), ""]
     lines += _limits(occupancy)
     if occupancy.can_launch:
         lines += [
@@ -333,7 +332,8 @@ def devices_table(chosen: Sequence[Device]) -> list[str]:
         )
     ]
     for device in chosen:
-        names = ", ".join(gpu.name for gpu in device.gpus[:3]) + (" …" if len(device.gpus) > 3 else "")
+        names = [gpu.name.removeprefix("GeForce ") for gpu in device.gpus]
+        shown = ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
         rows.append(
             (
                 device.target,
@@ -345,7 +345,7 @@ def devices_table(chosen: Sequence[Device]) -> list[str]:
                 str(device.shared_bytes_per_sm // 1024),
                 str(device.shared_bytes_per_block_optin // 1024),
                 "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
-                names or device.status,
+                shown or device.status,
             )
         )
     wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -397,7 +397,7 @@ def _value(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return " ".join(str(one) for one in value)
-    return "unknown" if value is None else f"{value:,}"
+    return "-" if value is None else f"{value:,}"
 
 
 def _wrapped(cells: Iterable[str]) -> list[str]:

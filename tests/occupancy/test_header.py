@@ -1,4 +1,4 @@
-"""Against NVIDIA's cuda_occupancy.h 13.5: 20,000 configurations here, a million in ``tests/oracle/million.py``."""
+"""Against NVIDIA's cuda_occupancy.h 13.5: 20,000 configurations; a million in ``tests/oracle/million.py``."""
 
 from __future__ import annotations
 

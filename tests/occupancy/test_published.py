@@ -40,7 +40,9 @@ def check_occupancy(example):
 
     switches = parse(example["assume"]) if example["assume"] else {}
     assumed = assume(true.configuration, switches)
-    changed = resident(replace(true.configuration, device=assumed_device(true.configuration.device, switches)))
+    changed = resident(
+        replace(true.configuration, device=assumed_device(true.configuration.device, switches))
+    )
     for name, figure in example["printed"].items():
         if name == "blocks":
             assert assumed.resident_blocks == figure
@@ -88,7 +90,7 @@ def search():
 
 
 def above_launch_bounds():
-    """A block above __launch_bounds__: the runtime has an answer, the launch fails with cudaErrorInvalidValue."""
+    """A block above __launch_bounds__: the runtime has an answer, the launch fails (invalid value)."""
     with gzip.open(FIXTURE, "rt", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["set"] == "bounds" and row["api_blocks"] != "0"]
     over = [row for row in rows if int(row["threads_per_block"]) > int(row["kernel"].split("_")[1])]
@@ -110,7 +112,9 @@ def granule():
 
 
 def at_least_16():
-    answers = [occupancy("sm_90", registers=count, threads_per_block=256).fraction for count in (10, 12, 14, 16)]
+    answers = [
+        occupancy("sm_90", registers=count, threads_per_block=256).fraction for count in (10, 12, 14, 16)
+    ]
     assert set(answers) == {1.0}
 
 

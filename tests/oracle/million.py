@@ -2,7 +2,7 @@
 
     python tests/oracle/million.py [ROWS] [SEED]
 
-Prints one line a field and exits with 1 if anything differs that is not in ``spillscan.residency.deviations``.
+Prints one line a field; exit status 1 if something differs that ``deviations.py`` does not list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def main() -> int:
     library = header.build()
     start = time.perf_counter()
     truth = header.ask(library, rows)
-    print(f"{count:,} rows, seed {seed}: {ours_seconds:.2f} s here; header {time.perf_counter() - start:.2f} s")
+    print(
+        f"{count:,} rows, seed {seed}: {ours_seconds:.2f} s here; header {time.perf_counter() - start:.2f} s"
+    )
     failed = bool(truth["status"].any())
     for field in [*header.FIELDS, "global_caching"]:
         different = int((truth[field] != ours[field]).sum())
