@@ -12,6 +12,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from spillscan.residency.devices import Gpu
     from spillscan.residency.model import Configuration
 
@@ -25,6 +27,7 @@ EPILOG = (
 )
 
 _MANY = ("text", "json", "csv")
+_CHUNK_ROWS = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -216,66 +219,98 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int
 
 def _many(arguments: argparse.Namespace) -> int:
     import csv
-    import json
     import sys
 
     from spillscan.errors import InputError, UsageError
-    from spillscan.residency import table
-    from spillscan.residency.model import LIMITERS
 
     if arguments.vary or arguments.assume or arguments.arch or arguments.threads or arguments.registers:
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     try:
         if arguments.source == "-":
-            rows = list(csv.reader(sys.stdin))
+            _answer(csv.reader(sys.stdin), arguments)
         else:
             with open(arguments.source, newline="", encoding="utf-8-sig") as file:
-                rows = list(csv.reader(file))
+                _answer(csv.reader(file), arguments)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
         reason = error.strerror if isinstance(error, OSError) else "not a CSV file in UTF-8"
         raise InputError(f"{arguments.source}: {reason}") from None
-    rows = [row for row in rows if row]
-    if len(rows) < 2:
+    return 0
+
+
+def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
+    """Answer row after row, in chunks: memory stays bounded, an error names its row."""
+    from itertools import islice
+
+    from spillscan.errors import InputError, UsageError
+    from spillscan.residency import table
+
+    rows = (row for row in reader if row)
+    names = [name.strip() for name in next(rows, [])]
+    first = 1
+    write = _writer(arguments.format)
+    while chunk := list(islice(rows, _CHUNK_ROWS)):
+        if first == 1:
+            _refuse_strange_columns(names)
+        for place, row in enumerate(chunk, first):
+            if len(row) != len(names):
+                raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
+        columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
+        figures = {
+            name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
+            for name, cells in columns.items()
+            if name != "id"
+        }
+        answer = table.occupancy_table(figures, first)
+        ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
+        write(ids, answer)
+        first += len(chunk)
+    if first == 1:
         raise InputError(f"{arguments.source}: no configurations", "needed are a header line and a row")
-    names = [name.strip() for name in rows[0]]
-    _refuse_strange_columns(names)
-    for place, row in enumerate(rows[1:], 1):
-        if len(row) != len(names):
-            raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
-    columns: dict[str, Any] = dict(zip(names, zip(*rows[1:], strict=True), strict=True))
-    figures = {
-        name: cells if name in ("arch", *table.CODES) else _figures(name, cells)
-        for name, cells in columns.items()
-        if name != "id"
-    }
-    answer = table.occupancy_table(figures)
-    ids = columns.get("id") or [str(place) for place in range(1, len(rows))]
+
+
+def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
+    """What prints the answers to a chunk of rows, in the format wanted."""
+    import csv
+    import json
+    import sys
+
+    from spillscan.residency import table
+    from spillscan.residency.model import LIMITERS
+
     words = table.limiter_names()
     limits = [f"limit_{name}" for name in LIMITERS]
-    kept = ["resident_blocks", "active_warps", "occupancy", "limiters", *limits]
-    out: dict[str, list[Any]] = {name: answer[name].tolist() for name in kept}
-    out["limiters"] = [words[mask] for mask in out["limiters"]]
-    for name in limits:
-        out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
-    lines = zip(ids, *out.values(), strict=True)
-    header = ["id", *out]
-    if arguments.format == "json":
-        for line in lines:
-            record = dict(zip(header, line, strict=True))
-            record["limiters"] = record["limiters"].split("+")
-            print(json.dumps(record, ensure_ascii=False))
-    elif arguments.format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(lines)
-    else:
-        for name, blocks, warps, fraction, binding, *_ in lines:
-            printable = name if name.isprintable() else ascii(name)
-            print(
-                f"{printable}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} % "
-                f" {binding.replace('+', ', ')}"
-            )
-    return 0
+    header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    begun = False
+
+    def write(ids: Sequence[str], answer: Mapping[str, Any]) -> None:
+        nonlocal begun
+        out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
+        out["limiters"] = [words[mask] for mask in out["limiters"]]
+        for name in limits:
+            out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
+        lines = zip(ids, *out.values(), strict=True)
+        if wanted == "csv":
+            if not begun:
+                writer.writerow(header)
+            writer.writerows(lines)
+        elif wanted == "json":
+            for line in lines:
+                record = dict(zip(header, line, strict=True))
+                record["limiters"] = record["limiters"].split("+")
+                print(json.dumps(record, ensure_ascii=False))
+        else:
+            for name, blocks, warps, fraction, binding, *_ in lines:
+                label = name if name.isprintable() else ascii(name)
+                print(
+                    f"{label}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} %"
+                    f"  {binding.replace('+', ', ')}"
+                )
+        begun = True
+
+    return write
 
 
 def _refuse_strange_columns(names: list[str]) -> None:
@@ -290,15 +325,17 @@ def _refuse_strange_columns(names: list[str]) -> None:
             raise UsageError(f"column {name} stands twice")
 
 
-def _figures(name: str, cells: tuple[str, ...]) -> list[float]:
+def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
     from spillscan.errors import UsageError
 
     empty = float("nan")
     try:
         return [float(cell) if cell else empty for cell in map(str.strip, cells)]
     except ValueError:
-        place = next(place for place, cell in enumerate(cells, 1) if not _is_number(cell))
-        raise UsageError(f"row {place}: {name} must be a whole number, not {cells[place - 1]!r}") from None
+        place = next(place for place, cell in enumerate(cells) if not _is_number(cell))
+        raise UsageError(
+            f"row {place + first}: {name} must be a whole number, not {cells[place]!r}"
+        ) from None
 
 
 def _is_number(cell: str) -> bool:

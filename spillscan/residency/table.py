@@ -39,7 +39,7 @@ CODES = {"cache_preference": ("none", "shared", "l1", "equal"), "global_caching"
 """Optional columns of words; absent, empty or the first word: the default."""
 
 
-def occupancy_table(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str, NDArray[Any]]:
     """Occupancy of many configurations: a mapping of columns (a pandas ``DataFrame`` is one) to result
     columns.
 
@@ -62,18 +62,20 @@ def occupancy_table(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
             raise UsageError(f"column {name} is missing", "needed are " + ", ".join(REQUIRED))
     archs = columns["arch"]
     rows = len(archs)
-    known, which = _archs(archs)
+    known, which = _archs(archs, first_row)
     tables = _Tables(known)
-    figures = {name: _whole(columns[name], name, None) for name in REQUIRED[1:]}
+    figures = {name: _whole(columns[name], name, None, first_row) for name in REQUIRED[1:]}
     for name, default in DEFAULTS.items():
         figures[name] = (
-            _whole(columns[name], name, default) if name in columns else np.full(rows, default, np.int64)
+            _whole(columns[name], name, default, first_row)
+            if name in columns
+            else np.full(rows, default, np.int64)
         )
     for name, figure in figures.items():
         if len(figure) != rows:
             raise UsageError(f"column {name} has {len(figure)} rows, arch has {rows}")
         least = {"threads_per_block": 1, "carveout_percent": -1, "max_dynamic_shared_bytes": -1}.get(name, 0)
-        _bounds(figure, name, least, 100 if name == "carveout_percent" else 2**31 - 1)
+        _bounds(figure, name, least, first_row)
     words = {
         name: _words(columns[name], name, codes) if name in columns else np.zeros(rows, np.int64)
         for name, codes in CODES.items()
@@ -239,7 +241,7 @@ def limiter_names() -> list[str]:
     ]
 
 
-def _archs(archs: Any) -> tuple[list[Device], Ints]:
+def _archs(archs: Any, first_row: int) -> tuple[list[Device], Ints]:
     known: list[Device] = []
     place: dict[Any, int] = {}
     targets: dict[str, int] = {}
@@ -252,11 +254,11 @@ def _archs(archs: Any) -> tuple[list[Device], Ints]:
                 known.append(found)
             place[name] = targets[found.target]
     except UsageError as error:
-        raise UsageError(f"row {names.index(name) + 1}: {error.what}", error.hint) from None
+        raise UsageError(f"row {names.index(name) + first_row}: {error.what}", error.hint) from None
     return known or [devices()[0]], np.fromiter((place[name] for name in names), np.int64, len(names))
 
 
-def _whole(values: Any, name: str, default: int | None) -> Ints:
+def _whole(values: Any, name: str, default: int | None, first_row: int) -> Ints:
     if hasattr(values, "to_numpy") and getattr(values.dtype, "na_value", None) is not None and values.hasnans:
         values = values.to_numpy(dtype=float, na_value=np.nan)
     array = np.asarray(values)
@@ -270,12 +272,12 @@ def _whole(values: Any, name: str, default: int | None) -> Ints:
         raise UsageError(f"column {name} must hold whole numbers") from None
     empty = np.isnan(array)
     if default is None and empty.any():
-        raise UsageError(f"row {int(empty.argmax()) + 1}: {name} is empty")
+        raise UsageError(f"row {int(empty.argmax()) + first_row}: {name} is empty")
     array = np.where(empty, 0 if default is None else default, array)
     uneven = (array != np.floor(array)) | (np.abs(array) > 2**53)
     if uneven.any():
         row = int(uneven.argmax())
-        raise UsageError(f"row {row + 1}: {name} must be a whole number, not {array[row]:g}")
+        raise UsageError(f"row {row + first_row}: {name} must be a whole number, not {array[row]:g}")
     return array.astype(np.int64)
 
 
@@ -286,12 +288,13 @@ def _is_empty(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
 
 
-def _bounds(figure: Ints, name: str, least: int, most: int) -> None:
+def _bounds(figure: Ints, name: str, least: int, first_row: int) -> None:
+    most = 100 if name == "carveout_percent" else 2**31 - 1
     wrong = (figure < least) | (figure > most)
     if wrong.any():
         row = int(wrong.argmax())
         bounds = f"{max(least, 0)} to {most:,}" if most <= 100 else f"at least {max(least, 0)}"
-        raise UsageError(f"row {row + 1}: {name} must be {bounds}, not {figure[row]:,}")
+        raise UsageError(f"row {row + first_row}: {name} must be {bounds}, not {figure[row]:,}")
 
 
 def _words(values: Any, name: str, codes: Sequence[str]) -> Ints:

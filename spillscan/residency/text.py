@@ -52,7 +52,8 @@ def inputs(configuration: Configuration) -> str:
     parts = [
         f"{configuration.threads_per_block:,} threads",
         f"{configuration.registers} registers",
-        f"{configuration.static_shared_bytes:,} B static + {configuration.dynamic_shared_bytes:,} B dynamic shared",
+        f"{configuration.static_shared_bytes:,} B static +"
+        f" {configuration.dynamic_shared_bytes:,} B dynamic shared",
     ]
     if configuration.max_dynamic_shared_bytes is not None:
         parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")

@@ -20,10 +20,10 @@ HEAD = """\
 # Published occupancy examples against the true values
 
 Worked examples from articles, talks and course notes, {count} of them. *True* is what `spillscan occupancy`
-answers, equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* are the switches of `--assume` that reproduce the
-printed value: a name for the rule that was left out. This page is generated from
-`tests/occupancy/published.yaml` by `tests/occupancy/published.py`; a test checks every row and that the page is
-current.
+answers, equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* are the switches of `--assume` that reproduce
+the printed value: a name for the rule that was left out. This page is generated from
+`tests/occupancy/published.yaml` by `tests/occupancy/published.py`; a test checks every row and that the
+page is current.
 
 {switches}
 
