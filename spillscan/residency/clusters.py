@@ -14,7 +14,7 @@ H200)."""
 LARGEST_BLOCKS = 16
 """Largest cluster with the attribute (measured on an H200)."""
 COUNTED_BLOCKS_PER_SM = 8
-"""``cudaOccupancyMaxActiveClusters`` never counts more blocks per SM (measured: 768 of 768 queries)."""
+"""``cudaOccupancyMaxActiveClusters`` never counts more blocks per SM (measured on an H200)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

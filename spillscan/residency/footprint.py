@@ -36,6 +36,9 @@ class Footprint:
 def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footprint:
     """Stack times resident threads times SMs: 4,312 B reserve 1.1 GiB on an H100.
 
+    Measured on an H200 to the byte for stacks of 1 to 64 KB. The driver holds 1 KB a thread from the start,
+    so that a smaller stack takes nothing more.
+
     Without ``gpu``, the total is for the first GPU of the table with a known number of SMs.
     """
     if stack_bytes < 0:

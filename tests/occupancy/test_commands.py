@@ -252,3 +252,14 @@ def test_named_by_an_untrusted_file(capsys, tmp_path):
     path.write_text('id,arch,registers,threads_per_block\n"\x1b[31mred",sm_80,40,128\n')
     _, out, _ = run(capsys, "occupancy", "--from", str(path))
     assert "\x1b" not in out
+
+
+def test_chunks_count_rows_through(capsys, configs, monkeypatch):
+    monkeypatch.setattr("spillscan.commands.occupancy._CHUNK_ROWS", 2)
+    _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
+    assert [line.split(",")[0] for line in out.splitlines()] == ["id", "a", '"b', "d"]
+    configs.write_text(CONFIGS + "e,sm_80,x,1,,,,,\n")
+    _, _, err = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
+    assert err == "spillscan: row 4: registers must be a whole number, not 'x'\n"
+    configs.write_text(CONFIGS + "e,sm_99,1,1,,,,,\n")
+    assert "row 4: unknown compute capability" in run(capsys, "occupancy", "--from", str(configs))[2]
