@@ -186,7 +186,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
             _print_csv(rows)
         return 0
     width = shutil.get_terminal_size((80, 24)).columns
-    plain = "utf" not in (sys.stdout.encoding or "").lower()
+    plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
     print(f"{text.title(configuration.device)}\n{text.inputs(configuration)}\n")
     print("\n".join(text.curve_lines(points, varied, now)))
     print(f"\noccupancy over {text.UNITS[varied]}\n")

@@ -38,6 +38,11 @@ class Advice:
     """What that costs; empty where nothing is to be gained."""
 
 
+def count(number: int, what: str = "block") -> str:
+    """``1 block``, ``2 blocks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def advice(occupancy: Occupancy) -> tuple[Advice, ...]:
     """One entry for each binding limit, in the order of ``LIMITERS``."""
     ways = {way.resource: way for way in headroom(occupancy)}
@@ -98,12 +103,9 @@ def _registers(occupancy: Occupancy, ways: Ways) -> Advice:
     step = ways["registers"].more_blocks
     if step is None:
         return Advice(limiter="registers", finding=finding, remedy="", trade_off="")
-    remedy = (
-        f"{step.after} registers or fewer give {step.blocks_after} blocks: fewer live values (less"
-        f" unrolling, smaller tiles)"
-    )
+    remedy = f"{step.after} registers give {count(step.blocks_after)}: fewer live values, smaller tiles"
     if bounds is not None:
-        remedy += f", or __launch_bounds__({bounds.threads}, {bounds.blocks}), which sheds {bounds.shed}"
+        remedy += f", or __launch_bounds__({bounds.threads}, {bounds.blocks})"
     return Advice(
         limiter="registers",
         finding=finding,
@@ -123,7 +125,7 @@ def _shared(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="shared_memory",
         finding=finding,
-        remedy=f"{step.before - step.after:,} B less a block give {step.blocks_after} blocks: smaller"
+        remedy=f"{step.before - step.after:,} B less a block give {count(step.blocks_after)}: smaller"
         f" tiles, fewer stages",
         trade_off="less reuse on chip, more traffic to L2 and memory",
     )
@@ -149,7 +151,7 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="barriers",
         finding=finding,
-        remedy=f"{step.after} barriers give {step.blocks_after} blocks: reuse barrier numbers, and name"
+        remedy=f"{step.after} barriers give {count(step.blocks_after)}: reuse barrier numbers, and name"
         f" them by constants",
         trade_off="producers and consumers that shared no barrier may then wait for each other",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spillscan.residency.advice import count
 from spillscan.residency.model import Occupancy
 
 ROWS = 8
@@ -37,7 +38,7 @@ def draw(points: Points, now: int, width: int, colour: bool, ascii_only: bool = 
     lines.append(" " * (_AXIS + 1) + _scale(columns, owner, wide))
     arrow = "^" if ascii_only else "▲"
     text = (
-        f"{arrow} {now:,}: {columns[owner][1].resident_blocks} blocks,"
+        f"{arrow} {now:,}: {count(columns[owner][1].resident_blocks)},"
         f" {100 * columns[owner][1].fraction:.4g} %"
     )
     start = _AXIS + 1 + wide * owner

@@ -46,7 +46,7 @@ class Headroom:
     more_blocks: Step | None
     """The least reduction that brings a block more; ``None``: reducing this alone brings none."""
     free: int
-    """How much more may be used at no cost in blocks."""
+    """How much more may be used at no cost in blocks; 0 where it cannot launch."""
     fewer_blocks: Step | None
     """The least increase that costs a block; ``None``: the device allows no figure that does."""
 
@@ -84,7 +84,7 @@ def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
     if configuration.dynamic_shared_bytes == 0 or user_bytes < static:
         static = min(user_bytes, configuration.device.shared_bytes_per_block)
     attribute = configuration.max_dynamic_shared_bytes
-    if attribute is not None:
+    if attribute is not None and user_bytes - static > configuration.dynamic_shared_bytes:
         attribute = max(attribute, configuration.device.shared_bytes_per_block_optin - static)
     return replace(
         configuration,
@@ -122,12 +122,15 @@ def _along(
         )
 
     fewer = last(0, now, lambda figure: blocks_at(figure) > blocks)
+    more = None if fewer is None else step(fewer)
+    if blocks == 0:
+        return Headroom(resource=resource, more_blocks=more, free=0, fewer_blocks=None)
     highest = last(now, max(now, most), lambda figure: blocks_at(figure) >= blocks)
-    assert highest is not None or blocks_at(now) < blocks
-    free = (highest if highest is not None else now) - now
+    assert highest is not None
+    free = highest - now
     return Headroom(
         resource=resource,
-        more_blocks=None if fewer is None else step(fewer),
+        more_blocks=more,
         free=free,
         fewer_blocks=step(now + free + 1) if now + free < most else None,
     )

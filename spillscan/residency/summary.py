@@ -30,6 +30,8 @@ class Summary:
     assumed: bool
     """``True``: nobody said how the kernel is launched. ``occupancy`` is then the best case, without dynamic
     shared memory, and never a fact."""
+    launch: Launch | None = None
+    """The launch that ``occupancy`` is for; ``None`` where it is not known."""
     at_threads: tuple[tuple[int, Occupancy], ...] = ()
     """(threads per block, occupancy) at 128, 256 and 512 threads, where the launch is not known."""
     local_memory: Footprint | None = None
@@ -79,10 +81,11 @@ class Summary:
         if not self.assumed:
             if not self.occupancy.can_launch:
                 return "cannot launch: " + "; ".join(self.occupancy.reasons)
+            bound = self.launch is not None and self.launch.source == "maxntid"
             return (
                 f"{self.occupancy.resident_blocks} blocks/SM, {self.occupancy.active_warps} of"
                 f" {self.occupancy.max_warps} warps ({_percent(self.occupancy)}), limited by"
-                f" {'+'.join(self.limiters)}"
+                f" {'+'.join(self.limiters)}" + (" (block size from its launch bounds)" if bound else "")
             )
         sizes = ", ".join(f"{threads}: {_percent(found)}" for threads, found in self.at_threads)
         return (
@@ -93,6 +96,9 @@ class Summary:
 
 def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> Summary:
     """Occupancy and local-memory footprint of one kernel.
+
+    Static shared memory that the input does not print counts as none, since ptxas prints it only where there
+    is some. Without ``launch``, or with one whose source is ``assumed``, the answer is a range and says so.
 
     Never raises for what a log may hold: an unknown arch or missing registers give a :class:`Summary` with
     ``unknown``. A launch that is impossible raises :class:`~spillscan.errors.UsageError`: it comes from the
@@ -133,6 +139,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     return Summary(
         occupancy=occupancy,
         assumed=assumed,
+        launch=None if assumed else launch,
         at_threads=at,
         local_memory=reserved,
         barriers_assumed=usage.barriers is None,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from spillscan.residency.advice import LABELS, advice, verdict
+from spillscan.residency.advice import LABELS, advice, count, verdict
 from spillscan.residency.assumptions import Assumed
 from spillscan.residency.bounds import bounds_for_more_blocks
 from spillscan.residency.chart import steps
@@ -60,7 +60,7 @@ def inputs(configuration: Configuration) -> str:
     if configuration.carveout_percent is not None:
         parts.append(f"carve-out {configuration.carveout_percent} %")
     if configuration.device.version >= (9, 0):
-        parts.append(f"{configuration.barriers} barrier{'s' if configuration.barriers != 1 else ''}")
+        parts.append(count(configuration.barriers, "barrier"))
     return ", ".join(parts)
 
 
@@ -94,7 +94,7 @@ def report(
     if bounds is not None:
         lines.append(
             f"  __launch_bounds__({bounds.threads}, {bounds.blocks}) caps registers at {bounds.registers}"
-            f" ({bounds.shed} fewer) for {bounds.blocks} blocks"
+            f" ({bounds.shed} fewer) for {count(bounds.blocks)}"
         )
     best = best_block_sizes(configuration)
     if best.occupancy is not None:
@@ -104,7 +104,7 @@ def report(
         free = available_dynamic_shared_bytes(configuration, occupancy.resident_blocks)
         if free is not None:
             lines.append(
-                f"  dynamic shared memory per block that {occupancy.resident_blocks} blocks leave room"
+                f"  dynamic shared memory per block that {count(occupancy.resident_blocks)} leave room"
                 f" for: {free:,} B"
             )
     lines += ["", "what binds"] if occupancy.can_launch else [""]
@@ -128,7 +128,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
     device = configuration.device
     rows = [("limit", "blocks/SM", "a block takes", "of an SM")]
     takes = {
-        "warps": (f"{configuration.warps_per_block} warps", f"{occupancy.max_warps}"),
+        "warps": (count(configuration.warps_per_block, "warp"), f"{occupancy.max_warps}"),
         "registers": (
             f"{occupancy.allocated_registers_per_block:,} registers",
             f"{device.registers_per_sm:,}",
@@ -138,7 +138,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
             f"{occupancy.shared_bytes_per_sm:,} B",
         ),
         "blocks": ("1 slot", f"{device.max_blocks_per_sm}"),
-        "barriers": (f"{configuration.barriers} barriers", f"{device.barriers_per_sm}"),
+        "barriers": (count(configuration.barriers, "barrier"), f"{device.barriers_per_sm}"),
         "virtual_resources": (f"{configuration.virtual_resources}", f"{device.virtual_resources_per_sm}"),
     }
     for name, limit in occupancy.limits.items():
@@ -152,29 +152,27 @@ def _limits(occupancy: Occupancy) -> list[str]:
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
-    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks; 7 more are
-    free …``
-    """
+    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks; 7 more are free``."""
     unit = {"registers": "", "shared": " B", "barriers": ""}
     lines = []
     for way in ways:
-        step, name = way.more_blocks, way.resource
+        name, more, fewer = way.resource, way.more_blocks, way.fewer_blocks
         parts = []
-        if step is not None:
-            fewer = f" ({step.before - step.after:,} B less)" if name == "shared" else ""
+        if more is not None:
+            less = f" ({more.before - more.after:,} B less)" if name == "shared" else ""
             parts.append(
-                f"{step.before:,} -> {step.after:,}{unit[name]}{fewer}: {step.blocks_before} ->"
-                f" {step.blocks_after} blocks"
+                f"{more.before:,} -> {more.after:,}{unit[name]}{less}: {more.blocks_before} ->"
+                f" {count(more.blocks_after)}"
             )
-        parts.append(
-            f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free"
-            if way.free
-            else "none free"
-        )
-        if way.fewer_blocks is not None:
-            after = way.fewer_blocks
-            parts.append(f"{after.after:,}{unit[name]}: {after.blocks_after or 'no'} blocks")
-        lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))
+        if way.free:
+            parts.append(f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free")
+        elif fewer is not None:
+            parts.append("none free")
+        if fewer is not None:
+            rest = count(fewer.blocks_after) if fewer.blocks_after else "cannot launch"
+            parts.append(f"{fewer.after:,}{unit[name]}: {rest}")
+        if parts:
+            lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))
     return lines
 
 

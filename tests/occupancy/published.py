@@ -1,20 +1,30 @@
 """The published examples, and the page of the docs that compares them with the truth.
 
-Run as a script it writes ``docs/published-occupancy.md`` again.
+Run as a script it writes ``docs/published-occupancy.md`` and the examples of ``docs/occupancy.md`` again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from spillscan.cli import main
 from spillscan.residency import occupancy
 from spillscan.residency.assumptions import ASSUMPTIONS
+from spillscan.residency.deviations import DEVIATIONS
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
 PAGE = Path(__file__).parents[2] / "docs" / "published-occupancy.md"
+
+GUIDE = PAGE.with_name("occupancy.md")
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1"}
 
 HEAD = """\
 # Published occupancy examples against the true values
@@ -63,5 +73,24 @@ def page() -> str:
     return HEAD.format(count=len(EXAMPLES), switches=switches) + "\n".join(lines) + "\n"
 
 
+def guide(text: str) -> str:
+    """``docs/occupancy.md`` with its examples run and its table of deviations filled in."""
+    rows = ["| what | who says otherwise | how | here |", "|---|---|---|---|"]
+    rows += [f"| {one.name} | {one.where} | {one.what} | {one.here} |" for one in DEVIATIONS]
+    begin, end = "<!-- deviations: from spillscan/residency/deviations.py -->", "<!-- end of deviations -->"
+    head, rest = text.split(begin)
+    text = head + begin + "\n" + "\n".join(rows) + "\n" + end + rest.split(end)[1]
+    return re.sub(r"```console\n\$ spillscan (.*)\n[^`]*```", _example, text)
+
+
+def _example(match: re.Match[str]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(shlex.split(match[1])) == 0
+    return f"```console\n$ spillscan {match[1]}\n{out.getvalue()}```"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), "utf-8")
+    os.environ |= PLAIN
+    GUIDE.write_text(guide(GUIDE.read_text("utf-8")), "utf-8")

@@ -47,8 +47,7 @@ next steps
 
 what binds
   registers: a block takes 5,120 of the SM's 65,536 (40 a thread)
-    to reduce: 32 registers or fewer give 16 blocks: fewer live values (less unrolling, smaller tiles), or\
- __launch_bounds__(128, 16), which sheds 8
+    to reduce: 32 registers give 16 blocks: fewer live values, smaller tiles, or __launch_bounds__(128, 16)
     trade-off: values that no longer fit are spilled to local memory; compare the spill bytes afterwards
   Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.
 
@@ -79,6 +78,8 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
     status, out, _ = run(capsys, "occupancy", "--arch", "H200", "--threads", "672", "--registers", "96")
     assert status == 0
     assert "cannot launch: 21 warps of 3,072 registers: the 4 partitions hold 20 of them" in out
+    assert "  registers 96 -> 80: 0 -> 1 block\n" in out
+    assert "free" not in out
     assert "This launch fails." in out
 
 

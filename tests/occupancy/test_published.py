@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from published import EXAMPLES, PAGE, page
+from published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 from spillscan.residency import device, devices, occupancy
 from spillscan.residency.assumptions import assume, assumed_device, parse
@@ -146,3 +146,11 @@ def test_there_are_all_64():
 
 def test_the_page_is_current():
     assert PAGE.read_text("utf-8") == page(), "run python tests/occupancy/published.py"
+
+
+def test_the_guide_is_current(monkeypatch):
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    text = GUIDE.read_text("utf-8")
+    assert text == guide(text), "run python tests/occupancy/published.py"

@@ -39,6 +39,14 @@ def test_known_launch_is_true():
     assert [entry.limiter for entry in found.advice] == ["registers"]
 
 
+def test_a_block_size_from_launch_bounds_says_so():
+    launch = Launch(threads_per_block=128, source="maxntid")
+    found = summarise(GEMM, "sm_90", launch)
+    assert found.launch is launch
+    assert found.line.endswith("limited by registers (block size from its launch bounds)")
+    assert summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="assumed")).assumed
+
+
 def test_a_launch_that_fails():
     found = summarise(GEMM, "sm_90", Launch(threads_per_block=512))
     assert found.cells["limiter"] == "cannot launch"
@@ -131,7 +139,7 @@ def test_charts_fit_their_width(varied, width):
         lines = draw(curve(found.configuration, varied), now, width, colour=False, ascii_only=ascii_only)
         assert max(map(len, lines)) <= width
         assert "\x1b" not in "".join(lines)
-        assert f"{now:,}: {found.resident_blocks} blocks" in lines[-1]
+        assert f"{now:,}: {found.resident_blocks} block" in lines[-1]
         assert all(line.isascii() for line in lines) == ascii_only
 
 

@@ -10,7 +10,7 @@ enum In { MAJOR, MINOR, THREADS_PER_SM, REGS_PER_BLOCK, REGS_PER_SM, SMEM_BLOCK,
 enum Out { STATUS, ACTIVE, MASK, L_REGS, L_SMEM, L_WARPS, L_BLOCKS, L_BARRIERS, L_VIRTUAL, A_REGS, A_SMEM, GC,
            DYN_STATUS, DYN, BEST_GRID, BEST_BLOCK, OUT };
 
-extern "C" void run(const int64_t *in, int64_t *out, int64_t rows, int with_best) {
+extern "C" void run(const int64_t *in, int64_t *out, int64_t rows, int with_best, int only_resident) {
     for (int64_t row = 0; row < rows; ++row, in += IN, out += OUT) {
         cudaOccDeviceProp p;
         p.computeMajor = in[MAJOR]; p.computeMinor = in[MINOR];
@@ -42,6 +42,7 @@ extern "C" void run(const int64_t *in, int64_t *out, int64_t rows, int with_best
 #endif
         out[A_REGS] = r.allocatedRegistersPerBlock; out[A_SMEM] = (int64_t)r.allocatedSharedMemPerBlock;
         out[GC] = r.partitionedGCConfig;
+        if (only_resident) continue;
         size_t bytes = 0;
         out[DYN_STATUS] = cudaOccAvailableDynamicSMemPerBlock(&bytes, &p, &a, &s, in[WANTED], in[BLOCK]);
         out[DYN] = (int64_t)bytes;

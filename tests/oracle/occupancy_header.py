@@ -109,7 +109,9 @@ def build(version: str = VERSION) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def ask(library: ctypes.CDLL, rows: dict[str, np.ndarray], best: bool = False) -> dict[str, np.ndarray]:
+def ask(
+    library: ctypes.CDLL, rows: dict[str, np.ndarray], best: bool = False, only_resident: bool = False
+) -> dict[str, np.ndarray]:
     """The header's answers; ``rows["device"]`` are indices into ``devices()``, the rest as in ``IN``."""
     facts = {
         "major": [one.version[0] for one in devices()],
@@ -127,8 +129,8 @@ def ask(library: ctypes.CDLL, rows: dict[str, np.ndarray], best: bool = False) -
     table = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int64)
     answers = np.zeros((len(table), len(OUT)), np.int64)
     pointer = ctypes.c_void_p
-    library.run.argtypes = [pointer, pointer, ctypes.c_int64, ctypes.c_int]
-    library.run(table.ctypes.data, answers.ctypes.data, len(table), int(best))
+    library.run.argtypes = [pointer, pointer, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+    library.run(table.ctypes.data, answers.ctypes.data, len(table), int(best), int(only_resident))
     return dict(zip(OUT, answers.T, strict=True))
 
 
