@@ -143,9 +143,9 @@ def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
 
 
 def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
-    count = occupancy.configuration.barriers
+    used = occupancy.configuration.barriers
     step = ways["barriers"].more_blocks
-    finding = f"{count} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
+    finding = f"{used} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
     if step is None or occupancy.limit_barriers == occupancy.limit_blocks:
         return Advice(limiter="barriers", finding=finding, remedy="", trade_off="")
     return Advice(

@@ -152,7 +152,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
-    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks; 7 more are free``."""
+    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks``."""
     unit = {"registers": "", "shared": " B", "barriers": ""}
     lines = []
     for way in ways:
