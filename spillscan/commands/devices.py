@@ -32,13 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
-    from spillscan.residency import text
+    from spillscan.residency import data, listing
     from spillscan.residency.devices import FIGURES, device, devices, sources
 
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     if arguments.format == "json":
-        data = [text.device_data(one) for one in chosen]
-        print(json.dumps({"devices": data, "sources": dict(sources())}, indent=2, ensure_ascii=False))
+        records = [data.device_data(one) for one in chosen]
+        print(json.dumps({"devices": records, "sources": dict(sources())}, indent=2, ensure_ascii=False))
     elif arguments.format == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -46,10 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
         for one in chosen:
             row = [one.target, one.compute_capability, one.architecture, one.chip or "", one.status]
             figures = (getattr(one, figure) for figure in FIGURES)
-            writer.writerow(row + [text.plain(figure) for figure in figures])
+            writer.writerow(row + [data.plain(figure) for figure in figures])
         sys.stdout.write(out.getvalue())
     elif arguments.device:
-        print("\n".join(text.device_lines(chosen[0])))
+        print("\n".join(listing.device_lines(chosen[0])))
     else:
-        print("\n".join(text.devices_table(chosen)))
+        print("\n".join(listing.devices_table(chosen)))
     return 0

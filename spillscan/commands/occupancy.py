@@ -140,7 +140,7 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> int:
     from dataclasses import asdict
 
-    from spillscan.residency import text
+    from spillscan.residency import data, text
     from spillscan.residency.clusters import clusters
     from spillscan.residency.footprint import footprint
     from spillscan.residency.rules import resident
@@ -153,12 +153,12 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
     )
     if arguments.format == "json":
-        data = text.as_data(occupancy)
-        data["clusters"] = None if group is None else asdict(group)
-        data["local_memory"] = None if stack is None else asdict(stack)
-        _print_json(data)
+        record = data.as_data(occupancy)
+        record["clusters"] = None if group is None else asdict(group)
+        record["local_memory"] = None if stack is None else asdict(stack)
+        _print_json(record)
     elif arguments.format == "csv":
-        _print_csv([{"arch": configuration.device.target, **text.as_row(occupancy)}])
+        _print_csv([{"arch": configuration.device.target, **data.as_row(occupancy)}])
     else:
         print("\n".join(text.report(occupancy, group, stack)))
     return 0
@@ -168,7 +168,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
     import shutil
     import sys
 
-    from spillscan.residency import chart, text
+    from spillscan.residency import chart, data, text
     from spillscan.residency.curves import Varied, current, curve
     from spillscan.residency.rules import resident
 
@@ -178,7 +178,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
     if arguments.format != "text":
         unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
         rows: list[dict[str, Any]] = [
-            {unit: figure, "current": figure == now, **text.as_row(occupancy)} for figure, occupancy in points
+            {unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points
         ]
         if arguments.format == "json":
             _print_json({"arch": configuration.device.target, "varied": unit, "points": rows})
@@ -198,7 +198,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
 def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int:
     from dataclasses import asdict
 
-    from spillscan.residency import text
+    from spillscan.residency import data, text
     from spillscan.residency.assumptions import assume, parse
     from spillscan.residency.rules import resident
 
@@ -209,7 +209,7 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int
         return 0
     row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
     if arguments.format == "json":
-        _print_json({"assumed": row, "true": text.as_row(occupancy)})
+        _print_json({"assumed": row, "true": data.as_row(occupancy)})
     else:
         limits = {f"limit_{name}": limit for name, limit in row.pop("limits").items()}
         row["assumptions"] = list(row["assumptions"])
@@ -346,10 +346,10 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _print_json(data: Any) -> None:
+def _print_json(value: Any) -> None:
     import json
 
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _print_csv(rows: list[dict[str, Any]]) -> None:

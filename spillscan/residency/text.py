@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from spillscan.residency.advice import LABELS, advice, count, verdict
 from spillscan.residency.assumptions import Assumed
@@ -12,9 +10,9 @@ from spillscan.residency.bounds import bounds_for_more_blocks
 from spillscan.residency.chart import steps
 from spillscan.residency.clusters import Clusters
 from spillscan.residency.curves import Varied, available_dynamic_shared_bytes, best_block_sizes
-from spillscan.residency.devices import Device, sources
+from spillscan.residency.devices import Device
 from spillscan.residency.footprint import Footprint
-from spillscan.residency.headroom import Headroom, headroom, register_cliffs, shared_cliffs
+from spillscan.residency.headroom import Headroom, headroom
 from spillscan.residency.model import Configuration, Occupancy
 
 UNITS: dict[Varied, str] = {
@@ -235,175 +233,3 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
         f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip()
         for a, b, c, d, e in rows
     ]
-
-
-def as_data(occupancy: Occupancy) -> dict[str, Any]:
-    """Everything about one configuration, for JSON; every key is stable, units in names."""
-    configuration = occupancy.configuration
-    best = best_block_sizes(configuration)
-    bounds = bounds_for_more_blocks(occupancy)
-    given = {
-        "arch": configuration.device.target,
-        "registers": configuration.registers,
-        "threads_per_block": configuration.threads_per_block,
-        "static_shared_bytes": configuration.static_shared_bytes,
-        "dynamic_shared_bytes": configuration.dynamic_shared_bytes,
-        "max_dynamic_shared_bytes": configuration.max_dynamic_shared_bytes,
-        "carveout_percent": configuration.carveout_percent,
-        "cache_preference": configuration.cache_preference,
-        "barriers": configuration.barriers,
-        "global_caching": configuration.global_caching,
-    }
-    return {
-        "configuration": given,
-        **as_row(occupancy),
-        "max_warps": occupancy.max_warps,
-        "reasons": list(occupancy.reasons),
-        "allocated_registers_per_block": occupancy.allocated_registers_per_block,
-        "allocated_shared_bytes_per_block": occupancy.allocated_shared_bytes_per_block,
-        "shared_bytes_per_sm": occupancy.shared_bytes_per_sm,
-        "unused_warps": occupancy.unused_warps,
-        "unused_registers": occupancy.unused_registers,
-        "unused_shared_bytes": occupancy.unused_shared_bytes,
-        "headroom": [asdict(way) for way in headroom(occupancy)],
-        "launch_bounds_for_more_blocks": None if bounds is None else asdict(bounds),
-        "best_block_sizes": list(best.alternatives),
-        "available_dynamic_shared_bytes": available_dynamic_shared_bytes(
-            configuration, occupancy.resident_blocks
-        ),
-        "advice": [asdict(entry) for entry in advice(occupancy)],
-    }
-
-
-def as_row(occupancy: Occupancy) -> dict[str, Any]:
-    """The answer alone, as in one row of ``--from``."""
-    return {
-        "resident_blocks": occupancy.resident_blocks,
-        "active_warps": occupancy.active_warps,
-        "occupancy": occupancy.fraction,
-        "limiters": list(occupancy.limiters),
-        **{f"limit_{name}": limit for name, limit in occupancy.limits.items()},
-    }
-
-
-def device_lines(device: Device) -> list[str]:
-    """Everything the table says of one device: figures with their sources, conflicts, notes, cliffs."""
-    lines = [f"{title(device)}, compute capability {device.compute_capability}", ""]
-    figures = list(device.sources)
-    wide = max(len(name) for name in figures)
-    values = {name: _value(getattr(device, name)) for name in figures}
-    broad = max(len(value) for value in values.values() if len(value) <= 12)
-    lines += [
-        f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in figures
-    ]
-    if device.gpus:
-        known = [
-            gpu.name + (f" ({gpu.multiprocessors} SMs)" if gpu.multiprocessors is not None else "")
-            for gpu in device.gpus
-        ]
-        lines += ["", "GPUs: " + ", ".join(known)]
-    lines += ["", "registers a thread, at most, for so many warps per SM"]
-    lines += _wrapped(f"{cliff.count}: {cliff.most}" for cliff in register_cliffs(device))
-    lines += ["shared memory a block, B (static + dynamic), at most, for so many blocks per SM"]
-    lines += _wrapped(f"{cliff.count}: {cliff.most:,}" for cliff in shared_cliffs(device))
-    for conflict in device.conflicts:
-        lines += ["", f"conflict: {conflict.source} has {conflict.figure} {conflict.says:,}; {conflict.why}"]
-    lines += [f"note: {note}" for note in device.notes]
-    used = sorted({key for keys in device.sources.values() for key in keys})
-    lines += ["", *(f"[{key}] {sources()[key]}" for key in used)]
-    return lines
-
-
-def devices_table(chosen: Sequence[Device]) -> list[str]:
-    """One line a device."""
-    rows = [
-        (
-            "target",
-            "architecture",
-            "warps",
-            "blocks",
-            "registers",
-            "a block",
-            "shared KB",
-            "opt-in KB",
-            "barriers",
-            "GPUs",
-        )
-    ]
-    for device in chosen:
-        names = [gpu.name.removeprefix("GeForce ") for gpu in device.gpus]
-        shown = ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
-        rows.append(
-            (
-                device.target,
-                device.architecture,
-                str(device.max_warps_per_sm),
-                str(device.max_blocks_per_sm),
-                f"{device.registers_per_sm:,}",
-                f"{device.registers_per_block:,}",
-                str(device.shared_bytes_per_sm // 1024),
-                str(device.shared_bytes_per_block_optin // 1024),
-                "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
-                shown or device.status,
-            )
-        )
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    left = {0, 1, 9}
-    return [
-        "  ".join(
-            f"{cell:<{w}}" if place in left else f"{cell:>{w}}"
-            for place, (cell, w) in enumerate(zip(row, wide, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def device_data(device: Device) -> dict[str, Any]:
-    """Everything the table says of one device, for JSON."""
-    return {
-        "target": device.target,
-        "compute_capability": device.compute_capability,
-        "architecture": device.architecture,
-        "chip": device.chip,
-        "status": device.status,
-        "gpus": [asdict(gpu) for gpu in device.gpus],
-        "figures": {
-            name: {"value": getattr(device, name), "source": list(keys)}
-            for name, keys in device.sources.items()
-        },
-        "conflicts": [asdict(conflict) for conflict in device.conflicts],
-        "notes": list(device.notes),
-        "register_cliffs": [
-            {"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)
-        ],
-        "shared_cliffs": [
-            {"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)
-        ],
-    }
-
-
-def plain(value: object) -> str:
-    """A figure for CSV: digits only, lists by spaces, empty where unknown."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return " ".join(str(one) for one in value)
-    return "" if value is None else str(value)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return " ".join(str(one) for one in value)
-    return "-" if value is None else f"{value:,}"
-
-
-def _wrapped(cells: Iterable[str]) -> list[str]:
-    lines, line = [], ""
-    for cell in cells:
-        if len(line) + len(cell) > 76:
-            lines.append(line)
-            line = ""
-        line += ("  " if not line else ", ") + cell
-    return [*lines, line]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import occupancy_header as header
 import pytest
 
 from spillscan.residency import Configuration, devices
@@ -12,6 +11,7 @@ from spillscan.residency.deviations import header_mask
 from spillscan.residency.model import LIMITERS
 from spillscan.residency.rules import resident
 from spillscan.residency.table import NO_LIMIT, NOT_SET, occupancy_table
+from tests.oracle import occupancy_header as header
 
 SAMPLE = 20_000
 PREFERENCES = ("none", "shared", "l1", "equal")

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 from spillscan.residency import device, devices, occupancy
 from spillscan.residency.assumptions import assume, assumed_device, parse
 from spillscan.residency.bounds import register_cap
 from spillscan.residency.headroom import register_cliffs
 from spillscan.residency.rules import resident
+from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "occupancy" / "h200.csv.gz"
 

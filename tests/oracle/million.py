@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import occupancy_header as header  # noqa: E402
-
-from spillscan.residency import devices  # noqa: E402
-from spillscan.residency.table import occupancy_table  # noqa: E402
+from spillscan.residency import devices
+from spillscan.residency.table import occupancy_table
+from tests.oracle import occupancy_header as header
 
 OLDER = ("13.0.88", "12.9.79", "12.4.127", "11.8.89")
 
