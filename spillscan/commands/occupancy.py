@@ -249,10 +249,11 @@ def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
     first = 1
+    strange: set[str] = set()
     write = _writer(arguments.format)
     while chunk := list(islice(rows, _CHUNK_ROWS)):
         if first == 1:
-            _refuse_strange_columns(names)
+            strange = _check_columns(names)
         for place, row in enumerate(chunk, first):
             if len(row) != len(names):
                 raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
@@ -260,7 +261,7 @@ def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
         figures = {
             name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
             for name, cells in columns.items()
-            if name != "id"
+            if name != "id" and name not in strange
         }
         answer = table.occupancy_table(figures, first)
         ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
@@ -313,16 +314,21 @@ def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
     return write
 
 
-def _refuse_strange_columns(names: list[str]) -> None:
+def _check_columns(names: list[str]) -> set[str]:
+    """The columns to leave out: those that are not known, each with a line on standard error."""
+    import sys
+
     from spillscan.errors import UsageError
     from spillscan.residency import table
 
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:
-        if name not in known:
-            raise UsageError(f"unknown column {name!r}", "known are " + ", ".join(known))
         if names.count(name) > 1:
             raise UsageError(f"column {name} stands twice")
+    strange = [name for name in names if name not in known]
+    for name in strange:
+        print(f"spillscan: column {name!r} is not known and ignored", file=sys.stderr)
+    return set(strange)
 
 
 def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:

@@ -8,6 +8,7 @@ from spillscan.errors import UsageError
 from spillscan.model import Usage
 from spillscan.residency.advice import Advice, advice
 from spillscan.residency.checks import check
+from spillscan.residency.clusters import Clusters, clusters
 from spillscan.residency.curves import best_block_sizes
 from spillscan.residency.devices import resolve
 from spillscan.residency.footprint import Footprint, footprint
@@ -36,6 +37,8 @@ class Summary:
     """(threads per block, occupancy) at 128, 256 and 512 threads, where the launch is not known."""
     local_memory: Footprint | None = None
     """What its stack reserves on the GPU; ``None`` where the input gives no stack, or it is 0."""
+    clusters: Clusters | None = None
+    """What the launch's clusters make of it; ``None`` where it has none."""
     barriers_assumed: bool = False
     """``True``: the input did not give the barriers; 1 was taken."""
     unknown: str = ""
@@ -136,9 +139,13 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     if assumed:
         at = tuple((threads, resident(with_threads(configuration, threads))) for threads in ASSUMED_THREADS)
         occupancy = best_block_sizes(configuration).occupancy or occupancy
+    grouped = None
+    if known.cluster_blocks != 1 and occupancy is not None:
+        grouped = clusters(occupancy, known.cluster_blocks, gpu.multiprocessors if gpu else None)
     return Summary(
         occupancy=occupancy,
         assumed=assumed,
+        clusters=grouped,
         launch=None if assumed else launch,
         at_threads=at,
         local_memory=reserved,

@@ -47,6 +47,13 @@ def test_a_block_size_from_launch_bounds_says_so():
     assert summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="assumed")).assumed
 
 
+def test_clusters_of_a_launch():
+    found = summarise(GEMM, "H200", Launch(threads_per_block=128, cluster_blocks=2))
+    assert (found.clusters.active, found.clusters.exact) == (3 * 132 // 2, True)
+    with pytest.raises(UsageError):
+        summarise(GEMM, "sm_80", Launch(threads_per_block=128, cluster_blocks=2))
+
+
 def test_a_launch_that_fails():
     found = summarise(GEMM, "sm_90", Launch(threads_per_block=512))
     assert found.cells["limiter"] == "cannot launch"
