@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--carveout", metavar="PCT", help="preferred shared memory, percent of the SM's maximum")
     one.add_argument("--barriers", metavar="N", default="1", help="named barriers per block (default: 1)")
     one.add_argument("--cluster", metavar="N", help="blocks per cluster (9.0 and later)")
+    one.add_argument(
+        "--blocks",
+        metavar="N",
+        help="wanted blocks per SM: how much dynamic shared memory they leave room for",
+    )
     one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
     one.add_argument(
         "--cache",
@@ -70,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the curve over one figure, drawn",
     )
     many.add_argument(
+        "--launch-bounds",
+        metavar="T[,B]",
+        help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
+    )
+    many.add_argument(
         "--assume",
         metavar="SWITCH",
         action="append",
@@ -87,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
     if arguments.source is not None:
         return _many(arguments)
+    if arguments.launch_bounds is not None:
+        return _bounds(arguments)
     configuration, gpu = _configuration(arguments)
     if arguments.vary:
         return _curve(arguments, configuration)
@@ -137,15 +149,50 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
     return check(configuration), gpu
 
 
+def _bounds(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from spillscan.errors import UsageError
+    from spillscan.residency import data, text
+    from spillscan.residency.bounds import register_cap
+    from spillscan.residency.devices import device
+    from spillscan.residency.model import Configuration
+    from spillscan.residency.rules import resident
+
+    if arguments.arch is None:
+        raise UsageError("--arch is missing", "the cap depends on the device")
+    threads, _, blocks = arguments.launch_bounds.partition(",")
+    try:
+        cap = register_cap(device(arguments.arch), int(threads), int(blocks or "1"))
+    except ValueError:
+        raise UsageError(f"--launch-bounds must be T or T,B, not {arguments.launch_bounds!r}") from None
+    found = Configuration(
+        device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads
+    )
+    occupancy = resident(found)
+    row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
+    if arguments.format == "json":
+        _print_json(row)
+    elif arguments.format == "csv":
+        _print_csv([row])
+    else:
+        print("\n".join(text.cap_lines(found.device, cap, occupancy)))
+    return 0
+
+
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> int:
     from dataclasses import asdict
 
+    from spillscan.errors import UsageError
     from spillscan.residency import data, text
     from spillscan.residency.clusters import clusters
     from spillscan.residency.footprint import footprint
     from spillscan.residency.rules import resident
 
     occupancy = resident(configuration)
+    wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
+    if wanted is not None and wanted < 1:
+        raise UsageError(f"--blocks must be at least 1, not {wanted}")
     group = None
     if arguments.cluster is not None:
         group = clusters(occupancy, _whole(arguments, "cluster"), gpu.multiprocessors if gpu else None)
@@ -153,14 +200,14 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
     )
     if arguments.format == "json":
-        record = data.as_data(occupancy)
+        record = data.as_data(occupancy, wanted)
         record["clusters"] = None if group is None else asdict(group)
         record["local_memory"] = None if stack is None else asdict(stack)
         _print_json(record)
     elif arguments.format == "csv":
         _print_csv([{"arch": configuration.device.target, **data.as_row(occupancy)}])
     else:
-        print("\n".join(text.report(occupancy, group, stack)))
+        print("\n".join(text.report(occupancy, group, stack, wanted)))
     return 0
 
 
@@ -223,7 +270,14 @@ def _many(arguments: argparse.Namespace) -> int:
 
     from spillscan.errors import InputError, UsageError
 
-    if arguments.vary or arguments.assume or arguments.arch or arguments.threads or arguments.registers:
+    if (
+        arguments.vary
+        or arguments.assume
+        or arguments.launch_bounds
+        or arguments.arch
+        or arguments.threads
+        or arguments.registers
+    ):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     try:
         if arguments.source == "-":

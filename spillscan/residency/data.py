@@ -13,11 +13,12 @@ from spillscan.residency.headroom import headroom, register_cliffs, shared_cliff
 from spillscan.residency.model import Occupancy
 
 
-def as_data(occupancy: Occupancy) -> dict[str, Any]:
+def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:
     """Everything about one configuration, for JSON; every key is stable, units in names."""
     configuration = occupancy.configuration
     best = best_block_sizes(configuration)
     bounds = bounds_for_more_blocks(occupancy)
+    blocks = wanted_blocks or occupancy.resident_blocks
     given = {
         "arch": configuration.device.target,
         "registers": configuration.registers,
@@ -44,9 +45,8 @@ def as_data(occupancy: Occupancy) -> dict[str, Any]:
         "headroom": [asdict(way) for way in headroom(occupancy)],
         "launch_bounds_for_more_blocks": None if bounds is None else asdict(bounds),
         "best_block_sizes": list(best.alternatives),
-        "available_dynamic_shared_bytes": available_dynamic_shared_bytes(
-            configuration, occupancy.resident_blocks
-        ),
+        "wanted_blocks": blocks,
+        "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
         "advice": [asdict(entry) for entry in advice(occupancy)],
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from spillscan.residency.advice import LABELS, advice, count, verdict
 from spillscan.residency.assumptions import Assumed
-from spillscan.residency.bounds import bounds_for_more_blocks
+from spillscan.residency.bounds import RegisterCap, bounds_for_more_blocks
 from spillscan.residency.chart import steps
 from spillscan.residency.clusters import Clusters
 from spillscan.residency.curves import Varied, available_dynamic_shared_bytes, best_block_sizes
@@ -74,7 +74,10 @@ def result(occupancy: Occupancy) -> str:
 
 
 def report(
-    occupancy: Occupancy, clusters: Clusters | None = None, local: Footprint | None = None
+    occupancy: Occupancy,
+    clusters: Clusters | None = None,
+    local: Footprint | None = None,
+    wanted_blocks: int | None = None,
 ) -> list[str]:
     """The limiter report of one configuration."""
     configuration = occupancy.configuration
@@ -98,13 +101,13 @@ def report(
     if best.occupancy is not None:
         sizes = ", ".join(str(one) for one in best.alternatives)
         lines.append(f"  best block sizes: {sizes} threads ({percent(best.occupancy.fraction)})")
-    if occupancy.can_launch:
-        free = available_dynamic_shared_bytes(configuration, occupancy.resident_blocks)
-        if free is not None:
-            lines.append(
-                f"  dynamic shared memory per block that {count(occupancy.resident_blocks)} leave room"
-                f" for: {free:,} B"
-            )
+    blocks = wanted_blocks or occupancy.resident_blocks
+    if occupancy.can_launch or wanted_blocks:
+        free = available_dynamic_shared_bytes(configuration, blocks)
+        lines.append(
+            f"  dynamic shared memory per block that {count(blocks)} leave room for: "
+            + ("none, they do not fit" if free is None else f"{free:,} B")
+        )
     lines += ["", "what binds"] if occupancy.can_launch else [""]
     if occupancy.can_launch:
         for entry in advice(occupancy):
@@ -147,6 +150,19 @@ def _limits(occupancy: Occupancy) -> list[str]:
         rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + binds))
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
     return [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in rows]
+
+
+def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[str]:
+    """What ptxas makes of launch bounds, and the occupancy at that cap."""
+    lines = [
+        title(device),
+        f"__launch_bounds__({cap.threads}, {cap.blocks}) caps registers at {cap.registers} a thread",
+    ]
+    if cap.ignored:
+        lines.append(
+            f"ptxas ignores the {count(cap.blocks)}: {cap.ignored}; its own heuristic may then use less"
+        )
+    return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:

@@ -153,6 +153,45 @@ def test_assumptions(capsys):
     assert next(csv.DictReader(io.StringIO(out)))["assumptions"] == "no-reserve"
 
 
+def test_launch_bounds(capsys):
+    status, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6")
+    assert status == 0
+    assert out.splitlines()[1:] == [
+        "__launch_bounds__(256, 6) caps registers at 40 a thread",
+        "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers",
+    ]
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_75", "--launch-bounds", "256,5")
+    assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the 1,024 of an SM" in out
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_53", "--launch-bounds", "1024", "-f", "json")
+    assert json.loads(out)["registers"] == 32
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6", "-f", "csv")
+    assert next(csv.DictReader(io.StringIO(out)))["resident_blocks"] == "6"
+    for wrong in ("256,x", "0,1", "2048", "256,0"):
+        assert run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", wrong)[0] == 2
+    assert run(capsys, "occupancy", "--launch-bounds", "256,6")[0] == 2
+
+
+def test_wanted_blocks(capsys):
+    hopper = [
+        "occupancy",
+        "--arch",
+        "sm_90",
+        "--threads",
+        "128",
+        "--registers",
+        "32",
+        "--max-dynamic-shared",
+        "max",
+    ]
+    _, out, _ = run(capsys, *hopper, "--blocks", "5")
+    assert "that 5 blocks leave room for: 45,568 B" in out
+    _, out, _ = run(capsys, *hopper, "--blocks", "17", "-f", "json")
+    assert json.loads(out)["available_dynamic_shared_bytes"] is None
+    _, out, _ = run(capsys, *hopper, "--blocks", "17")
+    assert "that 17 blocks leave room for: none, they do not fit" in out
+    assert run(capsys, *hopper, "--blocks", "0")[0] == 2
+
+
 CONFIGS = """\
 id,arch,registers,threads_per_block,static_shared_bytes,dynamic_shared_bytes,carveout_percent,barriers,max_dynamic_shared_bytes
 a,sm_80,40,128,8192,,,,
