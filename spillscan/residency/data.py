@@ -11,6 +11,7 @@ from spillscan.residency.curves import available_dynamic_shared_bytes, best_bloc
 from spillscan.residency.devices import Device
 from spillscan.residency.headroom import headroom, register_cliffs, shared_cliffs
 from spillscan.residency.model import Occupancy
+from spillscan.residency.summary import Summary
 
 
 def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:
@@ -59,6 +60,26 @@ def as_row(occupancy: Occupancy) -> dict[str, Any]:
         "occupancy": occupancy.fraction,
         "limiters": list(occupancy.limiters),
         **{f"limit_{name}": limit for name, limit in occupancy.limits.items()},
+    }
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """One kernel's occupancy for JSON; where the launch is not known, no blocks, and the rest is "at most"."""
+    found = summary.occupancy
+    local = summary.local_memory
+    return {
+        "assumed": summary.assumed,
+        "unknown": summary.unknown,
+        "resident_blocks": None if found is None or summary.assumed else found.resident_blocks,
+        "active_warps": None if found is None else found.active_warps,
+        "max_warps": None if found is None else found.max_warps,
+        "occupancy": None if found is None else found.fraction,
+        "limiters": list(summary.limiters),
+        "at_threads": {str(threads): occupancy.fraction for threads, occupancy in summary.at_threads},
+        "threads_per_block": None if summary.launch is None else summary.launch.threads_per_block,
+        "launch_source": None if summary.launch is None else summary.launch.source,
+        "reasons": [] if found is None else list(found.reasons),
+        "local_memory_bytes": None if local is None else local.total_bytes,
     }
 
 

@@ -276,7 +276,19 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
             unknown = value is None and figure in _MAY_BE_UNKNOWN
             need(unknown or (type(value) is int and value >= 0), f"{figure} must be a whole number")
         values[figure] = value
+    for entry in data["gpus"]:
+        need(
+            set(entry) == {"name", "multiprocessors", "source"},
+            "a GPU needs name, multiprocessors and source",
+        )
+        need(
+            entry["multiprocessors"] is None or type(entry["multiprocessors"]) is int,
+            f"SMs of {entry['name']}",
+        )
     for entry in data["conflicts"]:
+        need(
+            set(entry) == {"figure", "source", "says", "why"}, "a conflict needs figure, source, says and why"
+        )
         need(entry["figure"] in FIGURES, f"conflict about unknown figure {entry['figure']}")
         known([entry["source"]], "conflict")
     need(

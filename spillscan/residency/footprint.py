@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from spillscan.errors import UsageError
 from spillscan.residency.devices import Device, Gpu
 
+INITIAL_STACK_BYTES = 1024
+"""What the driver holds for each thread slot from the start (measured on an H200)."""
 WORTH_SHOWING_BYTES = 64 * 1024 * 1024
 """Below this the footprint is left out of reports."""
 
@@ -29,8 +31,9 @@ class Footprint:
 
     @property
     def matters(self) -> bool:
-        """Whether reports show it."""
-        return self.total_bytes is not None and self.total_bytes >= WORTH_SHOWING_BYTES
+        """Whether reports show it: more than every context reserves anyway, and not little."""
+        large = self.total_bytes is not None and self.total_bytes >= WORTH_SHOWING_BYTES
+        return large and self.stack_bytes > INITIAL_STACK_BYTES
 
 
 def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footprint:

@@ -293,7 +293,10 @@ def _bounds(figure: Ints, name: str, least: int, first_row: int) -> None:
     wrong = (figure < least) | (figure > most)
     if wrong.any():
         row = int(wrong.argmax())
-        bounds = f"{max(least, 0)} to {most:,}" if most <= 100 else f"at least {max(least, 0)}"
+        if name == "carveout_percent":
+            bounds = "0 to 100"
+        else:
+            bounds = f"at least {max(least, 0)}" if figure[row] < least else f"at most {most:,}"
         raise UsageError(f"row {row + first_row}: {name} must be {bounds}, not {figure[row]:,}")
 
 

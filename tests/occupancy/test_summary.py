@@ -10,6 +10,7 @@ from spillscan.residency import Launch, occupancy
 from spillscan.residency.advice import advice, verdict
 from spillscan.residency.chart import draw, steps
 from spillscan.residency.curves import curve
+from spillscan.residency.data import summary_data
 from spillscan.residency.summary import summarise
 from spillscan.residency.text import report
 
@@ -45,6 +46,17 @@ def test_a_block_size_from_launch_bounds_says_so():
     assert found.launch is launch
     assert found.line.endswith("limited by registers (block size from its launch bounds)")
     assert summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="assumed")).assumed
+
+
+def test_as_data():
+    open_launch = summary_data(summarise(GEMM, "sm_90"))
+    assert open_launch["assumed"]
+    assert open_launch["resident_blocks"] is None
+    assert open_launch["occupancy"] == 0.1875
+    assert open_launch["at_threads"] == {"128": 0.1875, "256": 0.125, "512": 0.0}
+    known = summary_data(summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="policy")))
+    assert (known["resident_blocks"], known["launch_source"], known["at_threads"]) == (3, "policy", {})
+    assert summary_data(summarise(Usage(), "sm_90"))["unknown"] == "no registers in the input"
 
 
 def test_clusters_of_a_launch():

@@ -76,6 +76,7 @@ def test_what_cannot_launch_is_an_answer():
     [
         ({"registers": [-1]}, "row 1: registers must be at least 0, not -1"),
         ({"threads_per_block": [0]}, "row 1: threads_per_block must be at least 1, not 0"),
+        ({"dynamic_shared_bytes": [2**31]}, "row 1: dynamic_shared_bytes must be at most 2,147,483,647, not"),
         ({"threads_per_block": [1.5]}, "row 1: threads_per_block must be a whole number, not 1.5"),
         ({"threads_per_block": [None]}, "row 1: threads_per_block is empty"),
         ({"threads_per_block": ["many"]}, "column threads_per_block must hold whole numbers"),
