@@ -64,7 +64,7 @@ def as_row(occupancy: Occupancy) -> dict[str, Any]:
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """One kernel's occupancy for JSON; where the launch is not known, no blocks, and the rest is "at most"."""
+    """One kernel's occupancy for JSON; where the launch is open, no blocks, and the rest is "at most"."""
     found = summary.occupancy
     local = summary.local_memory
     return {
