@@ -1,0 +1,433 @@
+"""Theoretical occupancy: resident blocks and warps per SM, every limit, what binds, how far the next step is.
+
+One configuration by --arch, --threads, --registers and --shared (static bytes, as ptxas prints them); many by
+--from with a CSV file of the columns arch, registers, threads_per_block and, where known, id,
+static_shared_bytes, dynamic_shared_bytes, carveout_percent, barriers and max_dynamic_shared_bytes (set: the
+kernel is opted in with that attribute). An empty cell means the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from spillscan.residency.devices import Gpu
+    from spillscan.residency.model import Configuration
+
+NAME = "occupancy"
+HELP = "resident blocks and warps per SM of a launch, what limits them, and the next step each way"
+ORDER = 50
+EPILOG = (
+    "Example: spillscan occupancy --arch sm_80 --threads 128 --registers 40 --shared 8192. Exit status"
+    " 2 for figures"
+    " that no launch can have; a possible launch that does not fit is an answer (0 blocks), exit status 0."
+)
+
+_MANY = ("text", "json", "csv")
+_CHUNK_ROWS = 50_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments. Figures are checked in ``run``, so that each error is one line."""
+    one = parser.add_argument_group("configuration")
+    one.add_argument("--arch", metavar="NAME", help="sm_90, sm_90a, 9.0 or a GPU (H100, RTX 4090, Orin)")
+    one.add_argument("--threads", metavar="N", help="threads per block")
+    one.add_argument("--registers", metavar="N", help="registers per thread")
+    one.add_argument(
+        "--shared", metavar="BYTES", default="0", help="static shared memory per block (default: 0)"
+    )
+    one.add_argument(
+        "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
+    )
+    one.add_argument(
+        "--max-dynamic-shared",
+        metavar="BYTES",
+        help="the kernel is opted in: its MaxDynamicSharedMemorySize attribute ('max' for the device's most)",
+    )
+    one.add_argument("--carveout", metavar="PCT", help="preferred shared memory, percent of the SM's maximum")
+    one.add_argument("--barriers", metavar="N", default="1", help="named barriers per block (default: 1)")
+    one.add_argument("--cluster", metavar="N", help="blocks per cluster (9.0 and later)")
+    one.add_argument(
+        "--blocks",
+        metavar="N",
+        help="wanted blocks per SM: how much dynamic shared memory they leave room for",
+    )
+    one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
+    one.add_argument(
+        "--cache",
+        choices=("none", "shared", "l1", "equal"),
+        default="none",
+        help="cache preference (3.x; else old)",
+    )
+    one.add_argument(
+        "--partitioned-caching",
+        choices=("off", "on", "strict"),
+        default="off",
+        help="partitioned global caching of 5.2, 5.3, 6.1 and 6.2 (default: off)",
+    )
+    many = parser.add_argument_group("instead of the report")
+    many.add_argument(
+        "--vary",
+        choices=("threads", "registers", "shared", "barriers"),
+        help="the curve over one figure, drawn",
+    )
+    many.add_argument(
+        "--launch-bounds",
+        metavar="T[,B]",
+        help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
+    )
+    many.add_argument(
+        "--assume",
+        metavar="SWITCH",
+        action="append",
+        default=[],
+        help="what others take for granted, next to the true answer: no-reserve, max-warps=48, no-granule,"
+        " no-partitions, loose-warps, shared-per-sm=48 (repeat, or join with commas)",
+    )
+    many.add_argument(
+        "--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input"
+    )
+    parser.add_argument("-f", "--format", choices=_MANY, default="text", help="output format (default: text)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer one configuration, a curve, or a file of them."""
+    if arguments.source is not None:
+        return _many(arguments)
+    if arguments.launch_bounds is not None:
+        return _bounds(arguments)
+    configuration, gpu = _configuration(arguments)
+    if arguments.vary:
+        return _curve(arguments, configuration)
+    if arguments.assume:
+        return _assumed(arguments, configuration)
+    return _one(arguments, configuration, gpu)
+
+
+def _whole(arguments: argparse.Namespace, name: str) -> int:
+    from spillscan.errors import UsageError
+
+    written = getattr(arguments, name.replace("-", "_"))
+    if written is None:
+        raise UsageError(f"--{name} is missing", "needed are --arch, --threads and --registers, or --from")
+    try:
+        return int(written.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise UsageError(f"--{name} must be a whole number, not {written!r}") from None
+
+
+def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
+    from spillscan.errors import UsageError
+    from spillscan.residency.checks import check
+    from spillscan.residency.devices import resolve
+    from spillscan.residency.model import Configuration
+
+    if arguments.arch is None:
+        raise UsageError("--arch is missing", "needed are --arch, --threads and --registers, or --from")
+    device, gpu = resolve(arguments.arch)
+    static = _whole(arguments, "shared")
+    attribute = None
+    if arguments.max_dynamic_shared == "max":
+        attribute = device.shared_bytes_per_block_optin - static
+    elif arguments.max_dynamic_shared is not None:
+        attribute = _whole(arguments, "max-dynamic-shared")
+    configuration = Configuration(
+        device=device,
+        registers=_whole(arguments, "registers"),
+        threads_per_block=_whole(arguments, "threads"),
+        static_shared_bytes=static,
+        dynamic_shared_bytes=_whole(arguments, "dynamic-shared"),
+        max_dynamic_shared_bytes=attribute,
+        carveout_percent=None if arguments.carveout is None else _whole(arguments, "carveout"),
+        barriers=_whole(arguments, "barriers"),
+        cache_preference=arguments.cache,
+        global_caching=arguments.partitioned_caching,
+    )
+    return check(configuration), gpu
+
+
+def _bounds(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from spillscan.errors import UsageError
+    from spillscan.residency import data, text
+    from spillscan.residency.bounds import register_cap
+    from spillscan.residency.devices import device
+    from spillscan.residency.model import Configuration
+    from spillscan.residency.rules import resident
+
+    if arguments.arch is None:
+        raise UsageError("--arch is missing", "the cap depends on the device")
+    threads, _, blocks = arguments.launch_bounds.partition(",")
+    try:
+        cap = register_cap(device(arguments.arch), int(threads), int(blocks or "1"))
+    except ValueError:
+        raise UsageError(f"--launch-bounds must be T or T,B, not {arguments.launch_bounds!r}") from None
+    found = Configuration(
+        device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads
+    )
+    occupancy = resident(found)
+    row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
+    if arguments.format == "json":
+        _print_json(row)
+    elif arguments.format == "csv":
+        _print_csv([row])
+    else:
+        print("\n".join(text.cap_lines(found.device, cap, occupancy)))
+    return 0
+
+
+def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> int:
+    from dataclasses import asdict
+
+    from spillscan.errors import UsageError
+    from spillscan.residency import data, text
+    from spillscan.residency.clusters import clusters
+    from spillscan.residency.footprint import footprint
+    from spillscan.residency.rules import resident
+
+    occupancy = resident(configuration)
+    wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
+    if wanted is not None and wanted < 1:
+        raise UsageError(f"--blocks must be at least 1, not {wanted}")
+    group = None
+    if arguments.cluster is not None:
+        group = clusters(occupancy, _whole(arguments, "cluster"), gpu.multiprocessors if gpu else None)
+    stack = (
+        None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
+    )
+    if arguments.format == "json":
+        record = data.as_data(occupancy, wanted)
+        record["clusters"] = None if group is None else asdict(group)
+        record["local_memory"] = None if stack is None else asdict(stack)
+        _print_json(record)
+    elif arguments.format == "csv":
+        _print_csv([{"arch": configuration.device.target, **data.as_row(occupancy)}])
+    else:
+        print("\n".join(text.report(occupancy, group, stack, wanted)))
+    return 0
+
+
+def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    import shutil
+    import sys
+
+    from spillscan.residency import chart, data, text
+    from spillscan.residency.curves import Varied, current, curve
+    from spillscan.residency.rules import resident
+
+    varied: Varied = arguments.vary
+    points = curve(configuration, varied)
+    now = current(configuration, varied)
+    if arguments.format != "text":
+        unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
+        rows: list[dict[str, Any]] = [
+            {unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points
+        ]
+        if arguments.format == "json":
+            _print_json({"arch": configuration.device.target, "varied": unit, "points": rows})
+        else:
+            _print_csv(rows)
+        return 0
+    width = shutil.get_terminal_size((80, 24)).columns
+    plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
+    print(f"{text.title(configuration.device)}\n{text.inputs(configuration)}\n")
+    print("\n".join(text.curve_lines(points, varied, now)))
+    print(f"\noccupancy over {text.UNITS[varied]}\n")
+    print("\n".join(chart.draw(points, now, width, _colour(), plain)))
+    print(f"\nnow (*): {text.result(resident(configuration))}")
+    return 0
+
+
+def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    from dataclasses import asdict
+
+    from spillscan.residency import data, text
+    from spillscan.residency.assumptions import assume, parse
+    from spillscan.residency.rules import resident
+
+    occupancy = resident(configuration)
+    assumed = assume(configuration, parse(arguments.assume))
+    if arguments.format == "text":
+        print("\n".join(text.assumed_lines(assumed, occupancy)))
+        return 0
+    row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
+    if arguments.format == "json":
+        _print_json({"assumed": row, "true": data.as_row(occupancy)})
+    else:
+        limits = {f"limit_{name}": limit for name, limit in row.pop("limits").items()}
+        row["assumptions"] = list(row["assumptions"])
+        _print_csv([{**row, **limits}])
+    return 0
+
+
+def _many(arguments: argparse.Namespace) -> int:
+    import csv
+    import sys
+
+    from spillscan.errors import InputError, UsageError
+
+    if (
+        arguments.vary
+        or arguments.assume
+        or arguments.launch_bounds
+        or arguments.arch
+        or arguments.threads
+        or arguments.registers
+    ):
+        raise UsageError("--from goes with -f only", "the columns of the file say the rest")
+    try:
+        if arguments.source == "-":
+            _answer(csv.reader(sys.stdin), arguments)
+        else:
+            with open(arguments.source, newline="", encoding="utf-8-sig") as file:
+                _answer(csv.reader(file), arguments)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else "not a CSV file in UTF-8"
+        raise InputError(f"{arguments.source}: {reason}") from None
+    return 0
+
+
+def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
+    """Answer row after row, in chunks: memory stays bounded, an error names its row."""
+    from itertools import islice
+
+    from spillscan.errors import InputError, UsageError
+    from spillscan.residency import table
+
+    rows = (row for row in reader if row)
+    names = [name.strip() for name in next(rows, [])]
+    first = 1
+    strange: set[str] = set()
+    write = _writer(arguments.format)
+    while chunk := list(islice(rows, _CHUNK_ROWS)):
+        if first == 1:
+            strange = _check_columns(names)
+        for place, row in enumerate(chunk, first):
+            if len(row) != len(names):
+                raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
+        columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
+        figures = {
+            name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
+            for name, cells in columns.items()
+            if name != "id" and name not in strange
+        }
+        answer = table.occupancy_table(figures, first)
+        ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
+        write(ids, answer)
+        first += len(chunk)
+    if first == 1:
+        raise InputError(f"{arguments.source}: no configurations", "needed are a header line and a row")
+
+
+def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
+    """What prints the answers to a chunk of rows, in the format wanted."""
+    import csv
+    import json
+    import sys
+
+    from spillscan.residency import table
+    from spillscan.residency.model import LIMITERS
+
+    words = table.limiter_names()
+    limits = [f"limit_{name}" for name in LIMITERS]
+    header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    begun = False
+
+    def write(ids: Sequence[str], answer: Mapping[str, Any]) -> None:
+        nonlocal begun
+        out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
+        out["limiters"] = [words[mask] for mask in out["limiters"]]
+        for name in limits:
+            out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
+        lines = zip(ids, *out.values(), strict=True)
+        if wanted == "csv":
+            if not begun:
+                writer.writerow(header)
+            writer.writerows(lines)
+        elif wanted == "json":
+            for line in lines:
+                record = dict(zip(header, line, strict=True))
+                record["limiters"] = record["limiters"].split("+")
+                print(json.dumps(record, ensure_ascii=False))
+        else:
+            for name, blocks, warps, fraction, binding, *_ in lines:
+                label = name if name.isprintable() else ascii(name)
+                print(
+                    f"{label}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} %"
+                    f"  {binding.replace('+', ', ')}"
+                )
+        begun = True
+
+    return write
+
+
+def _check_columns(names: list[str]) -> set[str]:
+    """The columns to leave out: those that are not known, each with a line on standard error."""
+    import sys
+
+    from spillscan.errors import UsageError
+    from spillscan.residency import table
+
+    known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"column {name} stands twice")
+    strange = [name for name in names if name not in known]
+    for name in strange:
+        print(f"spillscan: column {name!r} is not known and ignored", file=sys.stderr)
+    return set(strange)
+
+
+def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
+    from spillscan.errors import UsageError
+
+    empty = float("nan")
+    try:
+        return [float(cell) if cell else empty for cell in map(str.strip, cells)]
+    except ValueError:
+        place = next(place for place, cell in enumerate(cells) if not _is_number(cell))
+        raise UsageError(
+            f"row {place + first}: {name} must be a whole number, not {cells[place]!r}"
+        ) from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip() or "0")
+    except ValueError:
+        return False
+    return True
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_csv(rows: list[dict[str, Any]]) -> None:
+    import csv
+    import sys
+
+    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {key: "+".join(value) if isinstance(value, list) else value for key, value in row.items()}
+        )
+
+
+def _colour() -> bool:
+    import os
+    import sys
+
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()

@@ -1,0 +1,1 @@
+"""Occupancy: model, table, devices, commands, and the published examples."""

@@ -1,0 +1,96 @@
+"""The published examples, and the page of the docs that compares them with the truth.
+
+Run as a script it writes ``docs/published-occupancy.md`` and the examples of ``docs/occupancy.md`` again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spillscan.cli import main
+from spillscan.residency import occupancy
+from spillscan.residency.assumptions import ASSUMPTIONS
+from spillscan.residency.deviations import DEVIATIONS
+
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
+PAGE = Path(__file__).parents[2] / "docs" / "published-occupancy.md"
+
+GUIDE = PAGE.with_name("occupancy.md")
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1"}
+
+HEAD = """\
+# Published occupancy examples against the true values
+
+Worked examples from articles, talks and course notes, {count} of them. *True* is what `spillscan occupancy`
+answers, equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* are the switches of `--assume` that reproduce
+the printed value: a name for the rule that was left out. This page is generated from
+`tests/occupancy/published.yaml` by `tests/occupancy/published.py`; a test checks every row and that the
+page is current.
+
+{switches}
+
+| id | example | printed | assuming | true | verdict | why |
+|---|---|---|---|---|---|---|
+"""
+
+
+def truth(example: dict[str, Any]) -> str:
+    if example["kind"] != "occupancy":
+        return str(example["truth"])
+    found = occupancy(**example["given"])
+    limiters = ", ".join(found.limiters).replace("_", " ")
+    percent = f"{100 * found.fraction:.4g} %"
+    return f"{found.resident_blocks} blocks, {found.active_warps} warps, {percent} ({limiters})"
+
+
+def page() -> str:
+    switches = "\n".join(
+        f"- `{one.name}{'=N' if one.default is not None else ''}`: {one.what}"
+        + (f" ({one.default} by default)" if one.default is not None else "")
+        for one in ASSUMPTIONS
+    )
+    lines = []
+    for example in EXAMPLES:
+        assume = "<br>".join(f"`{switch}`" for switch in example.get("assume") or []) or "–"
+        cells = [
+            example["id"],
+            example["example"],
+            example["says"] or "–",
+            assume,
+            truth(example),
+            example["verdict"],
+            example["why"] or "–",
+        ]
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return HEAD.format(count=len(EXAMPLES), switches=switches) + "\n".join(lines) + "\n"
+
+
+def guide(text: str) -> str:
+    """``docs/occupancy.md`` with its examples run and its table of deviations filled in."""
+    rows = ["| what | who says otherwise | how | here |", "|---|---|---|---|"]
+    rows += [f"| {one.name} | {one.where} | {one.what} | {one.here} |" for one in DEVIATIONS]
+    begin, end = "<!-- deviations: from spillscan/residency/deviations.py -->", "<!-- end of deviations -->"
+    head, rest = text.split(begin)
+    text = head + begin + "\n" + "\n".join(rows) + "\n" + end + rest.split(end)[1]
+    return re.sub(r"```console\n\$ spillscan (.*)\n[^`]*```", _example, text)
+
+
+def _example(match: re.Match[str]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(shlex.split(match[1])) == 0
+    return f"```console\n$ spillscan {match[1]}\n{out.getvalue()}```"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    os.environ |= PLAIN
+    GUIDE.write_text(guide(GUIDE.read_text("utf-8")), "utf-8")

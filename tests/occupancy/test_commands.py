@@ -1,0 +1,312 @@
+"""``spillscan occupancy`` and ``spillscan devices``: formats, one line an error, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from spillscan.cli import main
+
+BASE = ["occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
+
+
+def run(capsys, *arguments):
+    status = main(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_report(capsys):
+    status, out, err = run(capsys, *BASE, "--stack", "4312")
+    assert (status, err) == (0, "")
+    assert (
+        out
+        == """\
+sm_80 (Ampere GA100)
+128 threads, 40 registers, 8,192 B static + 0 B dynamic shared
+
+12 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers
+
+  limit          blocks/SM    a block takes  of an SM
+  warp slots            16          4 warps  64
+  registers             12  5,120 registers  65,536  <- binds
+  shared memory         18          9,216 B  167,936 B
+  block slots           32           1 slot  32
+
+left over per SM: 16 warps, 4,096 registers, 57,344 B shared memory
+
+next steps
+  registers 40 -> 32: 12 -> 16 blocks; none free; 41: 10 blocks
+  shared memory 4,736 B more are free; 12,929 B: 11 blocks
+  __launch_bounds__(128, 16) caps registers at 32 (8 fewer) for 16 blocks
+  best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75 %)
+  dynamic shared memory per block that 12 blocks leave room for: 4,736 B
+
+what binds
+  registers: a block takes 5,120 of the SM's 65,536 (40 a thread)
+    to reduce: 32 registers give 16 blocks: fewer live values, smaller tiles, or __launch_bounds__(128, 16)
+    trade-off: values that no longer fit are spilled to local memory; compare the spill bytes afterwards
+  Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.
+
+local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)
+"""
+    )
+
+
+def test_json(capsys):
+    status, out, _ = run(capsys, *BASE, "-f", "json")
+    data = json.loads(out)
+    assert status == 0
+    assert data["resident_blocks"] == 12
+    assert data["occupancy"] == 0.75
+    assert data["limiters"] == ["registers"]
+    assert data["limit_barriers"] is None
+    assert data["configuration"]["arch"] == "sm_80"
+    assert data["headroom"][0]["more_blocks"]["after"] == 32
+
+
+def test_csv(capsys):
+    _, out, _ = run(capsys, *BASE, "-f", "csv")
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (row["resident_blocks"], row["limiters"], row["limit_barriers"]) == ("12", "registers", "")
+
+
+def test_a_launch_that_does_not_fit_is_an_answer(capsys):
+    status, out, _ = run(capsys, "occupancy", "--arch", "H200", "--threads", "672", "--registers", "96")
+    assert status == 0
+    assert "cannot launch: 21 warps of 3,072 registers: the 4 partitions hold 20 of them" in out
+    assert "  registers 96 -> 80: 0 -> 1 block\n" in out
+    assert "free" not in out
+    assert "This launch fails." in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (["--registers", "-1"], "registers must be 0 to 255 on sm_80, not -1"),
+        (["--registers", "300"], "registers must be 0 to 255 on sm_80, not 300"),
+        (["--registers", "many"], "--registers must be a whole number, not 'many'"),
+        (["--threads", "0"], "threads per block must be 1 to 1,024 (a block), not 0"),
+        (["--threads", "2048"], "threads per block must be 1 to 1,024 (a block), not 2,048"),
+        (["--threads", "-32"], "threads per block must be 1 to 1,024 (a block), not -32"),
+        (["--shared", "-1"], "static shared memory must be at least 0 (bytes), not -1"),
+        (["--dynamic-shared", "-1"], "dynamic shared memory must be at least 0 (bytes), not -1"),
+        (["--max-dynamic-shared", "-1"], "MaxDynamicSharedMemorySize must be at least 0 (bytes), not -1"),
+        (["--carveout", "101"], "carve-out must be 0 to 100 (percent), not 101"),
+        (["--barriers", "17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
+        (["--cluster", "2"], "sm_80 has no clusters; they begin at sm_90"),
+        (["--stack", "-1"], "stack must be at least 0 bytes per thread, not -1"),
+        (["--arch", "sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
+        (["--arch", "RTX 4091"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
+        (["--assume", "magic"], "unknown assumption 'magic'; known are no-reserve"),
+        (["--assume", "no-reserve=3"], "assumption no-reserve takes no value"),
+        (["--assume", "max-warps=-1"], "assumption max-warps takes a positive number"),
+        (["--from", "nowhere.csv"], "--from goes with -f only"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(capsys, changes, says):
+    status, out, err = run(capsys, *BASE, *changes)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"spillscan: {says}")
+    assert err.count("\n") == 1
+
+
+def test_what_is_missing(capsys):
+    status, _, err = run(capsys, "occupancy", "--arch", "sm_80", "--threads", "128")
+    assert status == 2
+    assert (
+        err == "spillscan: --registers is missing; needed are --arch, --threads and --registers, or --from\n"
+    )
+
+
+@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
+def test_curves(capsys, monkeypatch, varied):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run(capsys, *BASE, "--vary", varied)
+    assert status == 0
+    assert "\x1b" not in out
+    chart = out[out.index("occupancy over") :]
+    assert max(map(len, chart.splitlines())) <= 80
+    assert " *" in out
+    _, out, _ = run(capsys, *BASE, "--vary", varied, "-f", "json")
+    points = json.loads(out)["points"]
+    assert [point["resident_blocks"] for point in points if point["current"]] == [12]
+    _, out, _ = run(capsys, *BASE, "--vary", varied, "-f", "csv")
+    assert len(list(csv.DictReader(io.StringIO(out)))) == len(points)
+
+
+def test_assumptions(capsys):
+    status, out, _ = run(capsys, *BASE, "--assume", "shared-per-sm=48,no-reserve")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0] == (
+        "assuming shared-per-sm=48, no-reserve: 6 blocks/SM, 24 of 64 warps, 37.5 %, limited by shared memory"
+    )
+    assert lines[-1] == "true: 12 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers"
+    _, out, _ = run(capsys, *BASE, "--assume", "48-warps", "--assume", "loose-warps", "-f", "json")
+    assert json.loads(out)["assumed"]["max_warps"] == 48
+    _, out, _ = run(capsys, *BASE, "--assume", "no-reserve", "-f", "csv")
+    assert next(csv.DictReader(io.StringIO(out)))["assumptions"] == "no-reserve"
+
+
+def test_launch_bounds(capsys):
+    status, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6")
+    assert status == 0
+    assert out.splitlines()[1:] == [
+        "__launch_bounds__(256, 6) caps registers at 40 a thread",
+        "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers",
+    ]
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_75", "--launch-bounds", "256,5")
+    assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the 1,024 of an SM" in out
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_53", "--launch-bounds", "1024", "-f", "json")
+    assert json.loads(out)["registers"] == 32
+    _, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6", "-f", "csv")
+    assert next(csv.DictReader(io.StringIO(out)))["resident_blocks"] == "6"
+    for wrong in ("256,x", "0,1", "2048", "256,0"):
+        assert run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", wrong)[0] == 2
+    assert run(capsys, "occupancy", "--launch-bounds", "256,6")[0] == 2
+
+
+def test_wanted_blocks(capsys):
+    hopper = [
+        "occupancy",
+        "--arch",
+        "sm_90",
+        "--threads",
+        "128",
+        "--registers",
+        "32",
+        "--max-dynamic-shared",
+        "max",
+    ]
+    _, out, _ = run(capsys, *hopper, "--blocks", "5")
+    assert "that 5 blocks leave room for: 45,568 B" in out
+    _, out, _ = run(capsys, *hopper, "--blocks", "17", "-f", "json")
+    assert json.loads(out)["available_dynamic_shared_bytes"] is None
+    _, out, _ = run(capsys, *hopper, "--blocks", "17")
+    assert "that 17 blocks leave room for: none, they do not fit" in out
+    assert run(capsys, *hopper, "--blocks", "0")[0] == 2
+
+
+CONFIGS = """\
+id,arch,registers,threads_per_block,static_shared_bytes,dynamic_shared_bytes,carveout_percent,barriers,max_dynamic_shared_bytes
+a,sm_80,40,128,8192,,,,
+"b,c",H100,41,256,,65536,50,16,100000
+d,8.6,255,1024,,,,,
+"""
+
+
+@pytest.fixture
+def configs(tmp_path):
+    path = tmp_path / "configs.csv"
+    path.write_text(CONFIGS)
+    return path
+
+
+def test_many(capsys, configs):
+    status, out, err = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
+    assert (status, err) == (0, "")
+    assert (
+        out
+        == """\
+id,resident_blocks,active_warps,occupancy,limiters,limit_warps,limit_registers,limit_shared_memory,limit_blocks,\
+limit_barriers,limit_virtual_resources
+a,12,48,0.75,registers,16,12,18,32,,
+"b,c",2,16,0.25,shared_memory,8,5,2,32,4,
+d,0,0,0.0,registers,1,0,100,16,,
+"""
+    )
+    _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "json")
+    assert [json.loads(line)["resident_blocks"] for line in out.splitlines()] == [12, 2, 0]
+    _, out, _ = run(capsys, "occupancy", "--from", str(configs))
+    assert out.splitlines()[0] == "a  12 blocks/SM, 48 warps, 75 %  registers"
+
+
+def test_many_from_standard_input(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("arch,registers,threads_per_block\nsm_80,40,128\n"))
+    _, out, _ = run(capsys, "occupancy", "--from", "-", "-f", "csv")
+    assert out.splitlines()[1].startswith("1,12,48,0.75,registers,")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no configurations"),
+        ("arch,registers,threads_per_block\n", "no configurations"),
+        ("arch,registers\nsm_80,40\n", "column threads_per_block is missing"),
+        ("arch,registers,threads_per_block\nsm_80,40\n", "row 1: 2 cells, the header has 3"),
+        (
+            "arch,registers,threads_per_block\nsm_80,40,128\nsm_80,x,128\n",
+            "row 2: registers must be a whole number",
+        ),
+        ("arch,registers,threads_per_block\nsm_80,-4,128\n", "row 1: registers must be at least 0"),
+        ("arch,registers,threads_per_block\nsm_80,40,0\n", "row 1: threads_per_block must be at least 1"),
+        ("arch,registers,threads_per_block\nsm_80,,128\n", "row 1: registers is empty"),
+        ("arch,registers,threads_per_block\n,40,128\n", "row 1: unknown device ''"),
+        ("arch,arch,registers,threads_per_block\nsm_80,sm_80,40,128\n", "column arch stands twice"),
+        (
+            "arch,registers,threads_per_block,carveout_percent\nsm_80,40,128,101\n",
+            "row 1: carveout_percent must be",
+        ),
+    ],
+)
+def test_bad_tables(capsys, tmp_path, text, says):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    status, out, err = run(capsys, "occupancy", "--from", str(path), "-f", "csv")
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_unknown_columns_are_told_and_ignored(capsys, tmp_path):
+    path = tmp_path / "more.csv"
+    path.write_text("arch,registers,threads_per_block,comment\nsm_80,40,128,fast\n")
+    status, out, err = run(capsys, "occupancy", "--from", str(path), "-f", "csv")
+    assert (status, err) == (0, "spillscan: column 'comment' is not known and ignored\n")
+    assert out.splitlines()[1].startswith("1,12,48,0.75,registers,")
+
+
+def test_a_table_that_cannot_be_read(capsys, tmp_path):
+    assert run(capsys, "occupancy", "--from", str(tmp_path / "none.csv"))[0] == 2
+    path = tmp_path / "binary.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    status, _, err = run(capsys, "occupancy", "--from", str(path))
+    assert status == 2
+    assert "not a CSV file in UTF-8" in err
+
+
+def test_devices(capsys):
+    status, out, _ = run(capsys, "devices")
+    assert status == 0
+    assert len(out.splitlines()) == 27
+    status, out, _ = run(capsys, "devices", "sm_103a")
+    assert "conflict: N has barriers_per_sm 64" in out
+    status, out, _ = run(capsys, "devices", "H100", "-f", "json")
+    (data,) = json.loads(out)["devices"]
+    assert data["figures"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
+    status, out, _ = run(capsys, "devices", "-f", "csv")
+    assert len(list(csv.DictReader(io.StringIO(out)))) == 26
+    assert run(capsys, "devices", "sm_99")[0] == 2
+
+
+def test_named_by_an_untrusted_file(capsys, tmp_path):
+    path = tmp_path / "hostile.csv"
+    path.write_text('id,arch,registers,threads_per_block\n"\x1b[31mred",sm_80,40,128\n')
+    _, out, _ = run(capsys, "occupancy", "--from", str(path))
+    assert "\x1b" not in out
+
+
+def test_chunks_count_rows_through(capsys, configs, monkeypatch):
+    monkeypatch.setattr("spillscan.commands.occupancy._CHUNK_ROWS", 2)
+    _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
+    assert [line.split(",")[0] for line in out.splitlines()] == ["id", "a", '"b', "d"]
+    configs.write_text(CONFIGS + "e,sm_80,x,1,,,,,\n")
+    _, _, err = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
+    assert err == "spillscan: row 4: registers must be a whole number, not 'x'\n"
+    configs.write_text(CONFIGS + "e,sm_99,1,1,,,,,\n")
+    assert "row 4: unknown compute capability" in run(capsys, "occupancy", "--from", str(configs))[2]

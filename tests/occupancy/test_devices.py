@@ -1,0 +1,126 @@
+"""The device table: schema, names, sources."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+
+from spillscan.errors import InputError, UsageError
+from spillscan.residency.devices import FIGURES, FOLDER, device, devices, parse, resolve, sources
+
+
+def test_there_are_26_and_each_figure_has_a_source():
+    assert len(devices()) == 26
+    for one in devices():
+        assert tuple(one.sources) == FIGURES
+        assert all(keys and set(keys) <= set(sources()) for keys in one.sources.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("sm_90", "sm_90"),
+        ("sm_90a", "sm_90"),
+        ("sm_100f", "sm_100"),
+        ("compute_86", "sm_86"),
+        ("8.6", "sm_86"),
+        (8.6, "sm_86"),
+        (10.0, "sm_100"),
+        ("120", "sm_120"),
+        ("10.7", "sm_107"),
+        ("H100", "sm_90"),
+        ("NVIDIA H100 80GB HBM3", "sm_90"),
+        ("h200", "sm_90"),
+        ("A100-SXM4-80GB", "sm_80"),
+        ("L4", "sm_89"),
+        ("RTX 4090", "sm_89"),
+        ("NVIDIA GeForce RTX 4090", "sm_89"),
+        ("B200", "sm_100"),
+        ("Orin", "sm_87"),
+        ("Thor", "sm_110"),
+        ("Tesla V100", "sm_70"),
+        ("DGX Spark", "sm_121"),
+    ],
+)
+def test_names(name, target):
+    assert device(name).target == target
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sm_91", "sm_90"),
+        ("8.1", "sm_80"),
+        ("13.0", "sm_121"),
+        ("sm_80a", "sm_80"),
+        ("sm_90f", "sm_90"),
+        ("RTX 409", "RTX 4090"),
+        ("", "sm_90"),
+    ],
+)
+def test_unknown_is_refused_with_the_nearest_known(name, near):
+    with pytest.raises(UsageError) as caught:
+        device(name)
+    assert near in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_multiprocessors():
+    assert resolve("H200")[1].multiprocessors == 132
+    assert resolve("Orin")[1].multiprocessors is None  # 4, 8 or 16: boards of this name differ
+    assert resolve("sm_90")[1] is None
+
+
+def change(**changes):
+    data = yaml.safe_load((FOLDER / "sm_90.yaml").read_bytes())
+    data = copy.deepcopy(data)
+    for key, value in changes.items():
+        if key in data["figures"]:
+            data["figures"][key] = value
+        else:
+            data[key] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"target": "sm_91"}, "target"),
+        ({"status": "guessed"}, "status"),
+        ({"surprise": 1}, "keys must be"),
+        ({"registers_per_sm": {"value": 65536}}, "registers_per_sm needs value and source"),
+        ({"registers_per_sm": {"value": 65536, "source": []}}, "registers_per_sm has no source"),
+        ({"registers_per_sm": {"value": 65536, "source": ["X"]}}, "unknown source 'X'"),
+        ({"registers_per_sm": {"value": None, "source": ["N"]}}, "whole number"),
+        ({"registers_per_sm": {"value": -1, "source": ["N"]}}, "whole number"),
+        ({"gpus": [{"name": "H100"}]}, "a GPU needs"),
+        ({"gpus": [{"name": "H100", "multiprocessors": "132", "source": ["V"]}]}, "SMs of H100"),
+        ({"gpus": [{"name": "H100", "multiprocessors": 132, "source": []}]}, "H100 has no source"),
+        ({"conflicts": [{"figure": "clusters"}]}, "a conflict needs"),
+        ({"clusters": {"value": 1, "source": ["G"]}}, "true or false"),
+        ({"carveout_steps_kb": {"value": [8, 0], "source": ["H"]}}, "ascending"),
+        ({"carveout_steps_kb": {"value": [0, 8], "source": ["H"]}}, "largest step"),
+    ],
+)
+def test_schema(changes, says):
+    with pytest.raises(InputError, match=says):
+        parse(change(**changes), "sm_90.yaml")
+
+
+def test_file_name():
+    with pytest.raises(InputError, match="file name"):
+        parse(change(), "sm_91.yaml")
+
+
+def test_figures_that_hold_everywhere():
+    for one in devices():
+        assert one.max_threads_per_sm == 32 * one.max_warps_per_sm
+        assert one.registers_per_block <= one.registers_per_sm
+        assert one.shared_bytes_per_block == 49152
+        reserve = one.shared_bytes_reserved_per_block
+        assert one.shared_bytes_per_block_optin + reserve <= one.shared_bytes_per_sm
+        assert (reserve == 1024) == (one.version >= (8, 0))
+        assert one.shared_alloc_unit == (128 if one.version >= (8, 0) else 256)
+        assert one.clusters == (one.version >= (9, 0))

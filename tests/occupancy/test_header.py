@@ -1,0 +1,120 @@
+"""Against NVIDIA's cuda_occupancy.h 13.5: 20,000 configurations; a million in ``tests/oracle/million.py``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spillscan.residency import Configuration, devices
+from spillscan.residency.curves import available_dynamic_shared_bytes, best_block_sizes
+from spillscan.residency.deviations import header_mask
+from spillscan.residency.model import LIMITERS
+from spillscan.residency.rules import resident
+from spillscan.residency.table import NO_LIMIT, NOT_SET, occupancy_table
+from tests.oracle import occupancy_header as header
+
+SAMPLE = 20_000
+PREFERENCES = ("none", "shared", "l1", "equal")
+CACHING = ("off", "on", "strict")
+BITS = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return header.configurations(SAMPLE, seed=20261121)
+
+
+@pytest.fixture(scope="module")
+def truth(rows):
+    return header.ask(header.build(), rows)
+
+
+@pytest.fixture(scope="module")
+def table(rows):
+    return occupancy_table(header.columns(rows))
+
+
+def configuration(rows, place):
+    def figure(name):
+        return int(rows[name][place])
+
+    return Configuration(
+        device=devices()[figure("device")],
+        registers=figure("registers"),
+        threads_per_block=figure("threads_per_block"),
+        static_shared_bytes=figure("static_shared_bytes"),
+        dynamic_shared_bytes=figure("dynamic_shared_bytes"),
+        max_dynamic_shared_bytes=None
+        if figure("max_dynamic_shared_bytes") == NOT_SET
+        else figure("max_dynamic_shared_bytes"),
+        carveout_percent=None if figure("carveout_percent") == NOT_SET else figure("carveout_percent"),
+        cache_preference=PREFERENCES[figure("cache_preference")],
+        barriers=figure("barriers"),
+        global_caching=CACHING[figure("global_caching")],
+        virtual_resources=figure("virtual_resources"),
+    )
+
+
+def test_every_device_is_in_the_sample(rows):
+    assert set(rows["device"]) == set(range(len(devices())))
+    assert len(devices()) == 26
+
+
+def test_the_header_knows_every_row(truth):
+    assert not truth["status"].any()
+
+
+@pytest.mark.parametrize("field", [*header.FIELDS, "global_caching"])
+def test_field(field, rows, truth, table):
+    different = np.flatnonzero(truth[field] != table[field])
+    if len(different):
+        place = int(different[0])
+        row = {name: int(column[place]) for name, column in rows.items()}
+        pytest.fail(f"{len(different)} rows, first {row}: {truth[field][place]}, here {table[field][place]}")
+
+
+def test_table_and_scalar_are_the_same_bit_for_bit(rows, table):
+    for place in range(0, SAMPLE, 2):
+        one = resident(configuration(rows, place))
+        row = {name: column[place] for name, column in table.items()}
+        limits = [NO_LIMIT if limit is None else limit for limit in one.limits.values()]
+        assert limits == [row[f"limit_{name}"] for name in LIMITERS]
+        assert one.fraction == row["occupancy"]
+        assert one.active_warps == row["active_warps"]
+        assert one.max_warps == row["max_warps"]
+        assert one.resident_blocks == row["resident_blocks"]
+        assert one.allocated_registers_per_block == row["allocated_registers_per_block"]
+        assert one.allocated_shared_bytes_per_block == row["allocated_shared_bytes_per_block"]
+        assert one.shared_bytes_per_sm == row["shared_bytes_per_sm"]
+        assert CACHING.index(one.global_caching) == row["global_caching"]
+        assert {name for bit, name in enumerate(LIMITERS) if row["limiters"] >> bit & 1} == set(one.limiters)
+        assert bool(one.reasons) == (one.resident_blocks == 0)
+
+
+def test_the_mask_of_the_header_is_explained(rows, truth):
+    """Its bits are ours, but for those that it sets before barriers lower the result."""
+    other = 0
+    for place in range(0, SAMPLE, 2):
+        one = resident(configuration(rows, place))
+        bits = {name for bit, name in enumerate(BITS) if truth["mask"][place] >> bit & 1}
+        assert bits == header_mask(one)
+        if bits != set(one.limiters):
+            other += 1
+            assert "barriers" in one.limiters
+    assert other > 0
+
+
+def test_free_dynamic_shared_memory(rows, truth):
+    for place in range(0, SAMPLE, 4):
+        ours = available_dynamic_shared_bytes(configuration(rows, place), int(rows["wanted_blocks"][place]))
+        theirs = None if truth["dynamic_status"][place] else int(truth["dynamic_bytes"][place])
+        assert ours == theirs, configuration(rows, place)
+
+
+def test_best_block_size():
+    rows = header.configurations(1_000, seed=7)
+    truth = header.ask(header.build(), rows, best=True)
+    for place in range(1_000):
+        ours = best_block_sizes(configuration(rows, place))
+        assert ours.threads_per_block == truth["best_block"][place]
+        assert ours.min_grid(1) == truth["best_grid"][place]

@@ -1,0 +1,261 @@
+"""Headroom, cliffs, curves, best sizes, launch bounds: each against plain search over the rules."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spillscan.errors import UsageError
+from spillscan.residency import Configuration, device, devices, occupancy
+from spillscan.residency.bounds import bounds_for_more_blocks, register_cap
+from spillscan.residency.clusters import clusters
+from spillscan.residency.curves import available_dynamic_shared_bytes, best_block_sizes, curve
+from spillscan.residency.footprint import footprint
+from spillscan.residency.headroom import (
+    headroom,
+    register_cliffs,
+    shared_cliffs,
+    with_barriers,
+    with_registers,
+    with_shared,
+)
+from spillscan.residency.rules import resident
+
+CHANGES = {"registers": with_registers, "shared": with_shared, "barriers": with_barriers}
+
+configurations = st.builds(
+    Configuration,
+    device=st.sampled_from(devices()),
+    registers=st.integers(0, 255),
+    threads_per_block=st.integers(1, 1024),
+    static_shared_bytes=st.integers(0, 49152),
+    dynamic_shared_bytes=st.sampled_from([0, 0, 1, 4000, 16384]),
+    max_dynamic_shared_bytes=st.sampled_from([None, None, 16384, 100_000]),
+    carveout_percent=st.one_of(st.none(), st.integers(0, 100)),
+    barriers=st.integers(0, 16),
+    global_caching=st.sampled_from(["off", "on", "strict"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(configurations)
+def test_headroom_is_the_nearest_step_each_way(configuration):
+    now = resident(configuration)
+    for way in headroom(now):
+        change = CHANGES[way.resource]
+
+        def blocks(figure, change=change):
+            return resident(change(configuration, figure)).resident_blocks
+
+        start = {
+            "registers": configuration.registers,
+            "shared": configuration.user_shared_bytes,
+            "barriers": configuration.barriers,
+        }[way.resource]
+        if way.more_blocks is None:
+            assert blocks(0) <= now.resident_blocks
+        else:
+            assert blocks(way.more_blocks.after) == way.more_blocks.blocks_after > now.resident_blocks
+            assert blocks(way.more_blocks.after + 1) <= now.resident_blocks
+        if way.free:
+            assert blocks(start + way.free) >= now.resident_blocks
+        if way.fewer_blocks is not None:
+            assert way.fewer_blocks.after == start + way.free + 1
+            assert (
+                blocks(way.fewer_blocks.after) == way.fewer_blocks.blocks_after < max(now.resident_blocks, 1)
+            )
+
+
+def test_the_issue_in_figures():
+    ways = {way.resource: way for way in headroom(occupancy("sm_80", registers=41, threads_per_block=256))}
+    step = ways["registers"].more_blocks
+    assert (step.before, step.after, step.blocks_before, step.blocks_after) == (41, 40, 5, 6)
+    assert ways["registers"].free == 7
+    assert "barriers" not in ways
+
+
+@pytest.mark.parametrize("one", devices(), ids=lambda one: one.target)
+def test_cliffs_by_search(one):
+    for cliff in register_cliffs(one):
+        # In blocks of one warp, with no slot in the way, the warps are what the register file holds.
+        def warps(registers, one=one):
+            found = occupancy(one.target, registers=registers, threads_per_block=32)
+            return min(found.limit_registers, one.max_warps_per_sm)
+
+        assert warps(cliff.most) == cliff.count
+        assert cliff.most == one.max_registers_per_thread or warps(cliff.most + 1) < cliff.count
+    for cliff in shared_cliffs(one):
+
+        def blocks(user, one=one):
+            found = occupancy(
+                one.target,
+                registers=8,
+                threads_per_block=32,
+                dynamic_shared_bytes=user,
+                max_dynamic_shared_bytes=one.shared_bytes_per_block_optin,
+            )
+            limit = found.limit_shared_memory
+            return one.max_blocks_per_sm if limit is None else limit
+
+        assert blocks(cliff.most) >= cliff.count
+        assert blocks(cliff.most + 1) < cliff.count
+
+
+def test_register_cliffs_of_64k_registers():
+    cliffs = {cliff.count: cliff.most for cliff in register_cliffs(device("sm_90"))}
+    assert list(cliffs) == [64, 48, 40, 36, 32, 28, 24, 20, 16, 12, 8]
+    assert list(cliffs.values()) == [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255]
+
+
+def test_shared_cliffs_of_hopper():
+    cliffs = {cliff.count: cliff.most for cliff in shared_cliffs(device("sm_90"))}
+    known = {1: 232448, 2: 115712, 3: 76800, 4: 57344, 5: 45568, 6: 37888, 7: 32256, 8: 28160, 10: 22272}
+    assert known.items() <= cliffs.items()
+    assert {12: 18432, 16: 13568, 20: 10624, 24: 8704, 32: 6272}.items() <= cliffs.items()
+
+
+@settings(max_examples=60, deadline=None)
+@given(configurations, st.integers(1, 32))
+def test_free_dynamic_shared_memory_is_free(configuration, blocks):
+    free = available_dynamic_shared_bytes(configuration, blocks)
+    if free is not None:
+        there = with_shared(configuration, configuration.static_shared_bytes)
+        assert resident(there).resident_blocks >= min(blocks, 1)
+        from dataclasses import replace
+
+        assert resident(replace(configuration, dynamic_shared_bytes=free)).resident_blocks >= blocks
+
+
+def test_the_bug_of_the_driver_is_not_copied():
+    """CUDA 13.0 says 46,592 B for 5 blocks on 9.0; with that, 4 are resident."""
+    most = 232448
+    base = occupancy("sm_90", registers=32, threads_per_block=128, max_dynamic_shared_bytes=most)
+    assert available_dynamic_shared_bytes(base.configuration, 5) == 45568
+    given_by_driver = occupancy(
+        "sm_90",
+        registers=32,
+        threads_per_block=128,
+        dynamic_shared_bytes=46592,
+        max_dynamic_shared_bytes=most,
+    )
+    assert given_by_driver.resident_blocks == 4
+
+
+@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
+@pytest.mark.parametrize("target", ["sm_35", "sm_75", "sm_90", "sm_107"])
+def test_curves_hold_the_current_figure(varied, target):
+    now = occupancy(target, registers=41, threads_per_block=100, static_shared_bytes=5001, barriers=3)
+    points = dict(curve(now.configuration, varied))
+    figure = {"threads": 100, "registers": 41, "shared": 5001, "barriers": 3}[varied]
+    assert points[figure].resident_blocks == now.resident_blocks
+    if varied != "threads":
+        blocks = [point.resident_blocks for point in points.values()]
+        assert blocks == sorted(blocks, reverse=True)
+
+
+def test_best_block_sizes():
+    best = best_block_sizes(occupancy("sm_80", registers=41, threads_per_block=256).configuration)
+    assert (best.threads_per_block, best.resident_blocks) == (640, 2)
+    assert best.alternatives == (640, 320, 256, 160, 128, 64)
+    assert best.min_grid(108) == 216
+    bound = best_block_sizes(
+        occupancy("sm_80", registers=41, threads_per_block=256).configuration, max_threads=200
+    )
+    assert bound.threads_per_block == 160
+
+
+# What ptxas made of a kernel with 300 live values: "Used N registers" (11.8.89, 12.9.86 and 13.0.88).
+PROBED = [
+    ("sm_80", 256, 6, 40),
+    ("sm_80", 256, 5, 48),
+    ("sm_90", 128, 5, 96),
+    ("sm_61", 96, 7, 80),
+    ("sm_60", 96, 7, 80),
+    ("sm_86", 1024, 1, 64),
+    ("sm_75", 768, 1, 80),
+    ("sm_37", 256, 6, 80),
+    ("sm_37", 256, 5, 96),
+    ("sm_37", 128, 5, 200),
+    ("sm_37", 96, 7, 168),
+    ("sm_53", 1024, 1, 32),
+    ("sm_62", 768, 1, 40),
+    ("sm_80", 100, 20, 32),
+    ("sm_80", 65, 30, 32),
+    ("sm_80", 129, 15, 32),
+    ("sm_89", 64, 24, 40),
+    ("sm_89", 32, 24, 80),
+    ("sm_120", 32, 20, 96),
+    ("sm_90", 256, 8, 32),
+    ("sm_90", 256, 2, 128),
+]
+
+
+@pytest.mark.parametrize(("target", "threads", "blocks", "registers"), PROBED)
+def test_register_cap_of_ptxas(target, threads, blocks, registers):
+    cap = register_cap(device(target), threads, blocks)
+    assert (cap.registers, cap.ignored) == (registers, "")
+
+
+@pytest.mark.parametrize(
+    ("target", "threads", "blocks"), [("sm_75", 256, 5), ("sm_89", 32, 25), ("sm_86", 256, 8)]
+)
+def test_ptxas_ignores_more_blocks_than_the_sm_holds(target, threads, blocks):
+    cap = register_cap(device(target), threads, blocks)
+    assert cap.ignored
+    assert cap.registers == register_cap(device(target), threads).registers
+
+
+@settings(max_examples=150, deadline=None)
+@given(configurations)
+def test_bounds_bring_what_they_promise(configuration):
+    now = resident(configuration)
+    bounds = bounds_for_more_blocks(now)
+    if bounds is not None:
+        cap = register_cap(configuration.device, bounds.threads, bounds.blocks)
+        assert cap.registers == bounds.registers == configuration.registers - bounds.shed
+        assert resident(with_registers(configuration, cap.registers)).resident_blocks >= bounds.blocks
+        assert bounds.blocks > now.resident_blocks
+
+
+def test_bounds_by_example():
+    bounds = bounds_for_more_blocks(occupancy("sm_80", registers=41, threads_per_block=256))
+    assert (bounds.threads, bounds.blocks, bounds.registers, bounds.shed) == (256, 6, 40, 1)
+    wide = bounds_for_more_blocks(occupancy("sm_80", registers=40, threads_per_block=128))
+    assert (wide.blocks, wide.registers) == (16, 32)  # the cap for 13 blocks brings 16
+    assert bounds_for_more_blocks(occupancy("sm_80", registers=16, threads_per_block=128)) is None
+
+
+@pytest.mark.parametrize(("threads", "blocks"), [(0, 1), (1025, 1), (256, 0), (-5, 2)])
+def test_impossible_bounds(threads, blocks):
+    with pytest.raises(UsageError):
+        register_cap(device("sm_80"), threads, blocks)
+
+
+def test_footprint():
+    local = footprint(device("sm_90"), 4312)
+    assert (local.gpu, local.multiprocessors, local.total_bytes) == ("H100", 132, 4312 * 2048 * 132)
+    assert round(local.total_bytes / 2**30, 1) == 1.1
+    assert local.matters
+    assert not footprint(device("sm_90"), 1024).matters  # every context reserves so much
+    assert not footprint(device("sm_53"), 4312).matters  # one SM
+    unknown = footprint(device("sm_100"), 4312)
+    assert unknown.total_bytes is None
+    assert not unknown.matters
+    with pytest.raises(UsageError):
+        footprint(device("sm_90"), -1)
+
+
+def test_clusters():
+    found = occupancy("H200", registers=32, threads_per_block=32)
+    assert clusters(found, 1, 132).active == 8 * 132
+    pair = clusters(found, 2, 132)
+    assert (pair.active, pair.exact, pair.portable) == (528, True, True)
+    large = clusters(found, 16, 132)
+    assert (large.exact, large.portable) == (False, False)
+    assert clusters(found, 4).active is None
+    for count in (0, 17, -1):
+        with pytest.raises(UsageError):
+            clusters(found, count)
+    with pytest.raises(UsageError):
+        clusters(occupancy("sm_80", registers=32, threads_per_block=32), 2)

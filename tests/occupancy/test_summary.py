@@ -1,0 +1,174 @@
+"""A kernel of a log: assumed where the launch is not known, true where it is; and the words of the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillscan.errors import UsageError
+from spillscan.model import Usage
+from spillscan.residency import Launch, occupancy
+from spillscan.residency.advice import advice, verdict
+from spillscan.residency.chart import draw, steps
+from spillscan.residency.curves import curve
+from spillscan.residency.data import summary_data
+from spillscan.residency.summary import summarise
+from spillscan.residency.text import report
+
+GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)
+
+
+def test_open_launch_is_assumed_and_says_so():
+    found = summarise(GEMM, "sm_90a")
+    assert found.assumed
+    assert [threads for threads, _ in found.at_threads] == [128, 256, 512]
+    assert [one.resident_blocks for _, one in found.at_threads] == [3, 1, 0]
+    assert found.occupancy.configuration.threads_per_block == 384
+    assert found.cells == {"blocks": "", "warps": "≤12", "occupancy": "≤19 %", "limiter": "registers"}
+    assert found.line == (
+        "at most 18.75 % over all block sizes, by threads per block 128: 18.75 %, 256: 12.5 %, 512: 0 %"
+        " (assumed: launch not known, no dynamic shared memory)"
+    )
+    assert found.advice == ()
+
+
+def test_known_launch_is_true():
+    found = summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="policy"))
+    assert not found.assumed
+    assert found.at_threads == ()
+    assert found.cells == {"blocks": "3", "warps": "12", "occupancy": "19 %", "limiter": "registers"}
+    assert found.line == "3 blocks/SM, 12 of 64 warps (18.75 %), limited by registers"
+    assert [entry.limiter for entry in found.advice] == ["registers"]
+
+
+def test_a_block_size_from_launch_bounds_says_so():
+    launch = Launch(threads_per_block=128, source="maxntid")
+    found = summarise(GEMM, "sm_90", launch)
+    assert found.launch is launch
+    assert found.line.endswith("limited by registers (block size from its launch bounds)")
+    assert summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="assumed")).assumed
+
+
+def test_as_data():
+    open_launch = summary_data(summarise(GEMM, "sm_90"))
+    assert open_launch["assumed"]
+    assert open_launch["resident_blocks"] is None
+    assert open_launch["occupancy"] == 0.1875
+    assert open_launch["at_threads"] == {"128": 0.1875, "256": 0.125, "512": 0.0}
+    known = summary_data(summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="policy")))
+    assert (known["resident_blocks"], known["launch_source"], known["at_threads"]) == (3, "policy", {})
+    assert summary_data(summarise(Usage(), "sm_90"))["unknown"] == "no registers in the input"
+
+
+def test_clusters_of_a_launch():
+    found = summarise(GEMM, "H200", Launch(threads_per_block=128, cluster_blocks=2))
+    assert (found.clusters.active, found.clusters.exact) == (3 * 132 // 2, True)
+    with pytest.raises(UsageError):
+        summarise(GEMM, "sm_80", Launch(threads_per_block=128, cluster_blocks=2))
+
+
+def test_a_launch_that_fails():
+    found = summarise(GEMM, "sm_90", Launch(threads_per_block=512))
+    assert found.cells["limiter"] == "cannot launch"
+    assert found.line.startswith("cannot launch: ")
+
+
+def test_a_launch_that_nobody_can_have_is_the_users_mistake():
+    with pytest.raises(UsageError):
+        summarise(GEMM, "sm_90", Launch(threads_per_block=2048))
+
+
+@pytest.mark.parametrize(
+    ("usage", "arch", "says"),
+    [
+        (Usage(), "sm_90", "no registers in the input"),
+        (GEMM, None, "the input names no arch"),
+        (GEMM, "sm_99", "unknown compute capability 9.9 (sm_99)"),
+        (Usage(registers=400), "sm_90", "400 registers"),
+    ],
+)
+def test_what_a_log_leaves_open_is_a_value(usage, arch, says):
+    found = summarise(usage, arch)
+    assert found.occupancy is None
+    assert found.unknown == says
+    assert found.line == f"occupancy unknown: {says}"
+    assert set(found.cells.values()) == {""}
+    assert found.limiters == found.advice == ()
+
+
+def test_an_assumed_barrier_count_never_binds():
+    usage = Usage(registers=16)
+    found = summarise(usage, "sm_120", Launch(threads_per_block=32))
+    assert "barriers" in found.occupancy.limiters
+    assert found.limiters == ("blocks",)
+    told = summarise(Usage(registers=16, barriers=1), "sm_120", Launch(threads_per_block=32))
+    assert told.limiters == ("blocks", "barriers")
+
+
+def test_local_memory():
+    found = summarise(Usage(registers=64, stack_bytes=4312), "sm_90")
+    assert found.local_memory.total_bytes == 4312 * 2048 * 132
+    deep = summarise(Usage(registers=64, stack_bytes=8, cumulative_stack_bytes=4312), "H200")
+    assert (deep.local_memory.stack_bytes, deep.local_memory.gpu) == (4312, "H200")
+    assert summarise(Usage(registers=64, stack_bytes=0), "sm_90").local_memory is None
+    assert summarise(Usage(registers=None, stack_bytes=4312), "sm_90").local_memory is not None
+
+
+@pytest.mark.parametrize(
+    ("figures", "limiter", "remedy"),
+    [
+        ({"registers": 41, "threads_per_block": 256}, "registers", "__launch_bounds__(256, 6)"),
+        (
+            {"registers": 16, "threads_per_block": 256, "static_shared_bytes": 40000},
+            "shared_memory",
+            "smaller tiles",
+        ),
+        ({"registers": 16, "threads_per_block": 32}, "blocks", "larger blocks"),
+        ({"registers": 16, "threads_per_block": 64, "barriers": 16}, "barriers", "barriers give"),
+        ({"registers": 16, "threads_per_block": 704}, "warps", "another block size"),
+        ({"registers": 16, "threads_per_block": 1024}, "warps", ""),
+        ({"registers": 0, "threads_per_block": 64, "virtual_resources": 100}, "virtual_resources", ""),
+    ],
+)
+def test_advice(figures, limiter, remedy):
+    target = "sm_100" if "virtual_resources" in figures else "sm_90"
+    found = occupancy(target, **figures)
+    (entry,) = [entry for entry in advice(found) if entry.limiter == limiter]
+    assert remedy in entry.remedy
+    assert bool(entry.remedy) == bool(entry.trade_off)
+    assert report(found)
+
+
+def test_verdicts_are_modest():
+    low = occupancy("sm_90", registers=200, threads_per_block=128)
+    assert "about 25 %" in verdict(low)
+    assert "may be at its best" in verdict(low)
+    assert "a means" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
+    assert "limits nothing" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
+    assert "fails" in verdict(occupancy("sm_90", registers=255, threads_per_block=1024))
+
+
+@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_charts_fit_their_width(varied, width):
+    now = {"threads": 1024, "registers": 255, "shared": 49152, "barriers": 0}[varied]
+    found = occupancy("sm_90", registers=255, threads_per_block=128, static_shared_bytes=49152, barriers=0)
+    if varied == "threads":
+        found = occupancy("sm_90", registers=32, threads_per_block=1024)
+    for ascii_only in (False, True):
+        lines = draw(curve(found.configuration, varied), now, width, colour=False, ascii_only=ascii_only)
+        assert max(map(len, lines)) <= width
+        assert "\x1b" not in "".join(lines)
+        assert f"{now:,}: {found.resident_blocks} block" in lines[-1]
+        assert all(line.isascii() for line in lines) == ascii_only
+
+
+def test_colour_marks_the_current_point_only():
+    points = curve(occupancy("sm_80", registers=40, threads_per_block=128).configuration, "threads")
+    lines = draw(points, 128, 80, colour=True)
+    assert lines[-1].count("\x1b[") == 2
+    assert all(line.count("\x1b[") in (0, 2) for line in lines)
+
+
+def test_steps_are_the_cliffs():
+    points = curve(occupancy("sm_80", registers=40, threads_per_block=128).configuration, "registers")
+    assert [last for _, last, _ in steps(points)] == [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255]

@@ -1,0 +1,1 @@
+"""Against what other people wrote: NVIDIA's own code, run beside ours. Long runs are scripts."""
