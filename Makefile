@@ -1,13 +1,14 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
-# make bench  speed, as ratios against grep and a regex script
+# make bench  speed, as ratios against grep, a regex script and the C header
+# make oracle millions of cases against NVIDIA's own answers
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test lint bench wheel fixtures clean
+.PHONY: run test lint bench oracle wheel fixtures clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -26,7 +27,11 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python tests/benchmarks/bench.py
+	$(BIN)/python tests/benchmarks/logs.py
+	$(BIN)/python tests/benchmarks/occupancy.py
+
+oracle: $(READY)
+	$(BIN)/python tests/oracle/million.py
 
 wheel: $(READY)
 	rm -rf dist

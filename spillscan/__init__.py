@@ -1,6 +1,7 @@
 """Reads ptxas build logs and SASS dumps into per-kernel records.
 
-``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two.
+``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two;
+``occupancy(arch, registers=…, threads_per_block=…)`` tells what the hardware makes of a kernel.
 Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
 """
 
@@ -10,9 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spillscan.pairing import diff
     from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
+    from spillscan.pairing import diff
     from spillscan.pipeline import scan
+    from spillscan.residency import Launch, Occupancy, occupancy
 
 __version__ = "0.1.0"
 
@@ -23,12 +25,28 @@ _HOMES = {
     "Issue": "model",
     "Kernel": "model",
     "KernelKey": "model",
+    "Launch": "residency",
+    "Occupancy": "residency",
+    "occupancy": "residency",
     "Usage": "model",
     "diff": "pairing",
     "scan": "pipeline",
 }
 
-__all__ = ["Build", "Change", "Finding", "Issue", "Kernel", "KernelKey", "Usage", "diff", "scan"]
+__all__ = [
+    "Build",
+    "Change",
+    "Finding",
+    "Issue",
+    "Kernel",
+    "KernelKey",
+    "Launch",
+    "Occupancy",
+    "Usage",
+    "diff",
+    "occupancy",
+    "scan",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -46,5 +46,7 @@ def to_pandas(build: Build) -> pandas.DataFrame:
         columns[f"constant_bytes_{bank}"] = pandas.array([each.get(bank) for each in banks], dtype="Int64")
     columns["compile_ms"] = pandas.array([kernel.compile_ms for kernel in kernels], dtype="Float64")
     columns["input"] = [kernel.origins[0].input if kernel.origins else None for kernel in kernels]
-    columns["line"] = pandas.array([kernel.origins[0].line if kernel.origins else None for kernel in kernels], dtype="Int64")
+    columns["line"] = pandas.array(
+        [kernel.origins[0].line if kernel.origins else None for kernel in kernels], dtype="Int64"
+    )
     return pandas.DataFrame(columns)

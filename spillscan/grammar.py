@@ -89,7 +89,7 @@ class _RegexWriter:
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
         self._expansions: dict[str, list[list[Symbol]]] = {}
         for rule in lark.rules:
-            self._expansions.setdefault(str(rule.origin.name), []).append(rule.expansion)
+            self._expansions.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
         self._captured: set[str] = set()
 
     def rule(self, name: str, capture: bool = True) -> str:
@@ -106,7 +106,7 @@ class _RegexWriter:
         for expansion in expansions:
             if expansion:
                 by_first.setdefault(expansion[0], []).append(expansion[1:])
-        branches = [self._symbol(first, capture) + self._choice(rests, capture) for first, rests in by_first.items()]
+        branches = [self._symbol(first, capture) + self._choice(rest, capture) for first, rest in by_first.items()]
         if not branches:
             return ""
         optional = any(not expansion for expansion in expansions)
@@ -119,7 +119,7 @@ class _RegexWriter:
         if not symbol.is_term and name not in self._whole:
             return self.rule(name, capture)
         is_whole = not symbol.is_term
-        expression = self.rule(name, capture=False) if is_whole else self._terminals[name].pattern.to_regexp()
+        expression = self.rule(name, False) if is_whole else self._terminals[name].pattern.to_regexp()
         if capture and not name.startswith("_") and name not in self._captured:
             self._captured.add(name)
             return f"(?P<{name}>{expression})"

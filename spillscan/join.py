@@ -6,14 +6,23 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Usage, agreement
+from spillscan.model import Kernel, KernelKey, Usage, agreement
 from spillscan.readers import LinkRecord
 
 # What the linker decides: without its word the compiler's figure is not final, and with several it is unknown.
-_LINKED = ("registers", "barriers", "shared_bytes", "local_bytes", "constant_bytes", "textures", "surfaces", "samplers")
+_LINKED = (
+    "registers",
+    "barriers",
+    "shared_bytes",
+    "local_bytes",
+    "constant_bytes",
+    "textures",
+    "surfaces",
+    "samplers",
+)
 
 
-def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> tuple[list[Kernel], list[Issue]]:
+def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:
     """``kernels`` with the linker's final figures where ``links`` has them.
 
     In relocatable code ptxas's registers are not final: the linker knows what the kernel calls. A link record without
@@ -23,9 +32,8 @@ def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> tuple
     for link in links:
         records[link.symbol].append(link)
     if not records:
-        return list(kernels), []
+        return list(kernels)
     merged: list[Kernel] = []
-    issues: list[Issue] = []
     used: set[str] = set()
     kernels = list(kernels)
     arches: dict[str, set[str | None]] = defaultdict(set)
@@ -42,7 +50,7 @@ def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> tuple
     for symbol, left in records.items():
         if symbol not in used:
             merged.extend(_link_only(link) for link in left)
-    return merged, issues
+    return merged
 
 
 def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:

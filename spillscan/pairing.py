@@ -66,8 +66,10 @@ def compare(before: Usage, after: Usage) -> tuple[tuple[str, int | None, int | N
     told = [(name, getattr(before, name), getattr(after, name)) for name in METRICS]
     banks_before, banks_after = dict(before.constant_bytes or ()), dict(after.constant_bytes or ())
     if before.constant_bytes is not None and after.constant_bytes is not None:
-        for bank in sorted(banks_before.keys() | banks_after.keys()):
-            told.append((f"constant_bytes[{bank}]", banks_before.get(bank, 0), banks_after.get(bank, 0)))
+        told += [
+            (f"constant_bytes[{bank}]", banks_before.get(bank, 0), banks_after.get(bank, 0))
+            for bank in sorted(banks_before.keys() | banks_after.keys())
+        ]
     # ptxas leaves out shared memory where a kernel has none; beside registers its absence says 0.
     if before.registers is not None and after.registers is not None:
         told = [(n, b or 0, a or 0) if n == "shared_bytes" and (b or a) else (n, b, a) for n, b, a in told]

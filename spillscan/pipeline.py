@@ -38,8 +38,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not stats.recognised_lines:
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
-    kernels, link_issues = merge_links(kernels, links)
-    return Build(kernels=tuple(kernels), issues=tuple(issues + link_issues), stats=stats)
+    return Build(kernels=tuple(merge_links(kernels, links)), issues=tuple(issues), stats=stats)
 
 
 def _read(each: source.Source) -> readers.Reading | None:

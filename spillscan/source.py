@@ -1,4 +1,4 @@
-"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain, ``.gz`` or ``.zst``; UTF-8 or UTF-16."""
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain, gzip or zstd; UTF-8 or UTF-16."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Source:
         if self.uri == "-":
             return Stream(sys.stdin.buffer, "standard input")
         try:
-            return Stream(open(self.uri, "rb"), self.uri)  # noqa: SIM115 - Stream closes it
+            return Stream(open(self.uri, "rb"), self.uri)
         except OSError as error:
             raise InputError(f"cannot read {self.uri}: {error.strerror or error}") from error
 
@@ -154,7 +154,9 @@ class Stream:
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
-            raise InputError(f"{self._label} is cut off: its compressed data ends too early", "fetch it again") from error
+            raise InputError(
+                f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
+            ) from error
         except (gzip.BadGzipFile, zlib.error) as error:
             raise InputError(f"{self._label} is not a sound gzip file: {error}", "fetch it again") from error
         except OSError as error:

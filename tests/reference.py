@@ -47,8 +47,7 @@ def read(text: str) -> list[dict[str, Any]]:
     open_entry: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     arch: str | None = None
-    for number, line in enumerate(text.replace("\0", "").split("\n"), 1):
-        line = line.removesuffix("\r")
+    for number, line in enumerate(text.replace("\0", "").replace("\r\n", "\n").split("\n"), 1):
         if MODULE.match(line):
             section, arch = [], None
         elif match := ENTRY.match(line):
@@ -74,7 +73,9 @@ def read(text: str) -> list[dict[str, Any]]:
                 if found := re.search(clause, match[2]):
                     open_entry[name] = int(found[1])
             banks = re.findall(r"(\d+) bytes cmem\[(\d+)\]", match[2])
-            open_entry["constant_bytes"] = {bank: int(size) for size, bank in sorted(banks, key=lambda b: int(b[1]))} or None
+            open_entry["constant_bytes"] = {
+                bank: int(size) for size, bank in sorted(banks, key=lambda b: int(b[1]))
+            } or None
             open_entry = None
     return records
 

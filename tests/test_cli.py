@@ -15,8 +15,8 @@ import jsonschema
 import pytest
 
 from spillscan import reports
-from spillscan.reports.json import kernel_lines
 from spillscan.pipeline import scan
+from spillscan.reports.json import kernel_lines
 from spillscan.snapshot import kernel_to_json
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
@@ -66,7 +66,12 @@ def test_absent_figures_are_null() -> None:
 
 
 def test_both_ways_of_writing_json_agree() -> None:
-    for name in ("ptxas/warnings-13.0.log", "nvcc/rdc-13.0.log", "parallel/13.0/capture-8.log.gz", "hostile/names.log"):
+    for name in (
+        "ptxas/warnings-13.0.log",
+        "nvcc/rdc-13.0.log",
+        "parallel/13.0/capture-8.log.gz",
+        "hostile/names.log",
+    ):
         kernels = read_any(FIXTURES / name).kernels
         assert [json.loads(line) for line in kernel_lines(kernels)] == [kernel_to_json(kernel) for kernel in kernels]
 
@@ -212,7 +217,11 @@ def test_diff_of_a_build_with_itself_is_empty(tmp_path: Path) -> None:
 
 
 def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
-    worse = SPILLS.read_text().replace("0 bytes stack frame, 0 bytes spill stores, 0 bytes", "16 bytes stack frame, 8 bytes spill stores, 4 bytes", 1)
+    worse = SPILLS.read_text().replace(
+        "0 bytes stack frame, 0 bytes spill stores, 0 bytes",
+        "16 bytes stack frame, 8 bytes spill stores, 4 bytes",
+        1,
+    )
     (tmp_path / "head.log").write_text(worse)
     result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on-regression")
     assert result.returncode == 1
@@ -228,7 +237,8 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
 def test_registers_count_by_allocation_step(before: int, after: int, status: int) -> None:
     log = (
         "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n"
-        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used {} registers, 360 bytes cmem[0]\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used {} registers, 360 bytes cmem[0]\n"
     )
     import tempfile
 

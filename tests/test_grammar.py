@@ -8,7 +8,14 @@ import pytest
 from lark import Tree
 
 from spillscan import grammar
-from spillscan.readers.buildlog.messages import _NOT_ABOUT_KERNELS, Entry, Note, Properties, Stack, ptxas_message
+from spillscan.readers.buildlog.messages import (
+    _NOT_ABOUT_KERNELS,
+    Entry,
+    Note,
+    Properties,
+    Stack,
+    ptxas_message,
+)
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
@@ -25,7 +32,9 @@ def test_every_grammar_is_found_and_explains_itself() -> None:
 
 def ptxas_lines(file: str) -> list[str]:
     lines = read_text(FIXTURES / file).split("\n")
-    return [line for line in lines if re.match(r"ptxas .*?(?:info|warning|error|fatal)|    \d+ bytes stack frame", line)]
+    return [
+        line for line in lines if re.match(r"ptxas .*?(?:info|warning|error|fatal)|    \d+ bytes stack frame", line)
+    ]
 
 
 @pytest.mark.parametrize("file", SMALL_LOGS)
@@ -81,7 +90,13 @@ def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
     kinds = set(re.findall(r"\w+", bodies[1]))
     strings_only = set(re.findall(r"^// \(in the tool's strings\)[^\n]*\n(?://[^\n]*\n)*(\w+):", source, re.MULTILINE))
     # Texts that only releases between those of the fixtures print, or none that we have.
-    never_made = {"performance_loss", "modifier_advisory", "deprecated", "register_allocation_failed", "unknown"}
+    never_made = {
+        "performance_loss",
+        "modifier_advisory",
+        "deprecated",
+        "register_allocation_failed",
+        "unknown",
+    }
     seen: set[str] = set()
     for entry in manifest():
         if entry["format"] in ("ptxas", "mixed"):

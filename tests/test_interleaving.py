@@ -13,6 +13,7 @@ from spillscan.readers import Reading
 from tests.conftest import FIXTURES, read_any, read_log, read_text
 
 SETS = sorted(path for path in (FIXTURES / "parallel").iterdir() if path.is_dir())
+NO_SPILLS = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
 CAPTURES = sorted(FIXTURES.glob("parallel/*/capture-*"))
 
 
@@ -126,7 +127,7 @@ def test_namesakes_of_one_arch_are_certain_together() -> None:
     """Two units compile the same template for the same arch: nothing tells the records apart, so both are certain."""
     block = (
         "ptxas info    : Compiling entry function 'same' for 'sm_90'\n",
-        "ptxas info    : Function properties for same\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n",
+        "ptxas info    : Function properties for same\n" + NO_SPILLS,
     )
     used = ["ptxas info    : Used 24 registers\n", "ptxas info    : Used 32 registers\n"]
     kernels = read_log(block[0] * 2 + block[1] * 2 + "".join(used)).kernels
@@ -140,8 +141,8 @@ def test_a_field_that_decides_is_used() -> None:
         (
             "ptxas info    : Compiling entry function 'a' for 'sm_80'\n",
             "ptxas info    : Compiling entry function 'b' for 'sm_90'\n",
-            "ptxas info    : Function properties for b\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n",
-            "ptxas info    : Function properties for a\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n",
+            "ptxas info    : Function properties for b\n" + NO_SPILLS,
+            "ptxas info    : Function properties for a\n" + NO_SPILLS,
             "ptxas info    : Used 24 registers\n",
             "ptxas info    : Used 32 registers, 360 bytes cmem[0]\n",
         )

@@ -10,7 +10,9 @@ from spillscan.readers.buildlog.matching import possible_partners
 
 def by_trying_all(candidates: list[list[int]], size: int) -> list[list[int]] | None:
     assignments = [
-        order for order in itertools.permutations(range(size)) if all(order[item] in candidates[item] for item in range(size))
+        order
+        for order in itertools.permutations(range(size))
+        if all(order[item] in candidates[item] for item in range(size))
     ]
     if not assignments:
         return None

@@ -18,7 +18,11 @@ from tests.conftest import FIXTURES, read_any
             "(anonymous namespace)::anon_kernel(int*)",
             "anon_kernel",
         ),
-        ("__nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi", "static_kernel(int*)", "static_kernel"),
+        (
+            "__nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi",
+            "static_kernel(int*)",
+            "static_kernel",
+        ),
         (
             "_Z13lambda_kernelIZ4hostPiEUliE0_EvT_S0_",
             "void lambda_kernel<host(int*)::'lambda0'(int)>(host(int*)::'lambda0'(int), int*)",
@@ -48,7 +52,9 @@ def test_names_of_ten_thousand_characters() -> None:
 
 
 def test_instantiations_stay_apart() -> None:
-    symbols = {k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"}
+    symbols = {
+        k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"
+    }
     full = {(demangle(symbol).partition("<")[0], display_name(symbol)) for symbol in symbols}
     assert len(full) > 0.98 * len(symbols)
 

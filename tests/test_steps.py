@@ -44,7 +44,8 @@ def test_parallel_make_tells_no_unit() -> None:
 def test_units_agree_between_build_systems() -> None:
     """The same objects, whichever tool ran the compilers."""
     stems = {
-        path.name: {unit.rpartition("/")[2].partition(".")[0] for unit in units(read_any(path).kernels)} for path in TELLING
+        path.name: {unit.rpartition("/")[2].partition(".")[0] for unit in units(read_any(path).kernels)}
+        for path in TELLING
     }
     assert len({frozenset(found) for found in stems.values()}) == 1, stems
 
@@ -52,14 +53,22 @@ def test_units_agree_between_build_systems() -> None:
 @pytest.mark.parametrize(
     ("line", "unit", "buffered"),
     [
-        ("[12/345] Building CUDA object CMakeFiles/gemm.dir/gemm.cu.o", "CMakeFiles/gemm.dir/gemm.cu.o", True),
+        (
+            "[12/345] Building CUDA object CMakeFiles/gemm.dir/gemm.cu.o",
+            "CMakeFiles/gemm.dir/gemm.cu.o",
+            True,
+        ),
         ("[3/9] nvcc -Xptxas -v -c gemm.cu -o gemm.o", "gemm.o", True),
         ("[ 37%] Building CUDA object CMakeFiles/gemm.dir/gemm.cu.o", "CMakeFiles/gemm.dir/gemm.cu.o", False),
         ("[ 37%] Building NVCC (Device) object a/b.cu.o", "a/b.cu.o", False),
         ("INFO: From Compiling kernels/gemm.cu.cc:", "kernels/gemm.cu.cc", True),
         ("1>Compiling CUDA source file gemm.cu...", "gemm.cu", False),
         ("nvcc -O3 -dc -c a.cu", "a.cu", False),
-        ("cd build && /usr/local/cuda/bin/nvcc -x cu -c ../a.cu -o CMakeFiles/a.dir/a.cu.o", "CMakeFiles/a.dir/a.cu.o", False),
+        (
+            "cd build && /usr/local/cuda/bin/nvcc -x cu -c ../a.cu -o CMakeFiles/a.dir/a.cu.o",
+            "CMakeFiles/a.dir/a.cu.o",
+            False,
+        ),
         ("2026-05-01T12:34:56.7890123Z #12 118.5 nvcc -c 'a b.cu' -o 'a b.o'", "a b.o", False),
         ("[4/9] Building CXX object host.cpp.o", "", True),
     ],
@@ -71,7 +80,14 @@ def test_steps(line: str, unit: str, buffered: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["nvcc fatal   : Unknown option '-foo'", "foo.cu(1): warning: nvcc is here", "", "ptxas info    : 0 bytes gmem", "-- nvcc"]
+    "line",
+    [
+        "nvcc fatal   : Unknown option '-foo'",
+        "foo.cu(1): warning: nvcc is here",
+        "",
+        "ptxas info    : 0 bytes gmem",
+        "-- nvcc",
+    ],
 )
 def test_other_lines_announce_nothing(line: str) -> None:
     step = parse_step(line)

@@ -15,13 +15,19 @@ from spillscan.model import Kernel
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, read_log, read_text
 
-FILES = ("ptxas/spill-13.0.log", "ptxas/calls-c-12.9.log", "nvcc/rdc-13.0.log", "ptxas/warnings-11.8.log", "ptxas/wgmma-13.5.log")
+FILES = (
+    "ptxas/spill-13.0.log",
+    "ptxas/calls-c-12.9.log",
+    "nvcc/rdc-13.0.log",
+    "ptxas/warnings-11.8.log",
+    "ptxas/wgmma-13.5.log",
+)
 
 NOISE = (
-    "gemm.cu(12): warning #177-D: variable \"x\" was declared but never referenced\n"
+    'gemm.cu(12): warning #177-D: variable "x" was declared but never referenced\n'
     "      int x = 0;\n          ^\n\n"
     "/usr/include/c++/12/bits/stl_vector.h:1234:56: warning: comparison of ‘int’ and ‘size_type’ [-Wsign-compare]\n"
-    "-- Found CUDAToolkit: /usr/local/cuda/include (found version \"13.0.88\")\n"
+    '-- Found CUDAToolkit: /usr/local/cuda/include (found version "13.0.88")\n'
     "NVCC -Xptxas -v,--warn-on-spills is what we pass to ptxas here\n"
 )
 
@@ -44,7 +50,11 @@ def noisy(text: str) -> str:
 
 
 def coloured(text: str) -> str:
-    words = {"info": "\x1b[36minfo\x1b[0m", "warning": "\x1b[1;33mwarning\x1b[0m", "error": "\x1b[31merror\x1b[m"}
+    words = {
+        "info": "\x1b[36minfo\x1b[0m",
+        "warning": "\x1b[1;33mwarning\x1b[0m",
+        "error": "\x1b[31merror\x1b[m",
+    }
     for word, painted in words.items():
         text = text.replace(f"ptxas {word}", f"\x1b[1mptxas\x1b[0m {painted}")
     return text
@@ -65,7 +75,9 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "ANSI colours": coloured,
     "compiler noise": noisy,
     "no last newline": lambda text: text.rstrip("\n"),
-    "MSBuild severity padding": lambda text: text.replace("ptxas info    :", "ptxas info :").replace("warning :", "warning:"),
+    "MSBuild severity padding": lambda text: text.replace("ptxas info    :", "ptxas info :").replace(
+        "warning :", "warning:"
+    ),
 }
 
 
@@ -82,7 +94,7 @@ def test_figures_survive(file: str, dress: str) -> None:
     assert figures(dressed.kernels) == figures(plain.kernels)
     assert [issue.code for issue in dressed.issues] == [issue.code for issue in plain.issues]
     if dress == "compiler noise":
-        at = [line for line in DRESSES[dress](text).split("\n")]
+        at = DRESSES[dress](text).split("\n")
         assert all(kernel.key.symbol in at[(kernel.origins[0].line or 0) - 1] for kernel in dressed.kernels)
 
 
@@ -93,7 +105,9 @@ def test_line_numbers_are_those_of_the_file(log: str) -> None:
 
 
 def test_windows_project_suffix(log: str) -> None:
-    suffixed = log.replace("registers, used 0 barriers", "registers, used 0 barriers").replace("\n", " [C:\\b\\k.vcxproj]\n")
+    suffixed = log.replace("registers, used 0 barriers", "registers, used 0 barriers").replace(
+        "\n", " [C:\\b\\k.vcxproj]\n"
+    )
     assert figures(read_log(suffixed).kernels) == figures(read_log(log).kernels)
 
 
@@ -150,7 +164,9 @@ def test_names_through_a_demangler() -> None:
 def test_unknown_clauses_are_kept_and_counted(log: str) -> None:
     reading = read_log(log.replace(" registers,", " registers, 7 tensor slots (new), used 3 mbarriers,"))
     assert all(
-        kernel.usage.unknown_clauses == ("7 tensor slots (new)", "3 mbarriers") for kernel in reading.kernels if kernel.role == "entry"
+        kernel.usage.unknown_clauses == ("7 tensor slots (new)", "3 mbarriers")
+        for kernel in reading.kernels
+        if kernel.role == "entry"
     )
     assert reading.stats.unknown_clauses == 2 * len(reading.kernels)
     assert figures_without_clauses(reading.kernels) == figures(read_log(log).kernels)
@@ -162,7 +178,9 @@ def figures_without_clauses(kernels: list[Kernel]) -> list[Kernel]:
 
 
 def test_unknown_lines_are_issues(log: str) -> None:
-    reading = read_log(log.replace("ptxas info    : 0 bytes gmem", "ptxas info    : The moon is full\nptxas info    : 0 bytes gmem"))
+    reading = read_log(
+        log.replace("ptxas info    : 0 bytes gmem", "ptxas info    : The moon is full\nptxas info    : 0 bytes gmem")
+    )
     issue = next(issue for issue in reading.issues if issue.code == "unknown-line")
     assert "The moon is full" in issue.message
     assert issue.origin is not None

@@ -24,13 +24,15 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="*",
         metavar="INPUT",
-        help="build log, folder of logs, glob pattern, snapshot (scan -f json), or - for standard input; .gz and .zst too",
+        help="log, folder of logs, glob pattern, snapshot (scan -f json), or - for standard input; .gz and .zst too",
     )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """--arch and --kernel."""
-    parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable")
+    parser.add_argument(
+        "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
+    )
     parser.add_argument(
         "--kernel",
         action="append",

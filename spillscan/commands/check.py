@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="most bytes of spill stores and loads together, per thread (default: 0)",
     )
     parser.add_argument(
-        "--max-registers", type=_common.whole_number, metavar="N", help="most registers per thread (default: no limit)"
+        "--max-registers",
+        type=_common.whole_number,
+        metavar="N",
+        help="most registers per thread (default: no limit)",
     )
     parser.add_argument(
         "--fail-on",
@@ -43,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
+    from spillscan.pipeline import scan
     from spillscan.policy import Limits, at_least
     from spillscan.reports import Report, render
     from spillscan.rules import check
-    from spillscan.pipeline import scan
 
     render.check_forms(arguments.format)
     everything = scan(_common.inputs_or_stdin(arguments.inputs))
@@ -69,7 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
 def refuse_undecided(build: Build, undecided: list[tuple[Kernel, str]]) -> None:
     """A gate never passes on what it does not know."""
     if not build.kernels:
-        raise UndecidedError("the input names no kernel", "give the log of the compilation itself, not of the link alone")
+        raise UndecidedError(
+            "the input names no kernel", "give the log of the compilation itself, not of the link alone"
+        )
     if undecided:
         kernel, reason = undecided[0]
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""

@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse and ``--fail-on-regression`` was given."""
     from spillscan.pairing import diff
+    from spillscan.pipeline import scan
     from spillscan.policy import Limits
     from spillscan.reports import Report, render
     from spillscan.rules import check, regressions
-    from spillscan.pipeline import scan
 
     render.check_forms(arguments.format)
     base, head = scan(arguments.base), scan(arguments.head)

@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--arch", metavar="NAME", help="sm_90, sm_90a, 9.0 or a GPU (H100, RTX 4090, Orin)")
     one.add_argument("--threads", metavar="N", help="threads per block")
     one.add_argument("--registers", metavar="N", help="registers per thread")
-    one.add_argument(
-        "--shared", metavar="BYTES", default="0", help="static shared memory per block (default: 0)"
-    )
+    one.add_argument("--shared", metavar="BYTES", default="0", help="static shared memory per block (default: 0)")
     one.add_argument(
         "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
     )
@@ -87,9 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what others take for granted, next to the true answer: no-reserve, max-warps=48, no-granule,"
         " no-partitions, loose-warps, shared-per-sm=48 (repeat, or join with commas)",
     )
-    many.add_argument(
-        "--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input"
-    )
+    many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
     parser.add_argument("-f", "--format", choices=_MANY, default="text", help="output format (default: text)")
 
 
@@ -166,9 +162,7 @@ def _bounds(arguments: argparse.Namespace) -> int:
         cap = register_cap(device(arguments.arch), int(threads), int(blocks or "1"))
     except ValueError:
         raise UsageError(f"--launch-bounds must be T or T,B, not {arguments.launch_bounds!r}") from None
-    found = Configuration(
-        device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads
-    )
+    found = Configuration(device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads)
     occupancy = resident(found)
     row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
     if arguments.format == "json":
@@ -196,9 +190,7 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
     group = None
     if arguments.cluster is not None:
         group = clusters(occupancy, _whole(arguments, "cluster"), gpu.multiprocessors if gpu else None)
-    stack = (
-        None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
-    )
+    stack = None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
     if arguments.format == "json":
         record = data.as_data(occupancy, wanted)
         record["clusters"] = None if group is None else asdict(group)
@@ -360,8 +352,7 @@ def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
             for name, blocks, warps, fraction, binding, *_ in lines:
                 label = name if name.isprintable() else ascii(name)
                 print(
-                    f"{label}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} %"
-                    f"  {binding.replace('+', ', ')}"
+                    f"{label}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} %  {binding.replace('+', ', ')}"
                 )
         begun = True
 
@@ -393,9 +384,7 @@ def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
         return [float(cell) if cell else empty for cell in map(str.strip, cells)]
     except ValueError:
         place = next(place for place, cell in enumerate(cells) if not _is_number(cell))
-        raise UsageError(
-            f"row {place + first}: {name} must be a whole number, not {cells[place]!r}"
-        ) from None
+        raise UsageError(f"row {place + first}: {name} must be a whole number, not {cells[place]!r}") from None
 
 
 def _is_number(cell: str) -> bool:
@@ -419,9 +408,7 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
     writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {key: "+".join(value) if isinstance(value, list) else value for key, value in row.items()}
-        )
+        writer.writerow({key: "+".join(value) if isinstance(value, list) else value for key, value in row.items()})
 
 
 def _colour() -> bool:

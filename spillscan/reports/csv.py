@@ -52,7 +52,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for kernel in report.build.kernels:
         figures = usage_to_json(kernel.usage, kernel.compile_ms)
         banks = figures["constant_bytes"]
-        figures["constant_bytes"] = None if banks is None else " ".join(f"{bank}:{size}" for bank, size in banks.items())
+        figures["constant_bytes"] = (
+            None if banks is None else " ".join(f"{bank}:{size}" for bank, size in banks.items())
+        )
         origin = kernel.origins[0] if kernel.origins else None
         place = (origin.input, origin.line) if origin else ("", "")
         yield _row((*_identity(kernel), *(figures[name] for name in _FIGURES), *place))
@@ -60,7 +62,16 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _identity(kernel: Kernel) -> tuple[Any, ...]:
     key = kernel.key
-    return key.symbol, kernel.name, kernel.short_name, key.arch, key.unit, kernel.role, kernel.confidence, kernel.final
+    return (
+        key.symbol,
+        kernel.name,
+        kernel.short_name,
+        key.arch,
+        key.unit,
+        kernel.role,
+        kernel.confidence,
+        kernel.final,
+    )
 
 
 def _change(change: Change) -> Iterator[str]:

@@ -62,9 +62,13 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"role": "{kernel.role}", "confidence": "{kernel.confidence}", '
             f'"reasons": {_encode(kernel.reasons) if kernel.reasons else "[]"}, "final": {_TRUTH[kernel.final]}, '
             f'"usage": {usage}, "compile_ms": {"null" if milliseconds is None else repr(milliseconds)}}}, '
-            f'"advisories": {_encode([advisory_to_json(a) for a in kernel.advisories]) if kernel.advisories else "[]"}, '
+            f'"advisories": {_advisories(kernel) if kernel.advisories else "[]"}, '
             f'"origins": [{", ".join(_origin(origin) for origin in kernel.origins)}]}}'
         )
+
+
+def _advisories(kernel: Kernel) -> str:
+    return _encode([advisory_to_json(advisory) for advisory in kernel.advisories])
 
 
 def _origin(origin: Origin) -> str:

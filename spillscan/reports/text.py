@@ -58,7 +58,9 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     shown = kernels if style.rows is None else kernels[: style.rows]
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar"]
     units = any(kernel.key.unit for kernel in shown)
-    rows: list[Row] = [(_cells(kernel) + ([kernel.key.unit or NOT_SAID] if units else []), _color(kernel)) for kernel in shown]
+    rows: list[Row] = [
+        (_cells(kernel) + ([kernel.key.unit or NOT_SAID] if units else []), _color(kernel)) for kernel in shown
+    ]
     yield from _table(header + (["unit"] if units else []), rows, style, left=(0, 1, 9))
     if len(shown) < len(kernels):
         yield _paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", _DIM, style)
@@ -106,7 +108,11 @@ def summary(build: Build) -> str:
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
-    text += f"\n* relocatable code: registers of {_count(open_ends, 'kernel')} are final only after the link" if open_ends else ""
+    text += (
+        f"\n* relocatable code: registers of {_count(open_ends, 'kernel')} are final only after the link"
+        if open_ends
+        else ""
+    )
     return text
 
 

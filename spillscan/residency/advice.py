@@ -61,9 +61,7 @@ def verdict(occupancy: Occupancy) -> str:
             " spill-free GEMM"
             " at low occupancy may be at its best."
         )
-    return (
-        "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered."
-    )
+    return "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered."
 
 
 Ways = dict[Resource, Headroom]
@@ -74,9 +72,7 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
     if occupancy.resident_blocks == 0 or occupancy.unused_warps == 0:
         return Advice(
             limiter="warps",
-            finding=occupancy.reasons[0]
-            if occupancy.reasons
-            else f"all {occupancy.max_warps} warp slots are in use",
+            finding=occupancy.reasons[0] if occupancy.reasons else f"all {occupancy.max_warps} warp slots are in use",
             remedy="a smaller block" if occupancy.reasons else "",
             trade_off="",
         )
@@ -84,8 +80,7 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
     better = best.occupancy is not None and best.occupancy.active_warps > occupancy.active_warps
     return Advice(
         limiter="warps",
-        finding=f"blocks of {warps} warps leave {occupancy.unused_warps} of {occupancy.max_warps} slots"
-        f" empty",
+        finding=f"blocks of {warps} warps leave {occupancy.unused_warps} of {occupancy.max_warps} slots empty",
         remedy=f"another block size: {best.threads_per_block} threads fill {best.occupancy.active_warps}"
         if better and best.occupancy
         else "",

@@ -76,9 +76,7 @@ def parse(switches: Sequence[str]) -> dict[str, int | None]:
             raise UsageError(f"unknown assumption {switch.strip()!r}", "known are " + ", ".join(_KNOWN))
         default = _KNOWN[name].default
         if (default is None and value) or (value and not (value.isdigit() and int(value) > 0)):
-            raise UsageError(
-                f"assumption {name} takes {'no value' if default is None else 'a positive number'}"
-            )
+            raise UsageError(f"assumption {name} takes {'no value' if default is None else 'a positive number'}")
         found[name] = int(value) if value else default
     return found
 

@@ -40,9 +40,7 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     :class:`~spillscan.errors.UsageError` for impossible bounds.
     """
     if not 1 <= threads <= device.max_threads_per_block:
-        raise UsageError(
-            f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}"
-        )
+        raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
     if blocks < 1:
         raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
     ignored = ""

@@ -37,10 +37,7 @@ def draw(points: Points, now: int, width: int, colour: bool, ascii_only: bool = 
     lines.append(" " * _AXIS + corner + dash * (wide * len(columns)))
     lines.append(" " * (_AXIS + 1) + _scale(columns, owner, wide))
     arrow = "^" if ascii_only else "▲"
-    text = (
-        f"{arrow} {now:,}: {count(columns[owner][1].resident_blocks)},"
-        f" {100 * columns[owner][1].fraction:.4g} %"
-    )
+    text = f"{arrow} {now:,}: {count(columns[owner][1].resident_blocks)}, {100 * columns[owner][1].fraction:.4g} %"
     start = _AXIS + 1 + wide * owner
     if start + len(text) > width:
         text = f"{text[2:]} {arrow}"

@@ -18,8 +18,7 @@ def check(configuration: Configuration) -> Configuration:
     most = max(256, checked_registers(device))
     if not 0 <= configuration.registers <= most:
         raise UsageError(
-            f"registers must be 0 to {device.max_registers_per_thread} on {target}, not"
-            f" {configuration.registers:,}"
+            f"registers must be 0 to {device.max_registers_per_thread} on {target}, not {configuration.registers:,}"
         )
     _range("static shared memory", configuration.static_shared_bytes, 0, None, "bytes")
     _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, "bytes")

@@ -82,9 +82,7 @@ def best_block_sizes(configuration: Configuration, max_threads: int | None = Non
     The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep
     the first with the most threads per SM. ``max_threads`` is the kernel's launch bound, where it has one.
     """
-    limit = min(
-        configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block
-    )
+    limit = min(configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block)
     sizes = [min(limit, size) for size in range(-(-limit // 32) * 32, 0, -32)]
     answers = [resident(replace(configuration, threads_per_block=size)) for size in sizes]
     threads = [size * answer.resident_blocks for size, answer in zip(sizes, answers, strict=True)]

@@ -93,17 +93,12 @@ def device_data(device: Device) -> dict[str, Any]:
         "status": device.status,
         "gpus": [asdict(gpu) for gpu in device.gpus],
         "figures": {
-            name: {"value": getattr(device, name), "source": list(keys)}
-            for name, keys in device.sources.items()
+            name: {"value": getattr(device, name), "source": list(keys)} for name, keys in device.sources.items()
         },
         "conflicts": [asdict(conflict) for conflict in device.conflicts],
         "notes": list(device.notes),
-        "register_cliffs": [
-            {"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)
-        ],
-        "shared_cliffs": [
-            {"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)
-        ],
+        "register_cliffs": [{"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)],
+        "shared_cliffs": [{"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)],
     }
 
 

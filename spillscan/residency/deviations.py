@@ -42,8 +42,7 @@ DEVIATIONS = (
         what="compares static + driver's reserve + attribute with 48 KB when it decides whether the"
         " opt-in limit"
         " applies, so that it applies from 47 KB + 1 B of user memory on (8.0 and later)",
-        here="the same: it changes no answer, since an attribute below what is used refuses the launch"
-        " anyway",
+        here="the same: it changes no answer, since an attribute below what is used refuses the launch anyway",
     ),
     Deviation(
         name="attribute below 48 KB",
@@ -92,8 +91,7 @@ DEVIATIONS = (
     Deviation(
         name="256 registers",
         where="header",
-        what="accepts 256 registers a thread from 7.0 on, and 64 to 255 on 3.0, where ptxas gives at"
-        " most 255 and 63",
+        what="accepts 256 registers a thread from 7.0 on, and 64 to 255 on 3.0, where ptxas gives at most 255 and 63",
         here="the same",
     ),
     Deviation(
@@ -137,7 +135,5 @@ def driver_blocks(occupancy: Occupancy) -> int:
     user = round_up(configuration.user_shared_bytes, device.shared_alloc_unit)
     need = wanted // user * allocated if user else device.shared_bytes_per_sm
     step = carveout_step(device, max(wanted, min(need, device.shared_bytes_per_sm), allocated))
-    others = [
-        limit for name, limit in occupancy.limits.items() if limit is not None and name != "shared_memory"
-    ]
+    others = [limit for name, limit in occupancy.limits.items() if limit is not None and name != "shared_memory"]
     return min(step // allocated, *others)

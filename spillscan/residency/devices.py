@@ -197,9 +197,7 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
-        raise UsageError(
-            f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}"
-        )
+        raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
     return _read(path)
 
 
@@ -243,9 +241,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
     }
     need(set(data) == keys, f"keys must be exactly {', '.join(sorted(keys))}")
     capability = data["compute_capability"]
-    need(
-        isinstance(capability, str) and re.fullmatch(r"\d+\.\d", capability) is not None, "compute_capability"
-    )
+    need(isinstance(capability, str) and re.fullmatch(r"\d+\.\d", capability) is not None, "compute_capability")
     need(data["target"] == "sm_" + capability.replace(".", ""), "target does not fit compute_capability")
     need(name == f"{data['target']}.yaml", "file name does not fit target")
     need(data["status"] in _STATUS, f"status must be one of {', '.join(sorted(_STATUS))}")
@@ -266,9 +262,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
             need(isinstance(value, bool), f"{figure} must be true or false")
         elif figure == "carveout_steps_kb":
             need(
-                isinstance(value, list)
-                and value == sorted(set(value))
-                and all(type(step) is int for step in value),
+                isinstance(value, list) and value == sorted(set(value)) and all(type(step) is int for step in value),
                 f"{figure} must be ascending whole numbers",
             )
             value = tuple(value)
@@ -286,9 +280,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
             f"SMs of {entry['name']}",
         )
     for entry in data["conflicts"]:
-        need(
-            set(entry) == {"figure", "source", "says", "why"}, "a conflict needs figure, source, says and why"
-        )
+        need(set(entry) == {"figure", "source", "says", "why"}, "a conflict needs figure, source, says and why")
         need(entry["figure"] in FIGURES, f"conflict about unknown figure {entry['figure']}")
         known([entry["source"]], "conflict")
     need(

@@ -57,15 +57,11 @@ def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
     device = configuration.device
     top_shared = device.shared_bytes_per_block_optin + 1
     found = [
-        _along(
-            "registers", occupancy, configuration.registers, device.max_registers_per_thread, with_registers
-        ),
+        _along("registers", occupancy, configuration.registers, device.max_registers_per_thread, with_registers),
         _along("shared", occupancy, configuration.user_shared_bytes, top_shared, with_shared),
     ]
     if device.version >= (9, 0):
-        found.append(
-            _along("barriers", occupancy, configuration.barriers, device.barriers_per_block, with_barriers)
-        )
+        found.append(_along("barriers", occupancy, configuration.barriers, device.barriers_per_block, with_barriers))
     return tuple(found)
 
 
@@ -117,9 +113,7 @@ def _along(
         return resident(changed(occupancy.configuration, figure)).resident_blocks
 
     def step(figure: int) -> Step:
-        return Step(
-            resource=resource, before=now, after=figure, blocks_before=blocks, blocks_after=blocks_at(figure)
-        )
+        return Step(resource=resource, before=now, after=figure, blocks_before=blocks, blocks_after=blocks_at(figure))
 
     fewer = last(0, now, lambda figure: blocks_at(figure) > blocks)
     more = None if fewer is None else step(fewer)
@@ -164,9 +158,7 @@ def register_cliffs(device: Device) -> tuple[Cliff, ...]:
     """
     cliffs: dict[int, int] = {}
     for registers in range(1, device.max_registers_per_thread + 1):
-        in_partition = (
-            device.registers_per_sm // device.sub_partitions // registers_per_warp(device, registers)
-        )
+        in_partition = device.registers_per_sm // device.sub_partitions // registers_per_warp(device, registers)
         cliffs[min(in_partition * device.sub_partitions, device.max_warps_per_sm)] = registers
     return tuple(Cliff(count=warps, most=registers) for warps, registers in cliffs.items())
 

@@ -60,9 +60,7 @@ def device_lines(device: Device) -> list[str]:
     wide = max(len(name) for name in figures)
     values = {name: _value(getattr(device, name)) for name in figures}
     broad = max(len(value) for value in values.values() if len(value) <= 12)
-    lines += [
-        f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in figures
-    ]
+    lines += [f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in figures]
     if device.gpus:
         known = [
             gpu.name + (f" ({gpu.multiprocessors} SMs)" if gpu.multiprocessors is not None else "")

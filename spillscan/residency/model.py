@@ -152,10 +152,7 @@ class Occupancy:
     @property
     def unused_registers(self) -> int:
         """Registers per SM that no resident block holds."""
-        return (
-            self.configuration.device.registers_per_sm
-            - self.resident_blocks * self.allocated_registers_per_block
-        )
+        return self.configuration.device.registers_per_sm - self.resident_blocks * self.allocated_registers_per_block
 
     @property
     def unused_shared_bytes(self) -> int:

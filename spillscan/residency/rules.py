@@ -124,9 +124,7 @@ def shared_limit(configuration: Configuration) -> tuple[int, int]:
     if attribute is not None and configuration.dynamic_shared_bytes > attribute:
         return 0, preferred
     if preferred < allocated:  # the preference is dropped rather than the launch
-        preferred = (
-            carveout_step(device, allocated) if device.version >= (7, 0) else device.shared_bytes_per_sm
-        )
+        preferred = carveout_step(device, allocated) if device.version >= (7, 0) else device.shared_bytes_per_sm
     return (preferred // allocated if allocated else NO_LIMIT), preferred
 
 
@@ -203,8 +201,7 @@ def _reasons(configuration: Configuration, limits: Mapping[str, int]) -> tuple[s
     found = []
     if limits["warps"] == 0:
         found.append(
-            f"{configuration.threads_per_block:,} threads: a block has at most"
-            f" {device.max_threads_per_block:,}"
+            f"{configuration.threads_per_block:,} threads: a block has at most {device.max_threads_per_block:,}"
         )
     if limits["registers"] == 0:
         found.append(_register_reason(configuration))
@@ -214,8 +211,7 @@ def _reasons(configuration: Configuration, limits: Mapping[str, int]) -> tuple[s
         found.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
     if limits["virtual"] == 0:
         found.append(
-            f"{configuration.virtual_resources} virtual resources: an SM has"
-            f" {device.virtual_resources_per_sm}"
+            f"{configuration.virtual_resources} virtual resources: an SM has {device.virtual_resources_per_sm}"
         )
     return tuple(found)
 
@@ -231,8 +227,7 @@ def _register_reason(configuration: Configuration) -> str:
         return f"{need:,} registers: a block has at most {device.registers_per_block:,}"
     fit = device.registers_per_sm // partitions // warp * partitions
     return (
-        f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold"
-        f" {fit} of them"
+        f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold {fit} of them"
         if fit < configuration.warps_per_block
         else f"{need:,} registers: not spread over {partitions} partitions within"
         f" {device.registers_per_block:,} a block"
@@ -250,10 +245,7 @@ def _shared_reason(configuration: Configuration) -> str:
     if user > most:
         return f"{user:,} B shared memory: a block has at most {most:,} B"
     if configuration.static_shared_bytes > device.shared_bytes_per_block:
-        return (
-            f"{user:,} B shared memory: without opt-in a block has at most"
-            f" {device.shared_bytes_per_block:,} B"
-        )
+        return f"{user:,} B shared memory: without opt-in a block has at most {device.shared_bytes_per_block:,} B"
     return (
         f"{user:,} B shared memory: a block has at most {device.shared_bytes_per_block:,} B unless the"
         f" kernel opts in"

@@ -49,9 +49,7 @@ class Summary:
         """What binds; empty where there is no occupancy. An assumed barrier count binds nothing."""
         if self.occupancy is None:
             return ()
-        return tuple(
-            name for name in self.occupancy.limiters if not (name == "barriers" and self.barriers_assumed)
-        )
+        return tuple(name for name in self.occupancy.limiters if not (name == "barriers" and self.barriers_assumed))
 
     @property
     def advice(self) -> tuple[Advice, ...]:

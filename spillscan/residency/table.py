@@ -67,9 +67,7 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
     figures = {name: _whole(columns[name], name, None, first_row) for name in REQUIRED[1:]}
     for name, default in DEFAULTS.items():
         figures[name] = (
-            _whole(columns[name], name, default, first_row)
-            if name in columns
-            else np.full(rows, default, np.int64)
+            _whole(columns[name], name, default, first_row) if name in columns else np.full(rows, default, np.int64)
         )
     for name, figure in figures.items():
         if len(figure) != rows:
@@ -101,16 +99,10 @@ class _Tables:
         self.reserve = figures("shared_bytes_reserved_per_block")
         self.shared_unit = figures("shared_alloc_unit")
         self.shared_most = figures("shared_bytes_per_sm")
-        self.limit_default = np.array(
-            [rules.shared_limit_per_block(one, False, 0) for one in known], np.int64
-        )
-        self.limit_opted = np.array(
-            [rules.shared_limit_per_block(one, True, 2**31) for one in known], np.int64
-        )
+        self.limit_default = np.array([rules.shared_limit_per_block(one, False, 0) for one in known], np.int64)
+        self.limit_opted = np.array([rules.shared_limit_per_block(one, True, 2**31) for one in known], np.int64)
         self.opt_in_from = figures("shared_bytes_per_block")
-        self.barriers = np.array(
-            [one.barriers_per_sm or 0 if one.version >= (9, 0) else 0 for one in known], np.int64
-        )
+        self.barriers = np.array([one.barriers_per_sm or 0 if one.version >= (9, 0) else 0 for one in known], np.int64)
         self.virtual = figures("virtual_resources_per_sm")
         self.caching = figures("partitioned_global_caching")
         self.is_60 = np.array([one.version == (6, 0) for one in known])
@@ -118,10 +110,7 @@ class _Tables:
         self.preferred = np.array(
             [
                 [
-                    [
-                        rules.preferred_shared_bytes(one, None if pct < 0 else pct, name)
-                        for pct in range(-1, 101)
-                    ]
+                    [rules.preferred_shared_bytes(one, None if pct < 0 else pct, name) for pct in range(-1, 101)]
                     for name in ("none", "shared", "l1", "equal")
                 ]
                 for one in known
@@ -213,9 +202,7 @@ def _resident(
     }
 
 
-def _register_limit(
-    tables: _Tables, which: Ints, partitions: Ints, columns: Mapping[str, Ints]
-) -> tuple[Ints, Ints]:
+def _register_limit(tables: _Tables, which: Ints, partitions: Ints, columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
     registers, warp, warps = columns["registers"], columns["warp"], columns["warps"]
     caching = np.where(tables.caching[which] > 0, columns["global_caching"], 0)
     assumed = warp * ((warps + partitions - 1) // partitions * partitions)
@@ -236,8 +223,7 @@ def _register_limit(
 def limiter_names() -> list[str]:
     """Names for every value of the ``limiters`` column, joined with ``+``."""
     return [
-        "+".join(name for bit, name in enumerate(LIMITERS) if mask >> bit & 1)
-        for mask in range(1 << len(LIMITERS))
+        "+".join(name for bit, name in enumerate(LIMITERS) if mask >> bit & 1) for mask in range(1 << len(LIMITERS))
     ]
 
 
@@ -303,8 +289,6 @@ def _bounds(figure: Ints, name: str, least: int, first_row: int) -> None:
 def _words(values: Any, name: str, codes: Sequence[str]) -> Ints:
     place: dict[Any, int] = {word: code for code, word in enumerate(codes)}
     try:
-        return np.fromiter(
-            (0 if _is_empty(value) else place[value] for value in values), np.int64, len(values)
-        )
+        return np.fromiter((0 if _is_empty(value) else place[value] for value in values), np.int64, len(values))
     except KeyError as error:
         raise UsageError(f"{name} must be one of {', '.join(codes)}, not {error.args[0]!r}") from None

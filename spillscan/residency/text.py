@@ -39,9 +39,7 @@ def size(count: int) -> str:
 def title(device: Device) -> str:
     """``sm_90 (Hopper GH100)``"""
     chip = f" {device.chip}" if device.chip else ""
-    extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[
-        device.status
-    ]
+    extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[device.status]
     return f"{device.target} ({device.architecture}{chip}{extra})"
 
 
@@ -50,8 +48,7 @@ def inputs(configuration: Configuration) -> str:
     parts = [
         f"{configuration.threads_per_block:,} threads",
         f"{configuration.registers} registers",
-        f"{configuration.static_shared_bytes:,} B static +"
-        f" {configuration.dynamic_shared_bytes:,} B dynamic shared",
+        f"{configuration.static_shared_bytes:,} B static + {configuration.dynamic_shared_bytes:,} B dynamic shared",
     ]
     if configuration.max_dynamic_shared_bytes is not None:
         parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")
@@ -159,9 +156,7 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
         f"__launch_bounds__({cap.threads}, {cap.blocks}) caps registers at {cap.registers} a thread",
     ]
     if cap.ignored:
-        lines.append(
-            f"ptxas ignores the {count(cap.blocks)}: {cap.ignored}; its own heuristic may then use less"
-        )
+        lines.append(f"ptxas ignores the {count(cap.blocks)}: {cap.ignored}; its own heuristic may then use less")
     return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
 
 
@@ -216,9 +211,7 @@ def assumed_lines(assumed: Assumed, occupancy: Occupancy) -> list[str]:
     blocks = "" if assumed.resident_blocks is None else f"{assumed.resident_blocks} blocks/SM, "
     binding = ", ".join(LABELS[name] for name in assumed.limiters)
     unit = "warps" if assumed.resident_blocks is None else "blocks"
-    limits = ", ".join(
-        f"{LABELS[name]} {limit}" for name, limit in assumed.limits.items() if limit is not None
-    )
+    limits = ", ".join(f"{LABELS[name]} {limit}" for name, limit in assumed.limits.items() if limit is not None)
     return [
         f"assuming {', '.join(assumed.assumptions)}: {blocks}{assumed.active_warps} of"
         f" {assumed.max_warps} warps,"
@@ -239,13 +232,8 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
                 str(occupancy.resident_blocks),
                 str(occupancy.active_warps),
                 percent(occupancy.fraction),
-                ", ".join(LABELS[name] for name in occupancy.limiters)
-                if occupancy.can_launch
-                else "cannot launch",
+                ", ".join(LABELS[name] for name in occupancy.limiters) if occupancy.can_launch else "cannot launch",
             )
         )
     wide = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip()
-        for a, b, c, d, e in rows
-    ]
+    return [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip() for a, b, c, d, e in rows]

@@ -65,6 +65,14 @@ def _sorted(found: list[Finding]) -> list[Finding]:
     def damage(finding: Finding) -> tuple[object, ...]:
         usage, key = finding.kernel.usage, finding.kernel.key
         rank = -SEVERITIES.index(finding.severity)
-        return rank, -(usage.spill_bytes or 0), -(usage.registers or 0), key.symbol, key.arch or "", key.unit, finding.rule
+        return (
+            rank,
+            -(usage.spill_bytes or 0),
+            -(usage.registers or 0),
+            key.symbol,
+            key.arch or "",
+            key.unit,
+            finding.rule,
+        )
 
     return sorted(found, key=damage)

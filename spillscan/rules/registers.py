@@ -39,9 +39,16 @@ def regressions(change: Change) -> Iterator[Finding]:
         return
     message = f"registers {before} → {after} (+{after - before})"
     if _allocated(after) > _allocated(before):
-        yield finding("registers", "error", f"{message}: {_allocated(before)} → {_allocated(after)} allocated", change.after)
+        yield finding(
+            "registers",
+            "error",
+            f"{message}: {_allocated(before)} → {_allocated(after)} allocated",
+            change.after,
+        )
     else:
-        yield finding("registers", "note", f"{message}, inside the allocation step of {_allocated(after)}", change.after)
+        yield finding(
+            "registers", "note", f"{message}, inside the allocation step of {_allocated(after)}", change.after
+        )
 
 
 def _allocated(registers: int) -> int:

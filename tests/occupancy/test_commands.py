@@ -117,9 +117,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys, changes, says):
 def test_what_is_missing(capsys):
     status, _, err = run(capsys, "occupancy", "--arch", "sm_80", "--threads", "128")
     assert status == 2
-    assert (
-        err == "spillscan: --registers is missing; needed are --arch, --threads and --registers, or --from\n"
-    )
+    assert err == "spillscan: --registers is missing; needed are --arch, --threads and --registers, or --from\n"
 
 
 @pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])

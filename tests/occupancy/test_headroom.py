@@ -62,9 +62,7 @@ def test_headroom_is_the_nearest_step_each_way(configuration):
             assert blocks(start + way.free) >= now.resident_blocks
         if way.fewer_blocks is not None:
             assert way.fewer_blocks.after == start + way.free + 1
-            assert (
-                blocks(way.fewer_blocks.after) == way.fewer_blocks.blocks_after < max(now.resident_blocks, 1)
-            )
+            assert blocks(way.fewer_blocks.after) == way.fewer_blocks.blocks_after < max(now.resident_blocks, 1)
 
 
 def test_the_issue_in_figures():
@@ -159,9 +157,7 @@ def test_best_block_sizes():
     assert (best.threads_per_block, best.resident_blocks) == (640, 2)
     assert best.alternatives == (640, 320, 256, 160, 128, 64)
     assert best.min_grid(108) == 216
-    bound = best_block_sizes(
-        occupancy("sm_80", registers=41, threads_per_block=256).configuration, max_threads=200
-    )
+    bound = best_block_sizes(occupancy("sm_80", registers=41, threads_per_block=256).configuration, max_threads=200)
     assert bound.threads_per_block == 160
 
 
@@ -197,9 +193,7 @@ def test_register_cap_of_ptxas(target, threads, blocks, registers):
     assert (cap.registers, cap.ignored) == (registers, "")
 
 
-@pytest.mark.parametrize(
-    ("target", "threads", "blocks"), [("sm_75", 256, 5), ("sm_89", 32, 25), ("sm_86", 256, 8)]
-)
+@pytest.mark.parametrize(("target", "threads", "blocks"), [("sm_75", 256, 5), ("sm_89", 32, 25), ("sm_86", 256, 8)])
 def test_ptxas_ignores_more_blocks_than_the_sm_holds(target, threads, blocks):
     cap = register_cap(device(target), threads, blocks)
     assert cap.ignored

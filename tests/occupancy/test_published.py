@@ -40,9 +40,7 @@ def check_occupancy(example):
 
     switches = parse(example["assume"]) if example["assume"] else {}
     assumed = assume(true.configuration, switches)
-    changed = resident(
-        replace(true.configuration, device=assumed_device(true.configuration.device, switches))
-    )
+    changed = resident(replace(true.configuration, device=assumed_device(true.configuration.device, switches)))
     for name, figure in example["printed"].items():
         if name == "blocks":
             assert assumed.resident_blocks == figure
@@ -112,9 +110,7 @@ def granule():
 
 
 def at_least_16():
-    answers = [
-        occupancy("sm_90", registers=count, threads_per_block=256).fraction for count in (10, 12, 14, 16)
-    ]
+    answers = [occupancy("sm_90", registers=count, threads_per_block=256).fraction for count in (10, 12, 14, 16)]
     assert set(answers) == {1.0}
 
 

@@ -33,9 +33,7 @@ def main() -> int:
     library = header.build()
     start = time.perf_counter()
     truth = header.ask(library, rows)
-    print(
-        f"{count:,} rows, seed {seed}: {ours_seconds:.2f} s here; header {time.perf_counter() - start:.2f} s"
-    )
+    print(f"{count:,} rows, seed {seed}: {ours_seconds:.2f} s here; header {time.perf_counter() - start:.2f} s")
     failed = bool(truth["status"].any())
     for field in [*header.FIELDS, "global_caching"]:
         different = int((truth[field] != ours[field]).sum())

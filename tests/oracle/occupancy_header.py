@@ -141,9 +141,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     which = random.integers(0, len(table), count)
 
     def mix(*choices: np.ndarray) -> np.ndarray:
-        return np.choose(
-            random.integers(0, len(choices), count), [np.asarray(one, np.int64) for one in choices]
-        )
+        return np.choose(random.integers(0, len(choices), count), [np.asarray(one, np.int64) for one in choices])
 
     def near(edges: list[int], spread: int, least: int, most: int) -> np.ndarray:
         return np.clip(random.choice(edges, count) + random.integers(-spread, spread + 1, count), least, most)
@@ -159,9 +157,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     reserve = np.array([one.shared_bytes_reserved_per_block for one in table])[which]
     steps = np.array([random.choice(one.carveout_steps) for one in table])[which]
     blocks = random.integers(1, 33, count)
-    cliff = np.maximum(
-        np.where(random.random(count) < 0.5, most, steps) // blocks // unit * unit - reserve, 0
-    )
+    cliff = np.maximum(np.where(random.random(count) < 0.5, most, steps) // blocks // unit * unit - reserve, 0)
     user = mix(
         np.zeros(count),
         random.integers(0, 49153, count),

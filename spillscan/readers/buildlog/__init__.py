@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from spillscan import grammar
-from spillscan.model import Issue, Origin, Stats, Usage
+from spillscan.model import Issue, Kernel, Origin, Stats, Usage
 from spillscan.readers import Reading
 from spillscan.readers.buildlog.attribution import PARALLEL_HINT
 from spillscan.readers.buildlog.attribution import Stream as Writer
@@ -24,7 +24,7 @@ from spillscan.readers.buildlog.messages import (
     Unknown,
     nvlink_message,
     ptxas_message,
-    usage_of,
+    used_line,
 )
 from spillscan.readers.buildlog.steps import WINDOW_BYTES, Steps, split_prefix
 from spillscan.source import Stream as Input
@@ -105,7 +105,7 @@ class _Log:
     def finish(self) -> Reading:
         """The input has ended."""
         reading = Reading()
-        placed = []
+        placed: list[tuple[int, Kernel]] = []
         for writer, steps in self._writers.values():
             writer.end()
             placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
@@ -173,9 +173,8 @@ class _Log:
         key = (used, frame, stores, loads)
         usage = self._usages.get(key)
         if usage is None:
-            tree = grammar.load("ptxas").parse(used.decode("utf-8", "replace"), start="usage_line")
             usage = replace(
-                usage_of(tree.children[-1]),
+                used_line(used.decode("utf-8", "replace")),
                 stack_bytes=int(frame),
                 spill_store_bytes=int(stores),
                 spill_load_bytes=int(loads),
@@ -281,10 +280,11 @@ class _Landmarks:
                 continue
             if found == -1:
                 continue
+            at = found
             if found < position:
-                found = self._next[landmark] = self._text.find(landmark, position)
-            if found >= 0 and (nearest < 0 or found < nearest):
-                nearest = found
+                at = self._next[landmark] = self._text.find(landmark, position)
+            if at >= 0 and (nearest < 0 or at < nearest):
+                nearest = at
         return nearest
 
 

@@ -445,21 +445,23 @@ class Stream:
     def _flush_notes(self) -> None:
         """Advisories that no kernel took: with figures they are a record, without they are an issue."""
         for symbol, notes in self._notes.items():
-            figures = {note.spills for note, _ in notes if note.spills} or {None}
-            frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None} or {None}
+            figures: set[tuple[int, int] | None] = {note.spills for note, _ in notes if note.spills}
+            frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             line = notes[0][1]
-            if figures == {None} and frames == {None}:
+            if not figures and not frames:
                 for note, at in notes:
                     self._unattached(note, at, f"names {symbol}, which is not in the log")
                 continue
-            for index, spills in enumerate(sorted(figures, key=str)):
+            for index, spills in enumerate(sorted(figures or {None}, key=str)):
                 stores, loads = spills or (None, None)
                 usage = Usage(
                     stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
                     spill_store_bytes=stores,
                     spill_load_bytes=loads,
                 )
-                advisories = tuple(note.advisory for note, _ in notes if note.spills in (spills, None)) if not index else ()
+                advisories = (
+                    tuple(note.advisory for note, _ in notes if note.spills in (spills, None)) if not index else ()
+                )
                 draft = _Draft(symbol, None, "unknown", line, NO_STEP, _Section(), usage=usage, advisories=advisories)
                 self._drafts.append(draft)
         for note, line in self._nameless:
@@ -528,7 +530,10 @@ class Stream:
         known = self._issues.get((code, pattern))
         if known is None:
             origin = Origin(input=self._input, line=line)
-            self._issues[code, pattern] = (Issue(code=code, message=message, severity=severity, origin=origin), 1)
+            self._issues[code, pattern] = (
+                Issue(code=code, message=message, severity=severity, origin=origin),
+                1,
+            )
         else:
             self._issues[code, pattern] = (known[0], known[1] + 1)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from lark import Token, Tree
+from lark.exceptions import UnexpectedInput
 
 from spillscan import grammar
 from spillscan.model import Advisory, Usage
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +125,6 @@ _CLAUSE_FIELDS = {
 @lru_cache(maxsize=4096)
 def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
-    from lark.exceptions import UnexpectedInput
-
     try:
         tree = grammar.load("ptxas").parse(line, start="line")
     except UnexpectedInput:
@@ -138,31 +135,37 @@ def ptxas_message(line: str) -> Message:
 @lru_cache(maxsize=4096)
 def nvlink_message(line: str) -> Message:
     """What a line of nvlink, nvJitLink or cuLink says, its tool's name included where it was printed."""
-    from lark.exceptions import UnexpectedInput
-
     try:
         tree = grammar.load("nvlink").parse(line, start="line")
     except UnexpectedInput:
         return Unknown(line)
     message = _interpret(tree, line)
     if isinstance(message, Properties):
-        target = next((str(t) for t in tree.children if not hasattr(t, "data") and t.type == "TARGET"), None)
+        target = next((str(t) for t in tree.children if isinstance(t, Token) and t.type == "TARGET"), None)
         return LinkProperties(message.symbol, target.strip(" ()").removeprefix("target: ") if target else None)
     if isinstance(message, Used):
         return LinkUsed(message.usage)
     if isinstance(message, Module) or (isinstance(message, Unknown) and "info" not in line[:16]):
-        return Ignored()  # the linker's module line begins no section of ptxas; its own warnings are not about resources
+        return (
+            Ignored()
+        )  # the linker's module line begins no section of ptxas; its own warnings are not about resources
     return message
 
 
-def usage_of(tree: Tree[Token]) -> Usage:
-    """The figures of a ``usage``, ``usage_line`` or ``module`` tree."""
+def used_line(line: str) -> Usage:
+    """The figures of one whole registers line, newline included."""
+    tree = grammar.load("ptxas").parse(line, start="usage_line")
+    return _usage(next(tree.find_data("usage")))
+
+
+def _usage(tree: Tree[Token]) -> Usage:
+    """The figures of a ``usage`` or ``module`` tree."""
     figures: dict[str, int] = {}
     constants: list[tuple[int, int]] = []
     unknown: list[str] = []
     registers: int | None = None
     for child in tree.children:
-        if not hasattr(child, "data"):
+        if isinstance(child, Token):
             registers = int(child) if child.type == "REGISTERS" else registers
             continue
         kind = grammar.local_name(str(child.data))
@@ -177,7 +180,7 @@ def usage_of(tree: Tree[Token]) -> Usage:
         registers=registers,
         constant_bytes=tuple(sorted(constants)) or None,
         unknown_clauses=tuple(unknown),
-        **figures,  # type: ignore[arg-type]
+        **figures,
     )
 
 
@@ -188,7 +191,7 @@ def _size(text: str) -> int:
 def _interpret(tree: Tree[Token], line: str) -> Message:
     if tree.data == "stack":
         return _stack(_tokens(tree))
-    body = next(child for child in tree.children if hasattr(child, "data"))
+    body = next(child for child in tree.children if isinstance(child, Tree))
     head = _tokens(tree)
     kind = str(body.data)
     tokens = _tokens(body)
@@ -197,9 +200,9 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
     if kind == "properties":
         return Properties(tokens.get("PROPERTIES_SYMBOL") or tokens["SYMBOL"])
     if kind == "usage":
-        return Used(usage_of(body))
+        return Used(_usage(body))
     if kind == "module":
-        return Module(usage_of(body))
+        return Module(_usage(body))
     if kind == "compile_time":
         return CompileTime(float(tokens["MILLISECONDS"]))
     if kind == "processing":
@@ -235,7 +238,7 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
 
 
 def _tokens(tree: Tree[Token]) -> dict[str, str]:
-    return {token.type: str(token) for token in tree.children if not hasattr(token, "data")}
+    return {token.type: str(token) for token in tree.children if isinstance(token, Token)}
 
 
 def _stack(tokens: dict[str, str]) -> Stack:

@@ -63,7 +63,9 @@ class Reserves:
         if size is not None:
             return reserve + size
         # The same symbol on another arch, or in another unit, has the same parameters.
-        sizes = {bank - other for arch, bank in self._seen.get(symbol, ()) if (other := self._reserve(arch)) is not None}
+        sizes = {
+            bank - other for arch, bank in self._seen.get(symbol, ()) if (other := self._reserve(arch)) is not None
+        }
         return reserve + sizes.pop() if len(sizes) == 1 else None
 
     def _reserve(self, arch: str | None) -> int | None:
@@ -125,4 +127,4 @@ def _split(parameters: str) -> list[str]:
             parts.append(parameters[start:index].strip())
             start = index + 1
     last = parameters[start:].strip()
-    return parts + [last] if last and last != "void" else parts
+    return [*parts, last] if last and last != "void" else parts

@@ -7,12 +7,11 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from lark import Token, Tree
+from lark.exceptions import UnexpectedInput
 
 from spillscan import grammar
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
@@ -66,7 +65,9 @@ class Steps:
         if step.unit and current.unit and _same_object(step.unit, current.unit):
             longer = max(step.unit, current.unit, key=len)
             relocatable = current.relocatable if step.relocatable is None else step.relocatable
-            self.current = Step(longer, step.buffered or current.buffered, current.compiles or step.compiles, relocatable)
+            self.current = Step(
+                longer, step.buffered or current.buffered, current.compiles or step.compiles, relocatable
+            )
             return
         if step.compiles and self._unanswered and not step.buffered:
             self.overlapping = True
@@ -103,8 +104,6 @@ def _same_object(one: str, other: str) -> bool:
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
     """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
-    from lark.exceptions import UnexpectedInput
-
     try:
         tree = grammar.load("buildstep").parse(split_prefix(line.rstrip())[1])
     except UnexpectedInput:
@@ -118,19 +117,22 @@ def split_prefix(line: str) -> tuple[str, str]:
     match = grammar.pattern("prefix", "prefix").match(printed)
     if match is None:
         return "", line
-    return ((match["STAGE"] or match["NODE"] or b"").decode().strip(" >"), printed[match.end() :].decode("utf-8", "replace"))
+    return (
+        (match["STAGE"] or match["NODE"] or b"").decode().strip(" >"),
+        printed[match.end() :].decode("utf-8", "replace"),
+    )
 
 
 def _step(tree: Tree[Token]) -> Step | None:
     form = str(tree.data)
-    tokens = {token.type: str(token) for token in tree.children if not hasattr(token, "data")}
+    tokens = {token.type: str(token) for token in tree.children if isinstance(token, Token)}
     if form == "from_action":
         return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
     if form == "msbuild":
         return Step(tokens["MSBUILD_PATH"], compiles=True)
     buffered = form == "counted"
     for child in tree.children:
-        if hasattr(child, "data"):
+        if isinstance(child, Tree):
             return Step(str(child.children[0]).strip(), buffered, compiles=child.data == "compile")
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
@@ -156,13 +158,25 @@ def _command(line: str) -> Step | None:
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word in ("-o", "--output-file"):
             output = following
-        elif word.startswith("--output-file=") or (word.startswith("-o") and len(word) > 2 and not word.startswith("-op")):
+        elif word.startswith("--output-file=") or (
+            word.startswith("-o") and len(word) > 2 and not word.startswith("-op")
+        ):
             output = word.partition("=")[2] or word[2:]
         elif word.endswith(_SOURCES) and not word.startswith("-"):
             source = source or word
         relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
         relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
-        compiles |= word in ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
+        compiles |= word in (
+            "-c",
+            "--compile",
+            "-dc",
+            "--device-c",
+            "-cubin",
+            "--cubin",
+            "-fatbin",
+            "--fatbin",
+            "-ptx",
+        )
     if not output and not source:
         return None
     return Step(output or source, compiles=compiles or bool(source), relocatable=relocatable)
