@@ -7,6 +7,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spillscan.errors import InputError
 from spillscan.model import Kernel
 from tests.conftest import FIXTURES, read_log, read_text
 
@@ -90,7 +91,10 @@ def test_every_figure_stands_in_the_log(text: str) -> None:
 @relaxed
 @given(st.binary(max_size=4000))
 def test_any_bytes_are_read(data: bytes) -> None:
-    assert read_log(data).kernels == []
+    try:
+        assert read_log(data).kernels == []
+    except InputError:
+        assert data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")), "only what claims to be compressed is refused"
 
 
 @relaxed

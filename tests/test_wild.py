@@ -212,3 +212,26 @@ def test_blocks_of_any_size_read_the_same(log: str, size: int, monkeypatch: pyte
     whole = read_log(log)
     assert reading.kernels == whole.kernels
     assert reading.stats == whole.stats
+
+
+def test_old_forms() -> None:
+    """What releases before 5.0 printed (no tool that prints it can be had today): sizes in two parts, no stack line."""
+    text = (
+        "ptxas info    : Compiling entry function '_Z4copyPfS_' for 'sm_13'\n"
+        "ptxas info    : Used 4 registers, 4+0 bytes lmem, 16+16 bytes smem, 4 bytes cmem[1], 20 bytes cmem[14]\n"
+    )
+    (kernel,) = read_log(text).kernels
+    assert kernel.confidence == "certain"
+    assert kernel.usage.registers == 4
+    assert kernel.usage.local_bytes == 4
+    assert kernel.usage.shared_bytes == 32
+    assert kernel.usage.constant_bytes == ((1, 4), (14, 20))
+    assert kernel.usage.spill_bytes is None, "it does not say"
+
+
+def test_a_name_without_its_entry_line_is_not_trusted(log: str) -> None:
+    """A log filtered by grep: the registers are there, what they belong to is plausible, not sure."""
+    filtered = "".join(line for line in lines(log) if "Compiling entry" not in line)
+    kernels = read_log(filtered).kernels
+    assert len(kernels) == len(read_log(log).kernels)
+    assert {(kernel.confidence, kernel.key.arch) for kernel in kernels} == {("ambiguous", None)}
