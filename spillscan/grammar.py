@@ -75,8 +75,8 @@ def pattern(name: str, rule: str, whole: tuple[str, ...] = ()) -> re.Pattern[byt
     """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
 
     A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``whole``
-    becomes one group of its own name, with nothing captured inside it. Only regular rules qualify: the one recursion allowed is Lark's own
-    expansion of ``*`` and ``+``.
+    becomes one group of its own name, with nothing captured inside it. Only regular rules qualify: the one recursion
+    allowed is Lark's own expansion of ``*`` and ``+``.
     """
     return re.compile(_RegexWriter(load(name), whole).rule(rule).encode())
 

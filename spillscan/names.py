@@ -15,8 +15,6 @@ _STATIC_PREFIX = re.compile(r"__nv_static_\d+__\w+?_(?=_Z)")
 # An unnamed namespace: _GLOBAL__N__<hash of the path>_<length>_<file>_<hash>.
 _ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?=::|\b)")
 _PLAIN = re.compile(r"_ZL?(\d+)")
-_NESTED = re.compile(r"_ZNK?")
-_LENGTH = re.compile(r"\d+")
 _TOKEN = re.compile(r"[<>(){}\[\]]|::| ")
 
 _OPEN, _CLOSE = "<({[", ">)}]"
@@ -36,10 +34,12 @@ def demangle(symbol: str) -> str:
 @lru_cache(maxsize=8192)
 def short_name(symbol: str) -> str:
     """The base name: without namespaces, template arguments and parameters."""
-    skimmed = _skim(_without_unit(symbol))
-    if skimmed is not None:
-        return skimmed
-    return _base_and_arguments(demangle(symbol))[0]
+    mangled = _without_unit(symbol)
+    plain = _PLAIN.match(mangled)
+    if plain:  # not nested: the mangling begins with it
+        return mangled[plain.end() : plain.end() + int(plain[1])]
+    name = demangle(symbol)
+    return _plain_base(name) or _base_and_arguments(name)[0]
 
 
 @lru_cache(maxsize=8192)
@@ -58,19 +58,13 @@ def _without_unit(symbol: str) -> str:
     return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
 
 
-def _skim(mangled: str) -> str | None:
-    """The base name straight from the mangling, where that takes no parser: ``_Z3fooi``, ``_ZN2ns3fooEi``."""
-    plain = _PLAIN.match(mangled)
-    if plain:
-        return mangled[plain.end() : plain.end() + int(plain[1])]
-    nested = _NESTED.match(mangled)
-    if not nested:
+def _plain_base(name: str) -> str | None:
+    """The base name where it takes no look at brackets: nothing but one list of template arguments behind it."""
+    if ">::" in name or "> " in name or "decltype" in name or name.startswith("("):
         return None
-    name, position = None, nested.end()
-    while length := _LENGTH.match(mangled, position):
-        position = length.end() + int(length[0])
-        name = mangled[length.end() : position]
-    return name if mangled[position : position + 1] == "E" else None
+    ends = [end for end in (name.find("<"), name.find("(")) if end >= 0]
+    base = name[: min(ends)].rpartition("::")[2].rpartition(" ")[2] if ends else ""
+    return base if base.isidentifier() else None
 
 
 def _base_and_arguments(name: str) -> tuple[str, str]:

@@ -146,7 +146,8 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         name = _clean(display_name(kernel.key.symbol))
         unit = f", {_clean(kernel.key.unit)}" if kernel.key.unit else ""
         where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
-        yield f"{place}{_paint(finding.severity, color, style)}: {name}{where}: {_clean(finding.message)} [{finding.rule}]"
+        severity = _paint(finding.severity, color, style)
+        yield f"{place}{severity}: {name}{where}: {_clean(finding.message)} [{finding.rule}]"
     if len(shown) < len(findings):
         yield _paint(f"… {len(findings) - len(shown):,} more (--all shows them)", _DIM, style)
 

@@ -72,6 +72,7 @@ class _Log:
         self._gap = b""  # the end of the text since the last line of interest
         self._gap_complete = True
         self._usages: dict[tuple[bytes, ...], Usage] = {}
+        self._parsed: dict[bytes, Usage] = {}
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
         self._function_block = grammar.pattern("ptxas", "function_block", ("time_line",))
         self._entry_line = _text_pattern("ptxas", "entry_line")
@@ -173,14 +174,19 @@ class _Log:
         key = (used, frame, stores, loads)
         usage = self._usages.get(key)
         if usage is None:
+            parsed = self._parsed.get(used)
+            if parsed is None:
+                parsed = self._parsed[used] = used_line(used.decode("utf-8", "replace"))
             usage = replace(
-                used_line(used.decode("utf-8", "replace")),
+                parsed,
                 stack_bytes=int(frame),
                 spill_store_bytes=int(stores),
                 spill_load_bytes=int(loads),
             )
-            if len(self._usages) < _USAGE_MEMO_ENTRIES:
-                self._usages[key] = usage
+            if len(self._usages) >= _USAGE_MEMO_ENTRIES:
+                self._usages.clear()
+                self._parsed.clear()
+            self._usages[key] = usage
         return usage
 
     def _one_line(self, raw: bytes) -> None:

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from spillscan.model import Advisory, Issue, Kernel, KernelKey, Origin, Role, Severity, Usage, agreement
 from spillscan.readers import LinkRecord
@@ -485,15 +486,8 @@ class Stream:
 
     def _kernel(self, draft: _Draft, arch_in_doubt: bool) -> Kernel:
         usage, reasons, arch = draft.usage, draft.reasons, draft.arch
-        if draft.stack is not None:
-            stack = draft.stack
-            known = not draft.stack_in_doubt
-            usage = replace(
-                usage,
-                stack_bytes=stack.frame_bytes if known else None,
-                spill_store_bytes=stack.spill_store_bytes if known else None,
-                spill_load_bytes=stack.spill_load_bytes if known else None,
-            )
+        if draft.stack is not None and not draft.stack_in_doubt:
+            usage = _with_stack(usage, draft.stack)
         if draft.role == "function":
             arch = None if arch_in_doubt else draft.section.arch
             if arch_in_doubt:
@@ -568,3 +562,14 @@ def _why_ambiguous(options: list[Usage]) -> str:
 def _spills_of(usage: Usage) -> tuple[int, int] | None:
     stores, loads = usage.spill_store_bytes, usage.spill_load_bytes
     return None if stores is None or loads is None else (stores, loads)
+
+
+@lru_cache(maxsize=4096)
+def _with_stack(usage: Usage, stack: Stack) -> Usage:
+    """Equal figures share one record."""
+    return replace(
+        usage,
+        stack_bytes=stack.frame_bytes,
+        spill_store_bytes=stack.spill_store_bytes,
+        spill_load_bytes=stack.spill_load_bytes,
+    )
