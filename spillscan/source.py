@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 from spillscan.errors import InputError
 
-BLOCK_BYTES = 1 << 22
-"""How much is read at a time."""
+BLOCK_BYTES = 1 << 20
+"""How much is read at a time: what stays in the processor's cache is searched several times as fast."""
 
 LONGEST_LINE_BYTES = 1 << 20
 """Longer lines are no tool's report (symbols of 70,000 characters are the longest seen); they are skipped."""
