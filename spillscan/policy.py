@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from spillscan.model import Severity
+from spillscan.errors import UsageError
+from spillscan.model import Kernel, Severity
+from spillscan.residency.model import Launch
 
 SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")
 """From mild to severe."""
@@ -23,3 +26,36 @@ class Limits:
 def at_least(severity: Severity, threshold: str) -> bool:
     """Whether ``severity`` reaches ``threshold``; nothing reaches ``never``."""
     return threshold != "never" and SEVERITIES.index(severity) >= [*SEVERITIES].index(threshold)  # type: ignore[arg-type]
+
+
+def matches(kernel: Kernel, pattern: str) -> bool:
+    """Whether a glob names ``kernel``: by symbol, by full demangled name or by short name; case counts."""
+    return any(fnmatchcase(name, pattern) for name in (kernel.key.symbol, kernel.name, kernel.short_name))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchMap:
+    """How kernels are launched, which no build log says: (glob, launch) in order; the last match counts."""
+
+    entries: tuple[tuple[str, Launch], ...] = ()
+
+    def launch_of(self, kernel: Kernel) -> Launch | None:
+        """The launch of ``kernel``; ``None`` where nobody said."""
+        return next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
+
+
+def parse_launch(text: str) -> tuple[str, Launch]:
+    """``GLOB=THREADS[,DYNAMIC_SHARED_BYTES]`` as an entry of a :class:`LaunchMap`."""
+    pattern, equals, figures = text.rpartition("=")
+    threads, _, dynamic = figures.partition(",")
+    if not equals or not pattern or not threads.isdecimal() or (dynamic and not dynamic.isdecimal()):
+        raise UsageError(f"{text!r} is no launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
+    if not 1 <= int(threads) <= 1024:
+        raise UsageError(f"{text!r} asks for {threads} threads per block", "a block has 1 to 1,024 threads")
+    shared = int(dynamic or 0)
+    return pattern, Launch(
+        threads_per_block=int(threads),
+        dynamic_shared_bytes=shared,
+        max_dynamic_shared_bytes=shared or None,
+        source="policy",
+    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
+    from spillscan.policy import LaunchMap
 
 ISSUES_SHOWN = 8
 
@@ -57,6 +56,24 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     rows.add_argument("--all", action="store_true", help="show all rows of text")
 
 
+def add_launches(parser: argparse.ArgumentParser) -> None:
+    """--launch."""
+    parser.add_argument(
+        "--launch",
+        action="append",
+        default=[],
+        metavar="GLOB=THREADS[,BYTES]",
+        help="how kernels are launched: threads per block and dynamic shared memory; repeatable, the last match counts",
+    )
+
+
+def launches(arguments: argparse.Namespace) -> LaunchMap:
+    """The launch map that the user gave."""
+    from spillscan.policy import LaunchMap, parse_launch
+
+    return LaunchMap(tuple(parse_launch(text) for text in arguments.launch))
+
+
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """--strict."""
     parser.add_argument("--strict", action="store_true", help="exit 2 if anything in the input was not understood")
@@ -84,12 +101,15 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     """The kernels that the user asked for."""
+    from spillscan.policy import matches
+
     if not arches and not globs:
         return build
     kernels = tuple(
         kernel
         for kernel in build.kernels
-        if (not arches or kernel.key.arch in arches) and (not globs or _matches(kernel, globs))
+        if (not arches or kernel.key.arch in arches)
+        and (not globs or any(matches(kernel, pattern) for pattern in globs))
     )
     return replace(build, kernels=kernels)
 
@@ -108,18 +128,13 @@ def select(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     return kept
 
 
-def _matches(kernel: Kernel, globs: Sequence[str]) -> bool:
-    names = (kernel.key.symbol, kernel.name, kernel.short_name)
-    return any(fnmatchcase(name, pattern) for pattern in globs for name in names)
-
-
 def tell_issues(issues: Sequence[Issue]) -> None:
     """The gravest issues, a line each, on standard error."""
     order = {"error": 0, "warning": 1, "note": 2}
     ranked = sorted(issues, key=lambda issue: order[issue.severity])
     for issue in ranked[:ISSUES_SHOWN]:
         place = f"{issue.origin}: " if issue.origin else ""
-        print(_clean(f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"), file=sys.stderr)
+        print(printable(f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"), file=sys.stderr)
     if len(ranked) > ISSUES_SHOWN:
         print(f"spillscan: … {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)", file=sys.stderr)
 
@@ -136,6 +151,7 @@ def rows_of(arguments: argparse.Namespace) -> int | None:
     return None if arguments.all else arguments.top
 
 
-def _clean(text: str) -> str:
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return printable if len(printable) < 1000 or os.environ.get("SPILLSCAN_LONG") else printable[:1000] + "…"
+def printable(text: str) -> str:
+    """``text`` as one line that a terminal may be given."""
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return clean if len(clean) < 1000 else clean[:1000] + "…"

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_inputs(parser)
     _common.add_output(parser)
     _common.add_selection(parser)
+    _common.add_launches(parser)
     _common.add_strict(parser)
 
 
@@ -26,8 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import Report, render
 
     render.check_forms(arguments.format)
+    launches = _common.launches(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs))
-    report = Report(kind="scan", build=_common.select(build, arguments.arch, arguments.kernel))
+    kept = _common.select(build, arguments.arch, arguments.kernel)
+    report = Report(kind="scan", build=kept, launches=launches)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(build.issues)
     if arguments.strict:

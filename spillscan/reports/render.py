@@ -13,6 +13,8 @@ from spillscan.errors import UsageError
 from spillscan.reports import Report, Style
 
 BATCH_PIECES = 4096
+PLAIN_WIDTH = 120
+"""Columns where no terminal says how many there are."""
 
 
 def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
@@ -50,7 +52,7 @@ def _style(rows: int | None, to_terminal: bool) -> Style:
     terminal = to_terminal and stream.isatty()
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
     color = not os.environ.get("NO_COLOR") and (forced or (terminal and os.environ.get("TERM") != "dumb"))
-    width = shutil.get_terminal_size((100, 24)).columns if terminal or "COLUMNS" in os.environ else 100
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
     return Style(width=max(60, width), color=color, rows=rows)
 
 

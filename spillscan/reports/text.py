@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.reports import Report, Style
+from spillscan.residency.footprint import Footprint
+from spillscan.residency.summary import Summary, summarise
+from spillscan.residency.text import footprint_line
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -24,7 +27,9 @@ _METRIC_NAMES = {
     "local_bytes": "local",
     "shared_bytes": "shared",
 }
-_SMALLEST_NAME, _LEAST_NAME = 16, 8
+_READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
+_SPARE = ("cmem", "bar", "stack", "smem")
+_DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
 
 Row = tuple[Sequence[str], str]
 """Cells and the color of the row."""
@@ -56,16 +61,38 @@ def damage(kernel: Kernel) -> tuple[object, ...]:
 def _scan(report: Report, style: Style) -> Iterator[str]:
     kernels = sorted(report.build.kernels, key=damage)
     shown = kernels if style.rows is None else kernels[: style.rows]
-    header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar"]
+    header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
     units = any(kernel.key.unit for kernel in shown)
+    summaries = [summarise(kernel.usage, kernel.key.arch, report.launches.launch_of(kernel)) for kernel in shown]
     rows: list[Row] = [
-        (_cells(kernel) + ([kernel.key.unit or NOT_SAID] if units else []), _color(kernel)) for kernel in shown
+        (
+            [*_cells(kernel), *_occupancy(kernel, summary), *([kernel.key.unit or NOT_SAID] if units else [])],
+            _color(kernel),
+        )
+        for kernel, summary in zip(shown, summaries, strict=True)
     ]
-    yield from _table(header + (["unit"] if units else []), rows, style, left=(0, 1, 9))
+    yield from _table(
+        header + (["unit"] if units else []), rows, style, left=("kernel", "arch", "limited by", "unit"), spare=_SPARE
+    )
     if len(shown) < len(kernels):
         yield _paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", _DIM, style)
     yield ""
     yield summary(report.build)
+    if any(found.assumed and found.occupancy for found in summaries):
+        yield "≤ at the best block size: a log does not say how kernels are launched (--launch 'GLOB=THREADS' does)"
+    heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
+    if heaviest is not None and heaviest.matters:
+        yield footprint_line(heaviest)
+
+
+def _reserved(local: Footprint) -> int:
+    return local.total_bytes or 0
+
+
+def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
+    if kernel.role == "function" or summary.occupancy is None:
+        return [NOT_SAID, NOT_SAID]
+    return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
 
 
 def _cells(kernel: Kernel) -> list[str]:
@@ -160,7 +187,7 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     shown = changes if style.rows is None else changes[: style.rows]
     rows = [row for change in shown for row in _change_rows(change)]
     if rows:
-        yield from _table(["kernel", "arch", "", "metric", "before → after"], rows, style, left=(0, 1, 2, 3, 4))
+        yield from _table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
         if len(shown) < len(changes):
             yield _paint(f"… {len(changes) - len(shown):,} more (--all shows them)", _DIM, style)
         yield ""
@@ -199,25 +226,43 @@ def _change_rows(change: Change) -> Iterator[Row]:
 # ---- layout -------------------------------------------------------------------------------------------------------
 
 
-def _table(header: Sequence[str], rows: Sequence[Row], style: Style, left: Sequence[int]) -> Iterator[str]:
-    """Columns as wide as they must be; what is too wide for the style is cut from names and units."""
-    cells = [[_clean(cell) for cell in row] for row, _ in rows]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+def _table(
+    header: Sequence[str], rows: Sequence[Row], style: Style, left: Collection[str], spare: Sequence[str] = ()
+) -> Iterator[str]:
+    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
+    and units are cut. ``left`` columns are aligned to the left."""
+    table = [list(header), *([_clean(cell) for cell in cells] for cells, _ in rows)]
+    for column in spare:
+        if _excess(table, style, keeping=_READABLE_NAME) > 0 and column in table[0]:
+            at = table[0].index(column)
+            for row in table:
+                del row[at]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    cut = [len(widths) - 1, 0] if table[0][-1] == "unit" else [0]
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):
-        for column in (len(header) - 1, 0) if header[-1] == "unit" else (0,):
+        for column in cut:
             excess = sum(widths) + 2 * (len(widths) - 1) - style.width
             if excess > 0:
                 widths[column] = min(widths[column], max(smallest, widths[column] - excess))
-    yield _paint(_line(header, widths, left), _BOLD, style)
-    for row, (_, color) in zip(cells, rows, strict=True):
-        yield _paint(_line(row, widths, left), color, style)
+    aligned = [name in left for name in table[0]]
+    yield _paint(_line(table[0], widths, aligned), _BOLD, style)
+    for row, (_, color) in zip(table[1:], rows, strict=True):
+        yield _paint(_line(row, widths, aligned), color, style)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
+def _excess(table: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
+    """How much too wide the table is when names and units are cut to ``keeping`` characters."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for column in {0, len(widths) - 1 if table[0][-1] == "unit" else 0}:
+        widths[column] = min(widths[column], keeping)
+    return sum(widths) + 2 * (len(widths) - 1) - style.width
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
     padded = []
-    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+    for cell, width, to_left in zip(cells, widths, aligned_left, strict=True):
         text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
-        padded.append(text.ljust(width) if index in left else text.rjust(width))
+        padded.append(text.ljust(width) if to_left else text.rjust(width))
     return "  ".join(padded).rstrip()
 
 

@@ -1,0 +1,101 @@
+"""What limits each kernel's occupancy, how far the next step is, how to get there, and what that trades away."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spillscan.model import Kernel
+    from spillscan.policy import LaunchMap
+    from spillscan.residency.summary import Summary
+
+NAME = "limiters"
+HELP = "what limits each kernel's occupancy, and the next steps"
+ORDER = 45
+EPILOG = "Example: spillscan limiters build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    _common.add_inputs(parser)
+    _common.add_launches(parser)
+    _common.add_selection(parser)
+    parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="text (default) or json")
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument("--top", type=_common.whole_number, default=10, metavar="N", help="kernels to show (default: 10)")
+    rows.add_argument("--all", action="store_true", help="show all kernels")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; the kernels in the order of ``scan``: worst first."""
+    from spillscan.pipeline import scan
+    from spillscan.reports.text import damage
+
+    launches = _common.launches(arguments)
+    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    kept = _common.select(build, arguments.arch, arguments.kernel)
+    entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
+    shown = entries if arguments.all else entries[: arguments.top]
+    if arguments.format == "json":
+        _print_json(entries, launches)
+    else:
+        for kernel in shown:
+            print("\n".join(_lines(kernel, _summary(kernel, launches))), end="\n\n")
+        if len(shown) < len(entries):
+            print(f"… {len(entries) - len(shown):,} more (--all shows them)")
+    _common.tell_issues(build.issues)
+    return 0
+
+
+def _summary(kernel: Kernel, launches: LaunchMap) -> Summary:
+    from spillscan.residency.summary import summarise
+
+    return summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+
+
+def _lines(kernel: Kernel, summary: Summary) -> Iterator[str]:
+    from spillscan.names import display_name
+    from spillscan.residency.headroom import headroom
+    from spillscan.residency.text import footprint_line, headroom_lines
+
+    usage = kernel.usage
+    figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
+    if usage.shared_bytes:
+        figures.append(f"{usage.shared_bytes:,} B shared")
+    if usage.spill_bytes:
+        figures.append(f"spills {usage.spill_bytes:,} B")
+    if summary.launch is not None:
+        figures.append(f"{summary.launch.threads_per_block} threads")
+    title = f"{display_name(kernel.key.symbol)} ({kernel.key.arch or 'arch unknown'}): {', '.join(figures)}"
+    yield _common.printable(title)
+    yield f"  {summary.line}"
+    if kernel.final is False:
+        yield "  relocatable code: registers are final only after the link"
+    if summary.occupancy is not None and not summary.assumed:
+        yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
+        for entry in summary.advice:
+            yield f"  {entry.finding}"
+            yield f"    to reduce: {entry.remedy}"
+            yield f"    trade-off: {entry.trade_off}"
+    elif summary.occupancy is not None:
+        yield f"  limited by {summary.cells['limiter']} at the best block size"
+    if summary.local_memory is not None and summary.local_memory.matters:
+        yield f"  {footprint_line(summary.local_memory)}"
+
+
+def _print_json(kernels: list[Kernel], launches: LaunchMap) -> None:
+    import json
+
+    from spillscan.residency.data import summary_data
+
+    rows = [
+        {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit}
+        | summary_data(_summary(kernel, launches))
+        for kernel in kernels
+    ]
+    print(json.dumps(rows, indent=1))
