@@ -149,3 +149,17 @@ def test_a_field_that_decides_is_used() -> None:
     )
     found = {kernel.key.symbol: (kernel.usage.registers, kernel.confidence) for kernel in read_log(text).kernels}
     assert found == {"a": (32, "certain"), "b": (24, "certain")}
+
+
+def test_relocatable_code_is_told_by_number_where_order_tells_nothing() -> None:
+    """Whole programs print no compile time for device functions; relocatable code prints one for each."""
+    whole = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls", "spill", "memory")]
+    parts = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls-c", "spill", "memory")]
+    for logs, expected in ((whole, None), (parts, False)):
+        for seed in range(5):
+            chance = random.Random(seed)
+            order = [index for index, log in enumerate(logs) for _ in log]
+            chance.shuffle(order)
+            sources = [iter(log) for log in logs]
+            kernels = read_log("".join(next(sources[index]) for index in order)).kernels
+            assert {kernel.final for kernel in kernels} == {expected}

@@ -50,7 +50,14 @@ def test_the_python_example_runs(tmp_path: object, monkeypatch: pytest.MonkeyPat
     with open("build.log", "wb") as build, open("main.json", "wb") as snapshot:
         build.write(log)
         base = ROOT / "fixtures" / "demo" / "base.log"
-        snapshot.write(subprocess.run([sys.executable, "-m", "spillscan", "scan", base, "-f", "json"], cwd=ROOT, capture_output=True, check=True).stdout)
+        snapshot.write(
+            subprocess.run(
+                [sys.executable, "-m", "spillscan", "scan", base, "-f", "json"],
+                cwd=ROOT,
+                capture_output=True,
+                check=True,
+            ).stdout
+        )
     scope: dict[str, object] = {}
     exec(code[1], scope)
     assert scope["limits"] == ("registers",)
@@ -60,7 +67,9 @@ def test_the_python_example_runs(tmp_path: object, monkeypatch: pytest.MonkeyPat
 
 def write() -> None:
     """Put the commands' present output into the README."""
-    text = EXAMPLE.sub(lambda match: f"```console\n$ {match[1]}\n{printed(match[1])}```", README.read_text(encoding="utf-8"))
+    text = EXAMPLE.sub(
+        lambda match: f"```console\n$ {match[1]}\n{printed(match[1])}```", README.read_text(encoding="utf-8")
+    )
     README.write_text(text, encoding="utf-8")
 
 

@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 from spillscan import reports
 from spillscan.errors import UsageError
@@ -56,7 +57,7 @@ def _style(rows: int | None, to_terminal: bool) -> Style:
     return Style(width=max(60, width), color=color, rows=rows)
 
 
-def _write_whole(pieces: object, path: str) -> None:
+def _write_whole(pieces: Iterable[str], path: str) -> None:
     """Write beside ``path`` first: a failure leaves what was there."""
     folder = os.path.dirname(os.path.abspath(path))
     try:
@@ -78,7 +79,7 @@ def _write_whole(pieces: object, path: str) -> None:
         raise
 
 
-def _copy(pieces, file) -> None:  # type: ignore[no-untyped-def]
+def _copy(pieces: Iterable[str], file: TextIO) -> None:
     batch: list[str] = []
     for piece in pieces:
         batch.append(piece)

@@ -240,10 +240,10 @@ def _table(
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     cut = [len(widths) - 1, 0] if table[0][-1] == "unit" else [0]
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):
-        for column in cut:
+        for at in cut:
             excess = sum(widths) + 2 * (len(widths) - 1) - style.width
             if excess > 0:
-                widths[column] = min(widths[column], max(smallest, widths[column] - excess))
+                widths[at] = min(widths[at], max(smallest, widths[at] - excess))
     aligned = [name in left for name in table[0]]
     yield _paint(_line(table[0], widths, aligned), _BOLD, style)
     for row, (_, color) in zip(table[1:], rows, strict=True):

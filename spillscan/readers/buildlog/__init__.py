@@ -13,8 +13,7 @@ from dataclasses import replace
 from spillscan import grammar
 from spillscan.model import Issue, Kernel, Origin, Stats, Usage
 from spillscan.readers import Reading
-from spillscan.readers.buildlog.attribution import PARALLEL_HINT
-from spillscan.readers.buildlog.attribution import Stream as Writer
+from spillscan.readers.buildlog.attribution import PARALLEL_HINT, Writer
 from spillscan.readers.buildlog.messages import (
     Entry,
     Ignored,
@@ -27,7 +26,7 @@ from spillscan.readers.buildlog.messages import (
     used_line,
 )
 from spillscan.readers.buildlog.steps import WINDOW_BYTES, Steps, split_prefix
-from spillscan.source import Stream as Input
+from spillscan.source import Stream
 
 FORMAT = "ptxas"
 PRIORITY = 0
@@ -50,7 +49,7 @@ def sniff(head: bytes) -> bool:
     return True
 
 
-def read(stream: Input, name: str) -> Reading:
+def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
     for block in stream.lines():

@@ -75,6 +75,11 @@ class Note:
     frame_bytes: int | None = None
     """The stack frame that it repeats, bytes per thread."""
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the compilation failed by it."""
+        return self.advisory.severity in ("error", "fatal")
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
