@@ -1,0 +1,67 @@
+"""Regular expressions of whole lines, put together from a grammar's own rules and terminals.
+
+A rule that is a plain sequence of terminals, some of them optional, is a line. Its expression is theirs in the same
+order, each terminal with a name that Lark keeps (no leading underscore) as a group of that name in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+from spillscan import grammar
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+NAME = "sass"
+
+
+def terminal(lark: Lark, name: str) -> str:
+    """The expression of one terminal."""
+    return lark.get_terminal(name).pattern.to_regexp()
+
+
+def rule_expression(lark: Lark, rule: str) -> str:
+    """The expression of a rule that is a sequence of terminals; a rule of any other form is a mistake."""
+    expansions = {
+        tuple(symbol.name for symbol in expansion.expansion) for expansion in lark.rules if expansion.origin.name == rule
+    }
+    if not expansions:
+        raise LookupError(f"no rule {rule} in this grammar")
+    longest = max(expansions, key=len)
+    optional = [any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))]
+    choices = product(*(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True)))
+    if expansions != {sum(choice, ()) for choice in choices}:
+        raise ValueError(f"rule {rule} is not a sequence of terminals")
+    parts = []
+    for name, may in zip(longest, optional, strict=True):
+        expression = terminal(lark, name)
+        group = f"(?:{expression})" if name.startswith("_") else f"(?P<{name.lower()}>{expression})"
+        parts.append(group + "?" * may)
+    return "".join(parts)
+
+
+def _without(names: tuple[str, ...], index: int) -> tuple[str, ...]:
+    return names[:index] + names[index + 1 :]
+
+
+@cache
+def line(rule: str, name: str = NAME) -> re.Pattern[bytes]:
+    """The compiled expression of a line rule of grammar ``name``, over bytes."""
+    return re.compile(rule_expression(compiled(name), rule).encode())
+
+
+@cache
+def line_starts(rule: str, name: str = NAME) -> re.Pattern[bytes]:
+    """As :func:`line`, but only where a line begins, to go through many lines at once."""
+    return re.compile(b"(?m:^)" + rule_expression(compiled(name), rule).encode())
+
+
+@cache
+def compiled(name: str = NAME) -> Lark:
+    """The grammar with every rule at hand."""
+    starts = tuple(dict.fromkeys(re.findall(r"(?m)^[?!]?([a-z]\w*)\s*:", grammar.text(name))))
+    return grammar.load(name, start=starts, parser="lalr", lexer="contextual", maybe_placeholders=False)
