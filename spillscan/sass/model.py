@@ -17,8 +17,8 @@ Evidence = Literal["annotation", "last-use+log", "last-use", "none"]
 """Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts the
 same bytes; the last-use rule alone; nothing to judge: no access to local memory."""
 
-AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute"]
-"""``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``."""
+AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
+"""``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
 SCHEMA = 1
 """Version of :meth:`SassStats.to_json`."""
@@ -116,6 +116,10 @@ class LocalTraffic:
     flow: Literal["followed", "guessed", "none"] = "none"
     """How sure the loop depths are: every branch has its target; some targets are inferred (indirect branches,
     Maxwell's SYNC and BRK); no control flow was read."""
+
+    frame: Traffic | None = None
+    """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
+    on its own (saves of the caller's registers included); ``None`` for an entry."""
 
     @cached_property
     def total(self) -> Traffic:

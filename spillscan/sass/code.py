@@ -1,0 +1,199 @@
+"""One function while it is read, whichever path reads it, and the record that it becomes at its end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from spillscan.model import Origin, Role
+from spillscan.sass import flow, local, loops, spills, terminals
+from spillscan.sass.model import (
+    NO_TRAFFIC,
+    LivePeak,
+    LocalAccess,
+    LocalTraffic,
+    SassFunction,
+    SassStats,
+    SourceLine,
+    traffic_of,
+)
+
+LOCAL = frozenset({b"STL", b"LDL"})
+ANNOTATION = b"SpillRefill"
+
+
+class Instruction(NamedTuple):
+    """A line that matters for local memory: an access to it, or what moves control."""
+
+    address: int
+    guard: bytes
+    opcode: bytes
+    modifiers: bytes
+    operands: bytes
+    note: bytes
+    line: int | None
+    source: SourceLine | None = None
+
+
+class Cubin(NamedTuple):
+    """Where a function stands in its dump."""
+
+    member: int = 0
+    arch: str | None = None
+    identifier: str = ""
+
+
+def _no_uses() -> Iterable[tuple[int, bytes]]:
+    return ()
+
+
+class Code:
+    """What is known of a function so far."""
+
+    def __init__(self, symbol: str, cubin: Cubin, origin: Origin) -> None:
+        self.symbol = symbol
+        self.cubin = cubin
+        self.origin = origin
+        self.role: Role = "unknown"
+        self.opcodes: dict[str, int] = {}
+        self.code_bytes = 0
+        self.local_count = 0
+        self.marked: list[Callable[[], Iterable[Instruction]]] = []
+        """Local and control instructions; called only when the function turns out to use local memory."""
+        self.stack_uses: Callable[[], Iterable[tuple[int, bytes]]] = _no_uses
+        """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+        self.annotations = False
+        self.shared_spills = 0
+        self.registers: int | None = None
+        self.live_peak: LivePeak | None = None
+        self.labels: Mapping[bytes, int] = {}
+        self.parts: tuple[int, ...] = ()
+        """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+
+    def count(self, opcode: str, times: int = 1) -> None:
+        """Add instructions."""
+        self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
+
+    def record(self) -> SassFunction:
+        """What the function is."""
+        role, traffic = self._role(), NO_TRAFFIC
+        if self.local_count:
+            judge = _Judge(self, role)
+            role, traffic = judge.role, judge.traffic()
+        return SassFunction(
+            symbol=self.symbol,
+            arch=self.cubin.arch,
+            role=role,
+            member=self.cubin.member,
+            identifier=self.cubin.identifier,
+            stats=SassStats(
+                instructions=sum(self.opcodes.values()),
+                code_bytes=self.code_bytes,
+                opcodes=tuple(sorted(self.opcodes.items())),
+                local=traffic,
+                shared_spills=self.shared_spills if self.annotations else None,
+                registers=self.registers,
+                live_peak=self.live_peak,
+                origin=self.origin,
+            ),
+        )
+
+    def _role(self) -> Role:
+        """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
+        if self.role != "unknown" or "RET" not in self.opcodes:
+            return self.role if self.role != "unknown" or "EXIT" not in self.opcodes else "entry"
+        return "unknown" if "EXIT" in self.opcodes else "function"
+
+
+class _Judge:
+    """Classes and loop depths of one function's accesses, callee by callee."""
+
+    def __init__(self, code: Code, role: Role) -> None:
+        self.code = code
+        marked = sorted((i for read in code.marked for i in read()), key=lambda i: i.address)
+        self.accesses = [instruction for instruction in marked if instruction.opcode in LOCAL]
+        self.graph = flow.read(marked, code.labels, code.parts)
+        self.starts = [0, *self.graph.entries]
+        self.role: Role = role if role != "unknown" else self._role(marked)
+
+    def _role(self, marked: Sequence[Instruction]) -> Role:
+        leaves = {i.opcode for i in marked if i.opcode in flow.LEAVES and self.part_of(i.address) == 0}
+        return "function" if leaves and leaves <= flow.RETURNS else "entry"
+
+    def part_of(self, address: int) -> int:
+        """0 for the function itself, n for the n-th callee in its listing."""
+        return bisect_right(self.starts, address) - 1
+
+    @cached_property
+    def uses(self) -> list[tuple[int, bytes]]:
+        """(part, operands) of what names the stack pointer."""
+        return [(self.part_of(address), operands) for address, operands in self.code.stack_uses()]
+
+    def traffic(self) -> LocalTraffic:
+        """All accesses with their classes and depths."""
+        depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
+        found: list[LocalAccess] = []
+        saved: list[LocalAccess] = []
+        begin = 0
+        while begin < len(self.accesses):
+            part = self.part_of(self.accesses[begin].address)
+            end = begin
+            while end < len(self.accesses) and self.part_of(self.accesses[end].address) == part:
+                end += 1
+            found.extend(self._part(part, self.accesses[begin:end], depths[begin:end]))
+            begin = end
+        if self.role == "function":
+            frame = self._frame(0)
+            saved = [a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame)]
+        return LocalTraffic(
+            accesses=tuple(found),
+            evidence="annotation" if self.code.annotations else "last-use",
+            flow="guessed" if self.graph.guessed else "followed",
+            frame=traffic_of(saved) if saved else None,
+        )
+
+    def _part(
+        self, part: int, accesses: Sequence[Instruction], depths: Sequence[int | None]
+    ) -> Iterable[LocalAccess]:
+        targets = [local.target(access.modifiers, access.operands) for access in accesses]
+        device = bool(part) or self.role == "function"
+        kinds = spills.classify(
+            [
+                spills.Access(target, access.opcode == b"STL", ANNOTATION in access.note)
+                for access, target in zip(accesses, targets, strict=True)
+            ],
+            annotations=self.code.annotations,
+            device=device,
+            calls=part in {self.part_of(address) for address in self.graph.calls},
+            frame=self._frame(part) if device else None,
+            taken=lambda: any(
+                where == part and terminals.line("taken").match(operands) for where, operands in self.uses
+            ),
+        )
+        for access, target, kind, depth in zip(accesses, targets, kinds, depths, strict=True):
+            yield LocalAccess(
+                address=access.address,
+                line=access.line,
+                store=access.opcode == b"STL",
+                bytes=target.bytes,
+                form=target.form,
+                slot=target.slot,
+                last_use=target.last_use,
+                predicated=bool(access.guard),
+                kind=kind,
+                depth=depth,
+                part=part,
+                source=access.source,
+            )
+
+    def _frame(self, part: int) -> int | None:
+        """Bytes that a callee takes from the stack, where its first use of the stack pointer is a subtraction."""
+        for where, operands in self.uses:
+            if where == part and (match := terminals.line("frame").match(operands)):
+                amount = int(match["amount"], 16)
+                amount -= (amount >= 1 << 31) << 32
+                if amount < 0:
+                    return -amount
+        return None
