@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spillscan.model import Origin, Role
 from spillscan.sass import flow, local, loops, spills, terminals
@@ -21,6 +21,8 @@ from spillscan.sass.model import (
 )
 
 LOCAL = frozenset({b"STL", b"LDL"})
+WORD = 8
+FIRST_WIDE_ARCH = 70
 ANNOTATION = b"SpillRefill"
 
 
@@ -58,7 +60,9 @@ class Code:
         self.origin = origin
         self.role: Role = "unknown"
         self.opcodes: dict[str, int] = {}
-        self.code_bytes = 0
+        self.tally: Any = None
+        """Rows by opcode number, of the row scanner."""
+        self.last_address = 0
         self.local_count = 0
         self.marked: list[Callable[[], Iterable[Instruction]]] = []
         """Local and control instructions; called only when the function turns out to use local memory."""
@@ -90,7 +94,7 @@ class Code:
             identifier=self.cubin.identifier,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
-                code_bytes=self.code_bytes,
+                code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,
                 opcodes=tuple(sorted(self.opcodes.items())),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
@@ -99,6 +103,12 @@ class Code:
                 origin=self.origin,
             ),
         )
+
+    def _instruction_bytes(self) -> int:
+        """Two words from Volta on, one before."""
+        number = "".join(filter(str.isdigit, self.cubin.arch or ""))
+        wide = int(number) >= FIRST_WIDE_ARCH if number else self.last_address % (2 * WORD) == 0
+        return 2 * WORD if wide else WORD
 
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""

@@ -33,6 +33,10 @@ class Line(Protocol):
         """Mnemonic without modifiers."""
 
     @property
+    def modifiers(self) -> bytes:
+        """``.REL.NOINC``, or empty."""
+
+    @property
     def operands(self) -> bytes:
         """Text behind the mnemonic."""
 
@@ -73,7 +77,7 @@ def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int
         if opcode in CALLS:
             calls.append(line.address)
             target, _ = _target(line.operands, labels)
-            if target and b".ABS" not in line.operands and opcode != b"JCAL" and target <= last and not parts:
+            if target and b"ABS" not in line.modifiers and opcode != b"JCAL" and target <= last:
                 entries.add(target)
         elif opcode in LEAVES:
             controls.append(Control(line.address, None, conditional))

@@ -75,7 +75,7 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
     """Saves of the caller's registers and spills share the frame of a device function; ptxas counts both."""
     slot = access.target.slot
     if slot is None:
-        return "array"
+        return _indexed(access)
     if access.target.last_use:
         return "spill"
     if frame is None:
@@ -94,4 +94,8 @@ def _no_spill(
     if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
         indexed = any(access.target.slot is None for access in accesses) or taken()
         slots = "unknown" if indexed else "frame"
-    return ["array" if access.target.slot is None else slots for access in accesses]
+    return [_indexed(access) if access.target.slot is None else slots for access in accesses]
+
+
+def _indexed(access: Access) -> AccessClass:
+    return "unknown" if access.target.form == "unknown" else "array"
