@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spillscan.model import Origin, Role
@@ -26,17 +25,9 @@ FIRST_WIDE_ARCH = 70
 ANNOTATION = b"SpillRefill"
 
 
-class Instruction(NamedTuple):
-    """A line that matters for local memory: an access to it, or what moves control."""
-
-    address: int
-    guard: bytes
-    opcode: bytes
-    modifiers: bytes
-    operands: bytes
-    note: bytes
-    line: int | None
-    source: SourceLine | None = None
+Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
+"""A line that matters for local memory, an access to it or what moves control: address, predicate, opcode, modifiers,
+operands and remark as printed, the line of the dump, the source line."""
 
 
 class Cubin(NamedTuple):
@@ -47,8 +38,21 @@ class Cubin(NamedTuple):
     identifier: str = ""
 
 
-def _no_uses() -> Iterable[tuple[int, bytes]]:
-    return ()
+def _no_uses() -> Iterator[tuple[int, bytes]]:
+    return iter(())
+
+
+class _Access(NamedTuple):
+    """An instruction that accesses local memory."""
+
+    address: int
+    guard: bytes
+    opcode: bytes
+    modifiers: bytes
+    operands: bytes
+    note: bytes
+    line: int | None
+    source: SourceLine | None
 
 
 class Code:
@@ -66,7 +70,7 @@ class Code:
         self.local_count = 0
         self.marked: list[Callable[[], Iterable[Instruction]]] = []
         """Local and control instructions; called only when the function turns out to use local memory."""
-        self.stack_uses: Callable[[], Iterable[tuple[int, bytes]]] = _no_uses
+        self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
         """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
         self.annotations = False
         self.shared_spills = 0
@@ -122,30 +126,39 @@ class _Judge:
 
     def __init__(self, code: Code, role: Role) -> None:
         self.code = code
-        marked = sorted((i for read in code.marked for i in read()), key=lambda i: i.address)
-        self.accesses = [instruction for instruction in marked if instruction.opcode in LOCAL]
-        self.graph = flow.read(marked, code.labels, code.parts)
+        marked = [instruction for read in code.marked for instruction in read()]
+        self.accesses = sorted(
+            (_Access(int(address, 16), *fields) for address, *fields in marked if fields[1] in LOCAL),
+            key=lambda access: access.address,
+        )
+        self.graph = flow.read([fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts)
         self.starts = [0, *self.graph.entries]
-        self.role: Role = role if role != "unknown" else self._role(marked)
+        self.role: Role = role if role != "unknown" else self._role()
+        self.callers = {self.part_of(address) for address in self.graph.calls}
+        self._uses = code.stack_uses()
+        self._seen: list[tuple[int, bytes]] = []
 
-    def _role(self, marked: Sequence[Instruction]) -> Role:
-        leaves = {i.opcode for i in marked if i.opcode in flow.LEAVES and self.part_of(i.address) == 0}
+    def _role(self) -> Role:
+        leaves = {opcode for address, opcode in self.graph.leaves if self.part_of(address) == 0}
         return "function" if leaves and leaves <= flow.RETURNS else "entry"
 
     def part_of(self, address: int) -> int:
         """0 for the function itself, n for the n-th callee in its listing."""
         return bisect_right(self.starts, address) - 1
 
-    @cached_property
-    def uses(self) -> list[tuple[int, bytes]]:
-        """(part, operands) of what names the stack pointer."""
-        return [(self.part_of(address), operands) for address, operands in self.code.stack_uses()]
+    def uses(self, part: int) -> Iterator[bytes]:
+        """Operands of what names the stack pointer in one part; the text is read as far as somebody asks."""
+        yield from (operands for where, operands in self._seen if where == part)
+        for address, operands in self._uses:
+            where = self.part_of(address)
+            self._seen.append((where, operands))
+            if where == part:
+                yield operands
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
         depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
         found: list[LocalAccess] = []
-        saved: list[LocalAccess] = []
         begin = 0
         while begin < len(self.accesses):
             part = self.part_of(self.accesses[begin].address)
@@ -154,18 +167,20 @@ class _Judge:
                 end += 1
             found.extend(self._part(part, self.accesses[begin:end], depths[begin:end]))
             begin = end
+        own_frame = None
         if self.role == "function":
             frame = self._frame(0)
-            saved = [a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame)]
+            saved = (a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame))
+            own_frame = traffic_of(tuple(saved))
         return LocalTraffic(
             accesses=tuple(found),
             evidence="annotation" if self.code.annotations else "last-use",
             flow="guessed" if self.graph.guessed else "followed",
-            frame=traffic_of(saved) if saved else None,
+            frame=own_frame,
         )
 
     def _part(
-        self, part: int, accesses: Sequence[Instruction], depths: Sequence[int | None]
+        self, part: int, accesses: Sequence[_Access], depths: Sequence[int | None]
     ) -> Iterable[LocalAccess]:
         targets = [local.target(access.modifiers, access.operands) for access in accesses]
         device = bool(part) or self.role == "function"
@@ -176,11 +191,9 @@ class _Judge:
             ],
             annotations=self.code.annotations,
             device=device,
-            calls=part in {self.part_of(address) for address in self.graph.calls},
+            calls=part in self.callers,
             frame=self._frame(part) if device else None,
-            taken=lambda: any(
-                where == part and terminals.line("taken").match(operands) for where, operands in self.uses
-            ),
+            taken=lambda: any(terminals.line("taken").match(operands) for operands in self.uses(part)),
         )
         for access, target, kind, depth in zip(accesses, targets, kinds, depths, strict=True):
             yield LocalAccess(
@@ -199,11 +212,10 @@ class _Judge:
             )
 
     def _frame(self, part: int) -> int | None:
-        """Bytes that a callee takes from the stack, where its first use of the stack pointer is a subtraction."""
-        for where, operands in self.uses:
-            if where == part and (match := terminals.line("frame").match(operands)):
+        """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
+        for operands in self.uses(part):
+            if match := terminals.line("frame").match(operands):
                 amount = int(match["amount"], 16)
                 amount -= (amount >= 1 << 31) << 32
-                if amount < 0:
-                    return -amount
+                return -amount if amount < 0 else None
         return None

@@ -57,6 +57,7 @@ class Dump:
         self._line = 1
         self._code: Code | None = None
         self._layout: Layout | None = None
+        self._last: Layout | None = None
         self._address = 0
         self._cubin = Cubin(-1)
         self._ready: list[Code | Issue] = []
@@ -135,8 +136,11 @@ class Dump:
         there, else more of the same may follow in the next block."""
         code = self._code
         assert code
-        if self._path == "rows" and not self._layout and not self._learn(block, at, end, complete):
-            return 0
+        if self._path == "rows" and not self._layout:
+            if not careful and self._like_last(block, at, end):
+                self._layout = self._last
+            elif not self._learn(block, at, end, complete):
+                return 0
         layout = self._layout if self._path == "rows" else None
         if layout:
             patterns = fit(self._address, (end - at) // layout.stride, layout)
@@ -146,6 +150,17 @@ class Dump:
                 return 0
         return self._lines(block, at, end)
 
+    def _like_last(self, block: Block, at: int, end: int) -> bool:
+        """A function begins, and its first pattern has the line ends of the function before: take its layout.
+        If that is not right its rows depart from it, and the layout is learned."""
+        layout = self._last
+        assert self._code
+        if layout is None or self._code.last_address or at + layout.stride > end:
+            return False
+        self._address = 0
+        ends = [block.buffer.find(b"\n", at + line * layout.width, end) for line in range(layout.lines)]
+        return ends == [at + (line + 1) * layout.width - 1 for line in range(layout.lines)]
+
     def _learn(self, block: Block, at: int, end: int, complete: bool) -> bool:
         """Find the layout of what follows; False where that takes more lines than are at hand."""
         if not complete and not self._blocks.finished and block.buffer.count(b"\n", at, min(end, at + 8192)) < MAX_LINES:
@@ -153,6 +168,7 @@ class Dump:
         learned = learn(block.buffer, at, end)
         if learned:
             self._layout, self._address = learned
+            self._last = self._layout
         return True
 
     def _span(self, span: Span, block: Block, end: int, careful: bool) -> int:
@@ -255,8 +271,11 @@ class Dump:
                 yield item
                 continue
             if item.tally is not None:
-                for opcode, times in self._rows.opcodes(item.tally):
-                    item.count(opcode, times)
+                if item.opcodes:
+                    for opcode, times in self._rows.opcodes(item.tally):
+                        item.count(opcode, times)
+                else:
+                    item.opcodes = dict(self._rows.opcodes(item.tally))
             self.outcome.functions += 1
             yield item.record()
             if isinstance(item.stack_uses, StackUses):

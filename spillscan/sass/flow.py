@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from spillscan.sass import terminals
 from spillscan.sass.loops import Control
@@ -14,35 +14,12 @@ LEAVES = RETURNS | {b"EXIT"}
 INDIRECT = frozenset({b"BRX", b"BRXU", b"JMX", b"JMXU"})
 PUSHES = {b"SYNC": b"SSY", b"BRK": b"PBK", b"CONT": b"PCNT"}
 """Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
+JUMPS = frozenset({b"BRA", b"JMP"})
 ALWAYS = b"@PT "
 
 
-class Line(Protocol):
-    """What is read of an instruction."""
-
-    @property
-    def address(self) -> int:
-        """Byte offset."""
-
-    @property
-    def guard(self) -> bytes:
-        """Predicate, or empty."""
-
-    @property
-    def opcode(self) -> bytes:
-        """Mnemonic without modifiers."""
-
-    @property
-    def modifiers(self) -> bytes:
-        """``.REL.NOINC``, or empty."""
-
-    @property
-    def operands(self) -> bytes:
-        """Text behind the mnemonic."""
-
-    @property
-    def note(self) -> bytes:
-        """nvdisasm's remark, or empty."""
+Line = Sequence[bytes]
+"""Address, predicate, opcode, modifiers and operands of an instruction, as printed."""
 
 
 class Flow(NamedTuple):
@@ -54,55 +31,56 @@ class Flow(NamedTuple):
     """Where callees begin that the listing holds behind the function."""
     calls: list[int]
     """Where something is called."""
+    leaves: list[tuple[int, bytes]]
+    """(address, opcode) of the ways out."""
     guessed: bool
     """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
 
 
 def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int] = ()) -> Flow:
-    """The control flow of a function's lines, ascending by address."""
-    last = lines[-1].address if lines else 0
-    controls: list[Control] = []
+    """The control flow of a function's lines."""
+    found = sorted((int(address, 16), guard, opcode, *rest) for address, guard, opcode, *rest in lines)
+    last = found[-1][0] if found else 0
+    flow = Flow([], sorted(parts), [], [], any(line[2] in INDIRECT or line[2] in PUSHES for line in found))
     entries = set(parts)
-    calls: list[int] = []
     pushed: dict[bytes, list[tuple[int, int]]] = {}
-    guessed = False
-    for line in lines:
-        opcode = line.opcode
-        if opcode in PUSHES.values():
-            target, _ = _target(line.operands, labels)
-            if target is not None:
-                pushed.setdefault(opcode, []).append((line.address, target))
-            continue
-        conditional = line.guard not in (b"", ALWAYS)
-        if opcode in CALLS:
-            calls.append(line.address)
-            target, _ = _target(line.operands, labels)
-            if target and b"ABS" not in line.modifiers and opcode != b"JCAL" and target <= last:
-                entries.add(target)
+    for address, guard, opcode, modifiers, operands in found:
+        conditional = guard not in (b"", ALWAYS)
+        if opcode in JUMPS:
+            target, condition = _target(operands, labels)
+            inside = target is not None and target <= last
+            flow.controls.append(Control(address, target if inside else None, conditional or condition))
         elif opcode in LEAVES:
-            controls.append(Control(line.address, None, conditional))
+            flow.leaves.append((address, opcode))
+            flow.controls.append(Control(address, None, conditional))
+        elif opcode in CALLS:
+            flow.calls.append(address)
+            target, _ = _target(operands, labels)
+            if target and opcode != b"JCAL" and b"ABS" not in modifiers and target <= last:
+                entries.add(target)
         elif opcode in INDIRECT:
-            controls.append(Control(line.address, None, conditional, indirect=True))
-            guessed = True
+            flow.controls.append(Control(address, None, conditional, indirect=True))
         elif opcode in PUSHES:
-            guessed = True
-            target = _open(pushed.get(PUSHES[opcode], ()), line.address)
+            target = _open(pushed.get(PUSHES[opcode], ()), address)
             if target is not None:
-                controls.append(Control(line.address, target, conditional))
-        elif opcode in (b"BRA", b"JMP"):
-            target, condition = _target(line.operands, labels)
-            conditional = conditional or condition
-            controls.append(Control(line.address, target if target is None or target <= last + 16 else None, conditional))
-    return Flow(controls, sorted(entries), calls, guessed)
+                flow.controls.append(Control(address, target, conditional))
+        else:
+            target, _ = _target(operands, labels)
+            if target is not None:
+                pushed.setdefault(opcode, []).append((address, target))
+    return flow._replace(entries=sorted(entries))
 
 
 def _target(operands: bytes, labels: Mapping[bytes, int]) -> tuple[int | None, bool]:
-    match = terminals.line("branch").match(operands)
+    """Where a branch goes, and whether it does so on a condition among its operands."""
+    try:
+        return int(operands, 16), False
+    except ValueError:
+        match = terminals.line("branch").match(operands)
     if match is None:
         return None, False
     where = match["destination"]
-    target = int(where, 16) if where.startswith(b"0x") else labels.get(where)
-    return target, match["condition"] is not None
+    return int(where, 16) if where.startswith(b"0x") else labels.get(where), match["condition"] is not None
 
 
 def _open(pushed: Iterable[tuple[int, int]], address: int) -> int | None:

@@ -105,7 +105,11 @@ def _any_between(points: Sequence[int], low: int, high: int) -> bool:
 
 
 class _Graph:
-    """Basic blocks and their edges; block 0 is a root in front of all entries."""
+    """Basic blocks and their edges; block 0 is a root in front of all entries.
+
+    A block that nothing leads to is taken for a target of the last indirect branch before it: a jump table's cases
+    stand behind the jump.
+    """
 
     def __init__(self, controls: Sequence[Control], entries: Sequence[int]) -> None:
         starts = {0, *(2 * entry for entry in entries)}
@@ -134,11 +138,11 @@ class _Graph:
                 self.after[block].append(block + 1)
             if control.indirect:
                 indirect.append(block)
-        reached = {target for targets in self.after for target in targets}
         if indirect:
-            orphans = [block for block in range(1, count) if block not in reached and block not in entered]
-            for block in indirect:
-                self.after[block].extend(orphans)
+            reached = {target for targets in self.after for target in targets}
+            for block in range(indirect[0] + 1, count):
+                if block not in reached and block not in entered:
+                    self.after[indirect[bisect_right(indirect, block) - 1]].append(block)
         self.after[0] = sorted(entered)
 
     def block_of(self, address: int) -> int:

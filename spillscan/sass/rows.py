@@ -99,7 +99,7 @@ class Meanings:
             self._factor = (self._factor * 6364136223846793005 + 1442695040888963407) % (1 << 64) | 1
             tries += 1
             self._bits += tries % 40 == 0
-        self._keys = np.zeros(1 << self._bits, _U)
+        self._keys = np.full(1 << self._bits, ~0, np.int64).view(_U)  # eight bytes 0xff are no text
         self._values = np.full(1 << self._bits, -1, np.int64)
         self._keys[slots] = keys
         self._values[slots] = list(self._known.values())
@@ -122,12 +122,14 @@ class Rows:
     """Scans spans of a block; remembers opcodes and predicates from block to block."""
 
     def __init__(self) -> None:
-        lark = terminals.compiled()
+        lark = terminals.lexer()
         self._local = re.compile(terminals.terminal(lark, "LOCAL_LINE").encode())
         self._control = re.compile(terminals.terminal(lark, "CONTROL_LINE").encode())
         self._guard = re.compile(b" *" + terminals.terminal(lark, "GUARD").encode())
         self._guards = Meanings()
         self._words = Meanings()
+        self._long: dict[int, Meanings] = {}
+        """By the first eight bytes of an opcode, what the next eight make of it."""
         self._names: list[str] = ["", ""]
         self._kinds = np.zeros(MAX_OPCODES, np.uint8)
         self._kinds[:2] = _LONG, _UNIFORM
@@ -214,28 +216,44 @@ class Rows:
         """The number of each row's opcode."""
         numbers = self._words.find(_masked(opcodes), lambda row, word: self._new_word(word, batch, row))
         special = np.flatnonzero(self._kinds.take(numbers) >= _LONG)
-        if not len(special):
-            return numbers
-        uniform = special[numbers[special] == _UNIFORM - _LONG]
+        if len(special):
+            numbers[special] = self._special(batch, special, numbers[special])
+        return numbers
+
+    def _special(self, batch: _Batch, rows: Ints, numbers: Ints) -> Ints:
+        """The numbers of rows with a uniform predicate, or an opcode of eight letters and more."""
+        places = batch.opcodes(rows)
+        uniform = np.flatnonzero(numbers == _UNIFORM - _LONG)
         if len(uniform):
             # a uniform predicate stands in the opcode's column, and the opcode behind the blank that ends it
-            lengths = (opcodes[uniform].view(np.uint8).reshape(-1, WINDOW) == ord(" ")).argmax(axis=1) + 1
-            guards = opcodes[uniform] & (_U(1) << (8 * lengths % 64).astype(_U)) - _U(1)
-            self._guards.find(guards, lambda at, word: self._new_guard(word, batch, int(uniform[at])))
-            places = batch.places(uniform) + batch.opcode_columns(uniform) + lengths
-            moved = self._words.find(
-                _masked(batch.words[places]), lambda at, word: self._new_word(word, batch, int(uniform[at]))
+            predicates = batch.words[places[uniform]]
+            lengths = (predicates.view(np.uint8).reshape(-1, WINDOW) == ord(" ")).argmax(axis=1) + 1
+            predicates &= (_U(1) << (8 * lengths % 64).astype(_U)) - _U(1)
+            self._guards.find(predicates, lambda at, word: self._new_guard(word, batch, int(rows[uniform[at]])))
+            places[uniform] += lengths
+            numbers[uniform] = self._words.find(
+                _masked(batch.words[places[uniform]]),
+                lambda at, word: self._new_word(word, batch, int(rows[uniform[at]])),
             )
-            numbers[uniform] = moved
-        for row in special.tolist():
-            if self._kinds[numbers[row]] >= _LONG:
-                numbers[row] = self._number(batch, row)
+        long = np.flatnonzero(numbers == 0)
+        beginnings = batch.words[places[long]]
+        for beginning in set(beginnings.tolist()):
+            same = long[beginnings == _U(beginning)]
+            numbers[same] = self._long.setdefault(beginning, Meanings()).find(
+                _masked(batch.words[places[same] + WINDOW]),
+                lambda at, word: self._new_end(word, batch, int(rows[same[at]])),  # noqa: B023
+            )
         return numbers
 
     def _new_word(self, word: bytes, batch: _Batch, row: int) -> int:
         if word.startswith(b"@"):
             return _UNIFORM - _LONG
         return self._number(batch, row) if word.endswith(b"\0") else 0
+
+    def _new_end(self, word: bytes, batch: _Batch, row: int) -> int:
+        if word.endswith(b"\0"):
+            return self._number(batch, row)
+        raise batch.departure(row)  # an opcode of sixteen letters: Lark reads it
 
     def _number(self, batch: _Batch, row: int) -> int:
         """The number of the opcode that the grammar reads in a row."""
@@ -272,7 +290,8 @@ class Rows:
     def opcodes(self, tally: Ints) -> list[tuple[str, int]]:
         """(opcode, rows) of a tally."""
         numbers = np.flatnonzero(tally)
-        return [(self._names[number], count) for number, count in zip(numbers.tolist(), tally[numbers].tolist())]  # noqa: B905
+        names = self._names
+        return list(zip([names[number] for number in numbers.tolist()], tally[numbers].tolist(), strict=True))
 
 
 class _Batch:
@@ -307,10 +326,10 @@ class _Batch:
         places: Ints = begins[lane] + (rows - bounds[lane]) * strides[lane]
         return places
 
-    def opcode_columns(self, rows: Ints) -> Ints:
-        """Column of the opcode in each row."""
+    def opcodes(self, rows: Ints) -> Ints:
+        """Where the opcode's column of each row is in the buffer."""
         columns: Ints = self._table[3][self._lane(rows)]
-        return columns
+        return self.places(rows) + columns
 
     def line(self, row: int) -> bytes:
         """Text of a row."""
@@ -338,11 +357,9 @@ class _Marked:
         self._first, self._lines = span.line + lane, layout.lines
 
     def __call__(self) -> Iterator[Instruction]:
-        for row, match in zip(self._rows.tolist(), terminals.line_starts("instruction").finditer(self._text)):  # noqa: B905
-            address, guard, opcode, modifiers, operands, note = match.groups(b"")
-            yield Instruction(
-                int(address, 16), guard, opcode, modifiers, operands, note, self._first + row * self._lines
-            )
+        lines = (self._first + self._rows * self._lines).tolist()
+        for fields, line in zip(terminals.line_starts("instruction").findall(self._text), lines, strict=True):
+            yield (*fields, line, None)
 
 
 def _lines_good(words: Words, halves: Halves, span: Span) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 from spillscan.sass import terminals
 from spillscan.sass.code import Code, Instruction
@@ -17,14 +18,15 @@ class Runs:
 
     def __init__(self, unknown: Callable[[bytes, int], None]) -> None:
         self._unknown = unknown
-        self._lark = terminals.compiled()
         self._opcode = terminals.line_starts("head", only="opcode")
+        self._marked: list[Instruction] = []
         self._instruction = terminals.line("instruction")
 
     def read(self, code: Code, text: bytes, line: int) -> int:
         """Add whole lines to ``code``; the first is line number ``line``. Returns how many there were."""
         first = line
-        for token in self._lark.parse(text.decode(_ENCODING), start="lines").children:
+        self._marked = []
+        for token in terminals.parser().parse(text.decode(_ENCODING), start="lines").children:
             piece = str(token).encode(_ENCODING)
             kind = token.type  # type: ignore[union-attr]
             if kind == "PLAIN_RUN":
@@ -38,6 +40,8 @@ class Runs:
             elif kind == "UNKNOWN_LINE":
                 self._unknown(piece, line)
             line += 1
+        if self._marked:
+            code.marked.append(partial(iter, self._marked))
         return line - first
 
     def _mark(self, code: Code, piece: bytes, line: int, *, local: bool) -> None:
@@ -47,17 +51,7 @@ class Runs:
         code.count(opcode.decode())
         code.local_count += local
         code.last_address = int(address, 16)
-        code.marked.append(_Marked(Instruction(code.last_address, guard, opcode, modifiers, operands, note, line)))
-
-
-class _Marked:
-    __slots__ = ("_instruction",)
-
-    def __init__(self, instruction: Instruction) -> None:
-        self._instruction = instruction
-
-    def __call__(self) -> Iterator[Instruction]:
-        yield self._instruction
+        self._marked.append((address, guard, opcode, modifiers, operands, note, line, None))
 
 
 def _last_address(run: bytes) -> int:

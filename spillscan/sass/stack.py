@@ -37,20 +37,16 @@ class StackUses:
             self._blocks.append(block)
             block.keepers += 1
             if len(self._blocks) > KEPT:
-                self._digest(self._blocks[0])
+                oldest = self._blocks.popleft()
+                while self._text and self._text[0][0] is oldest:
+                    self._found.extend(_uses(*self._text.popleft()))
+                oldest.keepers -= 1
 
-    def _digest(self, block: Block) -> None:
-        while self._text and self._text[0][0] is block:
-            _, begin, end = self._text.popleft()
-            self._found.extend(_uses(block, begin, end))
-        block.keepers -= 1
-        self._blocks.popleft()
-
-    def __call__(self) -> list[tuple[int, bytes]]:
-        """All of them so far."""
-        while self._blocks:
-            self._digest(self._blocks[0])
-        return self._found
+    def __call__(self) -> Iterator[tuple[int, bytes]]:
+        """All of them so far; the text is read as far as they are asked for."""
+        yield from self._found
+        for text in self._text:
+            yield from _uses(*text)
 
     def close(self) -> None:
         """Nobody will ask."""
