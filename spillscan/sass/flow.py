@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class Flow(NamedTuple):
 
 def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int] = ()) -> Flow:
     """The control flow of a function's lines."""
-    found = sorted((int(address, 16), guard, opcode, *rest) for address, guard, opcode, *rest in lines)
+    found = sorted((int(line[0], 16), line[1], line[2], line[3], line[4]) for line in lines)
     last = found[-1][0] if found else 0
     flow = Flow([], sorted(parts), [], [], any(line[2] in INDIRECT or line[2] in PUSHES for line in found))
     entries = set(parts)
@@ -54,10 +55,14 @@ def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int
             flow.leaves.append((address, opcode))
             flow.controls.append(Control(address, None, conditional))
         elif opcode in CALLS:
-            flow.calls.append(address)
             target, _ = _target(operands, labels)
-            if target and opcode != b"JCAL" and b"ABS" not in modifiers and target <= last:
+            if not target or opcode == b"JCAL" or b"ABS" in modifiers or target > last:
+                flow.calls.append(address)
+            elif target in entries or _returns(found, target):
                 entries.add(target)
+                flow.calls.append(address)
+            else:  # ptxas also uses a call as a jump to where warps meet again
+                flow.controls.append(Control(address, target, conditional=True))
         elif opcode in INDIRECT:
             flow.controls.append(Control(address, None, conditional, indirect=True))
         elif opcode in PUSHES:
@@ -81,6 +86,13 @@ def _target(operands: bytes, labels: Mapping[bytes, int]) -> tuple[int | None, b
         return None, False
     where = match["destination"]
     return int(where, 16) if where.startswith(b"0x") else labels.get(where), match["condition"] is not None
+
+
+def _returns(lines: Sequence[tuple[int, bytes, bytes, bytes, bytes]], address: int) -> bool:
+    """Whether the first sure way out behind ``address`` is a return."""
+    begin = bisect_left(lines, address, key=lambda line: line[0])
+    ways_out = (line[2] for line in lines[begin:] if line[2] in LEAVES and line[1] in (b"", ALWAYS))
+    return next(ways_out, b"") in RETURNS
 
 
 def _open(pushed: Iterable[tuple[int, int]], address: int) -> int | None:

@@ -167,6 +167,8 @@ class LivePeak:
     """Byte offset of the instruction."""
     line: int
     """1-based line of the dump."""
+    source: SourceLine | None = None
+    """Where it comes from; ``None`` without line information (nvdisasm ignores -g where -plr is given)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
