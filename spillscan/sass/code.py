@@ -131,7 +131,9 @@ class _Judge:
             (_Access(int(address, 16), *fields) for address, *fields in marked if fields[1] in LOCAL),
             key=lambda access: access.address,
         )
-        self.graph = flow.read([fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts)
+        self.graph = flow.read(
+            [fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts
+        )
         self.starts = [0, *self.graph.entries]
         self.role: Role = role if role != "unknown" else self._role()
         self.callers = {self.part_of(address) for address in self.graph.calls}
@@ -157,7 +159,9 @@ class _Judge:
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
+        depths = loops.depths(
+            self.graph.controls, self.graph.entries, [access.address for access in self.accesses]
+        )
         found: list[LocalAccess] = []
         begin = 0
         while begin < len(self.accesses):
@@ -170,7 +174,9 @@ class _Judge:
         own_frame = None
         if self.role == "function":
             frame = self._frame(0)
-            saved = (a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame))
+            saved = (
+                a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame)
+            )
             own_frame = traffic_of(tuple(saved))
         return LocalTraffic(
             accesses=tuple(found),

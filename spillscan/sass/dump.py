@@ -20,7 +20,18 @@ FORMAT = "sass"
 
 Path = Literal["rows", "lark"]
 
-_PREAMBLE = ("blank", "function", "flags", "end", "field", "code_for", "image", "underline", "target", "compressed")
+_PREAMBLE = (
+    "blank",
+    "function",
+    "flags",
+    "end",
+    "field",
+    "code_for",
+    "image",
+    "underline",
+    "target",
+    "compressed",
+)
 _LONGEST_LINE = 1 << 22
 """Bytes; a line longer than this is no line of a dump."""
 _SHOWN = 120
@@ -83,7 +94,8 @@ class Dump:
         self.outcome.lines = self._line - 1
         if self.outcome.unknown_lines > _MANY:
             yield self._issue(
-                "unknown-line", f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown"
+                "unknown-line",
+                f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown",
             )
 
     # ---- windows ----------------------------------------------------------------------------------------------------
@@ -107,7 +119,9 @@ class Dump:
         space, tab = ord(" "), ord("\t")
         while at < end:
             first = buffer[at]
-            if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
+            if self._code is not None and (
+                first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")
+            ):
                 stop = buffer.find(b"\t", at + 1, end)
                 taken = self._body(block, at, stop if stop >= 0 else end, complete=stop >= 0, careful=careful)
                 if not taken:
@@ -145,7 +159,9 @@ class Dump:
         if layout:
             patterns = fit(self._address, (end - at) // layout.stride, layout)
             if patterns:
-                return self._span(Span(code, at, patterns, layout, self._address, self._line), block, end, careful)
+                return self._span(
+                    Span(code, at, patterns, layout, self._address, self._line), block, end, careful
+                )
             if not complete and end - at < layout.stride:
                 return 0
         return self._lines(block, at, end)
@@ -163,7 +179,11 @@ class Dump:
 
     def _learn(self, block: Block, at: int, end: int, complete: bool) -> bool:
         """Find the layout of what follows; False where that takes more lines than are at hand."""
-        if not complete and not self._blocks.finished and block.buffer.count(b"\n", at, min(end, at + 8192)) < MAX_LINES:
+        if (
+            not complete
+            and not self._blocks.finished
+            and block.buffer.count(b"\n", at, min(end, at + 8192)) < MAX_LINES
+        ):
             return False
         learned = learn(block.buffer, at, end)
         if learned:
@@ -212,7 +232,9 @@ class Dump:
     def _tail(self, text: bytes) -> None:
         """What is left at the end of the input: less than a pattern, or a line without an end."""
         if text and self._code:
-            self._line += self._runs.read(self._code, text if text.endswith(b"\n") else text + b"\n", self._line)
+            self._line += self._runs.read(
+                self._code, text if text.endswith(b"\n") else text + b"\n", self._line
+            )
         elif text:
             self._preamble(text + b"\n")
         if self._code:
@@ -248,14 +270,20 @@ class Dump:
         code, self._code = self._code, None
         self._ready.append(code)
         self._ready.append(
-            self._issue("truncated", f"the listing of {code.symbol} breaks off: its figures are too low", line=self._line)
+            self._issue(
+                "truncated",
+                f"the listing of {code.symbol} breaks off: its figures are too low",
+                line=self._line,
+            )
         )
 
     def _unknown_line(self, text: bytes, line: int) -> None:
         shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
         match = terminals.line("diagnostic").match(text)
         if match:
-            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", line=line))
+            self._ready.append(
+                self._issue("tool-message", f"the dump holds a message of its tool: {shown}", line=line)
+            )
             return
         self.outcome.unknown_lines += 1
         if self.outcome.unknown_lines <= _MANY:

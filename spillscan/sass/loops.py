@@ -161,7 +161,9 @@ class _Graph:
         counts: list[int | None] = [None] * len(self.after)
         inside = [0] * len(order)
         for header, sources in enumerate(before):
-            latches = [source for source in sources if source >= header and _dominates(dominator, header, source)]
+            latches = [
+                source for source in sources if source >= header and _dominates(dominator, header, source)
+            ]
             if not latches:
                 continue
             body = {header}
@@ -226,4 +228,3 @@ def _dominates(dominator: list[int], block: int, other: int) -> bool:
     while other > block:
         other = dominator[other]
     return other == block
-

@@ -14,7 +14,15 @@ from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
 
 FORMAT = "nvdisasm"
 
-_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
+_MARKED = (
+    LOCAL
+    | flow.LEAVES
+    | flow.JUMPS
+    | flow.CALLS
+    | flow.INDIRECT
+    | set(flow.PUSHES)
+    | set(flow.PUSHES.values())
+)
 _SHARED = frozenset({b"STS", b"LDS"})
 _SHOWN = 120
 _MANY = 20
@@ -54,9 +62,11 @@ class Disassembly:
         self._source: SourceLine | None = None
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        instruction, encoding, file = (terminals.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
+        instruction, encoding, file = (
+            terminals.line(rule, FORMAT) for rule in ("instruction", "encoding", "file")
+        )
         number = 0
-        for number, text in enumerate(lines(self._stream), 1):  # noqa: B007
+        for number, text in enumerate(lines(self._stream), 1):
             self.outcome.bytes += len(text)
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
@@ -73,7 +83,8 @@ class Disassembly:
         yield from self._ready
         if self.outcome.unknown_lines > _MANY:
             yield self._issue(
-                "unknown-line", f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown"
+                "unknown-line",
+                f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown",
             )
 
     def _instruction(self, fields: tuple[bytes, ...], number: int, live: int | None) -> None:
@@ -134,7 +145,13 @@ class Disassembly:
             own = code.symbol.encode("utf-8", "surrogateescape")
             code.labels = self._labels
             code.parts = tuple(
-                sorted({place for name, place in self._labels.items() if name in self._functions and name != own and place})
+                sorted(
+                    {
+                        place
+                        for name, place in self._labels.items()
+                        if name in self._functions and name != own and place
+                    }
+                )
             )
             if self._marked:
                 code.marked.append(partial(iter, self._marked))
@@ -146,7 +163,9 @@ class Disassembly:
     def _unknown(self, text: bytes, number: int) -> None:
         shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
         if terminals.line("diagnostic", FORMAT).match(text):
-            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", number))
+            self._ready.append(
+                self._issue("tool-message", f"the dump holds a message of its tool: {shown}", number)
+            )
             return
         self.outcome.unknown_lines += 1
         if self.outcome.unknown_lines <= _MANY:

@@ -44,11 +44,15 @@ def classify(
     """
     if annotations:
         return _annotated(accesses, device=device, calls=calls, frame=frame, taken=taken)
-    refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
+    refills = [
+        access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None
+    ]
     if device:
         return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
-        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
+        if any(
+            access.target.last_use for access in accesses
+        ):  # a refill that is not on the stack: no rule says where
             return ["unknown"] * len(accesses)
         return _no_spill([True] * len(accesses), accesses, calls=calls, taken=taken)
     lowest = min(refills)
@@ -91,7 +95,9 @@ def _no_spill(
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
     called, and cannot be told from an array's element where the frame's address is taken as well."""
     slots: AccessClass = "array"
-    if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
+    if calls and any(
+        ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)
+    ):
         indexed = any(access.target.slot is None for access in accesses) or taken()
         slots = "unknown" if indexed else "frame"
     return [_indexed(access) if access.target.slot is None else slots for access in accesses]

@@ -30,13 +30,19 @@ def rule_expression(lark: Lark, rule: str, only: str = "") -> str:
     ``only`` leaves the group of that name alone, which makes a search through many lines quicker.
     """
     expansions = {
-        tuple(symbol.name for symbol in expansion.expansion) for expansion in lark.rules if expansion.origin.name == rule
+        tuple(symbol.name for symbol in expansion.expansion)
+        for expansion in lark.rules
+        if expansion.origin.name == rule
     }
     if not expansions:
         raise LookupError(f"no rule {rule} in this grammar")
     longest = max(expansions, key=len)
-    optional = [any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))]
-    choices = product(*(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True)))
+    optional = [
+        any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))
+    ]
+    choices = product(
+        *(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True))
+    )
     if expansions != {sum(choice, ()) for choice in choices}:
         raise ValueError(f"rule {rule} is not a sequence of terminals")
     parts = []
@@ -68,7 +74,9 @@ def line_starts(rule: str, name: str = NAME, only: str = "") -> re.Pattern[bytes
 @cache
 def parser(name: str = NAME) -> Lark:
     """The grammar with every rule as a start."""
-    return grammar.load(name, start=_starts(name), parser="lalr", lexer="contextual", maybe_placeholders=False)
+    return grammar.load(
+        name, start=_starts(name), parser="lalr", lexer="contextual", maybe_placeholders=False
+    )
 
 
 @cache
