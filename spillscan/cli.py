@@ -22,10 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands.all_commands():
         subparser = subparsers.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.__doc__,
-            epilog=getattr(command, "EPILOG", None),
+            command.NAME, help=command.HELP, description=command.__doc__, epilog=getattr(command, "EPILOG", None)
         )
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from lark import Lark
+if TYPE_CHECKING:
+    from lark import Lark
 
 _HERE = Path(__file__).resolve().parent
-_FOLDERS = (_HERE / "grammars", _HERE.parent / "grammars")
-
-
-def _folder() -> Path:
-    return next(folder for folder in _FOLDERS if folder.is_dir())
 
 
 @cache
+def folder() -> Path:
+    """Where the grammars lie: inside the installed package, or beside it in a checkout."""
+    return next(folder for folder in (_HERE / "grammars", _HERE.parent / "grammars") if folder.is_dir())
+
+
 def text(name: str) -> str:
-    """The source of ``grammars/NAME.lark``."""
-    return (_folder() / f"{name}.lark").read_text(encoding="utf-8")
+    """The source of grammar ``name``."""
+    return (folder() / f"{name}.lark").read_text(encoding="utf-8")
 
 
 @cache
-def load(name: str, **options: Any) -> Lark:
-    """The compiled grammar ``NAME``; equal calls give the same object. Several start rules come as a tuple."""
-    if isinstance(options.get("start"), tuple):
-        options["start"] = list(options["start"])
-    return Lark(text(name), import_paths=[str(_folder())], **options)
+def load(name: str, *starts: str) -> Lark:
+    """Grammar ``name``, compiled for LALR."""
+    from lark import Lark
+
+    return Lark(
+        text(name),
+        parser="lalr",
+        start=list(starts or ("start",)),
+        source_path=str(folder() / f"{name}.lark"),
+        maybe_placeholders=False,
+    )

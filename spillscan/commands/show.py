@@ -28,9 +28,7 @@ _SHOWN = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
-    parser.add_argument(
-        "dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON; .gz, .zst; - for stdin"
-    )
+    parser.add_argument("dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON; .gz, .zst; - for stdin")
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
@@ -56,9 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not functions:
         raise InputError(f"{arguments.dump}: no function in this dump", "is it complete?")
     if not shown:
-        raise InputError(
-            f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob"
-        )
+        raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
     return 0
 
 
@@ -72,7 +68,7 @@ def _opened(path: str) -> BinaryIO:
             import zstandard
 
             return cast(BinaryIO, zstandard.open(path, "rb"))
-        return open(path, "rb", buffering=0)  # type: ignore[return-value]
+        return open(path, "rb", buffering=0)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", "check the path") from error
 
@@ -111,7 +107,8 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     for kind, name in (("array", "local arrays"), ("frame", "call frame"), ("unknown", "cannot be told")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
-            yield f"  {name}: {other.stores} stores ({other.store_bytes} bytes), {other.loads} loads ({other.load_bytes} bytes)"
+            stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
+            yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for sentence in spillmap.sentences(function):
         yield f"  {_safe(sentence)}"
     slots = spillmap.slots(function)
@@ -126,8 +123,7 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
     if not accesses:
         return "never"
     shown = " ".join(
-        f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "")
-        for access in accesses[:_SHOWN]
+        f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
 

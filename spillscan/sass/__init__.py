@@ -68,14 +68,10 @@ def reader(stream: Stream, origin_name: str, head: bytes = b"") -> Reader:
         from spillscan.sass.resusage import ResourceUsage
 
         return ResourceUsage(whole, origin_name)
-    raise InputError(
-        f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage"
-    )
+    raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
 
 
-def read(
-    stream: Stream, origin_name: str, head: bytes = b""
-) -> Iterator[SassFunction | FunctionUsage | Issue]:
+def read(stream: Stream, origin_name: str, head: bytes = b"") -> Iterator[SassFunction | FunctionUsage | Issue]:
     """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
     return iter(reader(stream, origin_name, head))
 

@@ -128,12 +128,10 @@ class _Judge:
         self.code = code
         marked = [instruction for read in code.marked for instruction in read()]
         self.accesses = sorted(
-            (_Access(int(address, 16), *fields) for address, *fields in marked if fields[1] in LOCAL),
+            (_Access(int(fields[0], 16), *fields[1:]) for fields in marked if fields[2] in LOCAL),
             key=lambda access: access.address,
         )
-        self.graph = flow.read(
-            [fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts
-        )
+        self.graph = flow.read([fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts)
         self.starts = [0, *self.graph.entries]
         self.role: Role = role if role != "unknown" else self._role()
         self.callers = {self.part_of(address) for address in self.graph.calls}
@@ -159,9 +157,7 @@ class _Judge:
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        depths = loops.depths(
-            self.graph.controls, self.graph.entries, [access.address for access in self.accesses]
-        )
+        depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
         found: list[LocalAccess] = []
         begin = 0
         while begin < len(self.accesses):
@@ -174,9 +170,7 @@ class _Judge:
         own_frame = None
         if self.role == "function":
             frame = self._frame(0)
-            saved = (
-                a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame)
-            )
+            saved = (a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame))
             own_frame = traffic_of(tuple(saved))
         return LocalTraffic(
             accesses=tuple(found),
@@ -185,9 +179,7 @@ class _Judge:
             frame=own_frame,
         )
 
-    def _part(
-        self, part: int, accesses: Sequence[_Access], depths: Sequence[int | None]
-    ) -> Iterable[LocalAccess]:
+    def _part(self, part: int, accesses: Sequence[_Access], depths: Sequence[int | None]) -> Iterable[LocalAccess]:
         targets = [local.target(access.modifiers, access.operands) for access in accesses]
         device = bool(part) or self.role == "function"
         kinds = spills.classify(

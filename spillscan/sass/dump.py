@@ -119,9 +119,7 @@ class Dump:
         space, tab = ord(" "), ord("\t")
         while at < end:
             first = buffer[at]
-            if self._code is not None and (
-                first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")
-            ):
+            if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
                 stop = buffer.find(b"\t", at + 1, end)
                 taken = self._body(block, at, stop if stop >= 0 else end, complete=stop >= 0, careful=careful)
                 if not taken:
@@ -159,9 +157,7 @@ class Dump:
         if layout:
             patterns = fit(self._address, (end - at) // layout.stride, layout)
             if patterns:
-                return self._span(
-                    Span(code, at, patterns, layout, self._address, self._line), block, end, careful
-                )
+                return self._span(Span(code, at, patterns, layout, self._address, self._line), block, end, careful)
             if not complete and end - at < layout.stride:
                 return 0
         return self._lines(block, at, end)
@@ -232,15 +228,13 @@ class Dump:
     def _tail(self, text: bytes) -> None:
         """What is left at the end of the input: less than a pattern, or a line without an end."""
         if text and self._code:
-            self._line += self._runs.read(
-                self._code, text if text.endswith(b"\n") else text + b"\n", self._line
-            )
+            self._line += self._runs.read(self._code, text if text.endswith(b"\n") else text + b"\n", self._line)
         elif text:
             self._preamble(text + b"\n")
         if self._code:
             self._truncated()
 
-    # ---- lines before and between functions ---------------------------------------------------------------------------
+    # ---- lines before and between functions -----------------------------------------------------------------------
 
     def _preamble(self, text: bytes) -> None:
         rule, values = _known(text)
@@ -281,9 +275,7 @@ class Dump:
         shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
         match = terminals.line("diagnostic").match(text)
         if match:
-            self._ready.append(
-                self._issue("tool-message", f"the dump holds a message of its tool: {shown}", line=line)
-            )
+            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", line=line))
             return
         self.outcome.unknown_lines += 1
         if self.outcome.unknown_lines <= _MANY:

@@ -78,8 +78,8 @@ def attach(
     return out, issues
 
 
-def _by_symbol(items: Iterable[_Item]) -> dict[str, list[T]]:
-    found: dict[str, list[T]] = {}
+def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
+    found: dict[str, list[_Item]] = {}
     for item in items:
         found.setdefault(item.symbol, []).append(item)
     return found
@@ -168,9 +168,7 @@ def _from_slot_on(accesses: tuple[LocalAccess, ...], told: Bytes) -> tuple[Local
             return tuple(
                 replace(access, kind="spill")
                 if access.address in spilled
-                else replace(
-                    access, kind="unknown" if access.kind == "spill" and not access.part else access.kind
-                )
+                else replace(access, kind="unknown" if access.kind == "spill" and not access.part else access.kind)
                 for access in accesses
             )
     return ()

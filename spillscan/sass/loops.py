@@ -28,9 +28,7 @@ class Control(NamedTuple):
     """It goes to addresses that the text does not give."""
 
 
-def depths(
-    controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]
-) -> Sequence[int | None]:
+def depths(controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
 
     ``controls`` ascend by address; ``entries`` are the addresses where callees begin that the same listing holds.
@@ -127,16 +125,16 @@ class _Graph:
         for index in range(len(self.starts)):
             block = index + 1
             following = self.starts[index + 1] if block < len(self.starts) else None
-            control = closing.get(following) if following is not None else None
-            if control is None:
+            closed_by = closing.get(following) if following is not None else None
+            if closed_by is None:
                 if following is not None:
                     self.after[block].append(block + 1)
                 continue
-            if control.target is not None:
-                self.after[block].append(number[2 * control.target])
-            if control.conditional and following is not None:
+            if closed_by.target is not None:
+                self.after[block].append(number[2 * closed_by.target])
+            if closed_by.conditional and following is not None:
                 self.after[block].append(block + 1)
-            if control.indirect:
+            if closed_by.indirect:
                 indirect.append(block)
         if indirect:
             reached = {target for targets in self.after for target in targets}
@@ -161,9 +159,7 @@ class _Graph:
         counts: list[int | None] = [None] * len(self.after)
         inside = [0] * len(order)
         for header, sources in enumerate(before):
-            latches = [
-                source for source in sources if source >= header and _dominates(dominator, header, source)
-            ]
+            latches = [source for source in sources if source >= header and _dominates(dominator, header, source)]
             if not latches:
                 continue
             body = {header}

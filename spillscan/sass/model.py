@@ -14,8 +14,8 @@ AccessClass = Literal["spill", "array", "frame", "unknown"]
 """Spill slot; local array; callee frame, stack argument or saved register; cannot be told."""
 
 Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
-"""Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts the
-same bytes; the slots from one offset on, whose bytes are exactly those that the build log counts; the last-use rule
+"""Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
+the same bytes; the slots from one offset on, whose bytes are exactly those that the build log counts; the last-use rule
 alone; nothing to judge: no access to local memory."""
 
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
@@ -103,9 +103,7 @@ def traffic_of(accesses: tuple[LocalAccess, ...]) -> Traffic:
             store_bytes += access.bytes
         else:
             load_bytes += access.bytes
-    return Traffic(
-        stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes
-    )
+    return Traffic(stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +135,7 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return traffic_of(
-            tuple(access for access in self.accesses if access.kind == "spill" and not access.part)
-        )
+        return traffic_of(tuple(access for access in self.accesses if access.kind == "spill" and not access.part))
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
@@ -156,9 +152,7 @@ class LocalTraffic:
     @property
     def worst_spill_depth(self) -> int | None:
         """The deepest loop nesting of a spill store or load; ``None`` without spills or without control flow."""
-        return max(
-            (a.depth for a in self.accesses if a.kind == "spill" and a.depth is not None), default=None
-        )
+        return max((a.depth for a in self.accesses if a.kind == "spill" and a.depth is not None), default=None)
 
 
 NO_TRAFFIC = LocalTraffic()

@@ -1,4 +1,4 @@
-"""Reads `nvdisasm` text: as `cuobjdump -sass`, with labels, ptxas's spill annotations, source lines and live registers."""
+"""Reads `nvdisasm` text: labels, ptxas's spill annotations, source lines and live registers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
 
 FORMAT = "nvdisasm"
 
-_MARKED = (
-    LOCAL
-    | flow.LEAVES
-    | flow.JUMPS
-    | flow.CALLS
-    | flow.INDIRECT
-    | set(flow.PUSHES)
-    | set(flow.PUSHES.values())
-)
+_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
 _SHARED = frozenset({b"STS", b"LDS"})
 _SHOWN = 120
 _MANY = 20
@@ -62,9 +54,7 @@ class Disassembly:
         self._source: SourceLine | None = None
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        instruction, encoding, file = (
-            terminals.line(rule, FORMAT) for rule in ("instruction", "encoding", "file")
-        )
+        instruction, encoding, file = (terminals.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
         number = 0
         for number, text in enumerate(lines(self._stream), 1):
             self.outcome.bytes += len(text)
@@ -146,11 +136,7 @@ class Disassembly:
             code.labels = self._labels
             code.parts = tuple(
                 sorted(
-                    {
-                        place
-                        for name, place in self._labels.items()
-                        if name in self._functions and name != own and place
-                    }
+                    {place for name, place in self._labels.items() if name in self._functions and name != own and place}
                 )
             )
             if self._marked:
@@ -163,9 +149,7 @@ class Disassembly:
     def _unknown(self, text: bytes, number: int) -> None:
         shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
         if terminals.line("diagnostic", FORMAT).match(text):
-            self._ready.append(
-                self._issue("tool-message", f"the dump holds a message of its tool: {shown}", number)
-            )
+            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", number))
             return
         self.outcome.unknown_lines += 1
         if self.outcome.unknown_lines <= _MANY:

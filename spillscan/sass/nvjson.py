@@ -22,15 +22,7 @@ FORMAT = "nvdisasm-json"
 
 _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
-_MARKED = (
-    LOCAL
-    | flow.LEAVES
-    | flow.JUMPS
-    | flow.CALLS
-    | flow.INDIRECT
-    | set(flow.PUSHES)
-    | set(flow.PUSHES.values())
-)
+_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
 _FIRST_WIDE = 7
 
 

@@ -87,12 +87,7 @@ class ResourceUsage:
                 found[match["name"].decode()] = amount
         shared = found.get("SHARED")
         number = "".join(filter(str.isdigit, cubin.arch or ""))
-        if (
-            shared is not None
-            and number
-            and int(number) >= FIRST_ARCH_WITH_RESERVE
-            and shared >= DRIVER_SHARED_BYTES
-        ):
+        if shared is not None and number and int(number) >= FIRST_ARCH_WITH_RESERVE and shared >= DRIVER_SHARED_BYTES:
             shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
             symbol=symbol,

@@ -183,9 +183,7 @@ class Rows:
             raise self._departure(batch, words, halves)
         guarded = np.flatnonzero(columns[2] != _U(_BLANKS))
         if len(guarded):
-            self._guards.find(
-                columns[2][guarded], lambda at, word: self._new_guard(word, batch, int(guarded[at]))
-            )
+            self._guards.find(columns[2][guarded], lambda at, word: self._new_guard(word, batch, int(guarded[at])))
         self._count(batch, self._numbers(batch, columns[3]))
 
     def _departure(self, batch: _Batch, words: Words, halves: Halves) -> DepartureError:
@@ -231,9 +229,7 @@ class Rows:
             predicates = batch.words[places[uniform]]
             lengths = (predicates.view(np.uint8).reshape(-1, WINDOW) == ord(" ")).argmax(axis=1) + 1
             predicates &= (_U(1) << (8 * lengths % 64).astype(_U)) - _U(1)
-            self._guards.find(
-                predicates, lambda at, word: self._new_guard(word, batch, int(rows[uniform[at]]))
-            )
+            self._guards.find(predicates, lambda at, word: self._new_guard(word, batch, int(rows[uniform[at]])))
             places[uniform] += lengths
             numbers[uniform] = self._words.find(
                 _masked(batch.words[places[uniform]]),
@@ -289,9 +285,7 @@ class Rows:
                 code.marked.append(_Marked(batch.buffer, span, lane, rows - begin))
         for span in batch.spans:
             layout = span.layout
-            span.code.last_address = (
-                span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
-            )
+            span.code.last_address = span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
 
     def opcodes(self, tally: Ints) -> list[tuple[str, int]]:
         """(opcode, rows) of a tally."""

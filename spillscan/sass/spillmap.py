@@ -1,4 +1,4 @@
-"""The spill map of one function: its slots with their stores and reloads, and where in the loops and lines they stand."""
+"""The spill map of one function: its slots with their stores and reloads, in which loops, from which lines."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def sentences(function: SassFunction) -> Iterator[str]:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth
             counts[depth, access.store, where(access.source)] += 1
-    for (depth, store, place), count in sorted(
-        counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])
-    ):
+    for (depth, store, place), count in sorted(counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
         what = ("spill store" if store else "spill load") + "s" * (count > 1)
         nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
         yield f"{count} {what} {nesting}" + (f", {place}" if place else "")

@@ -44,22 +44,16 @@ def classify(
     """
     if annotations:
         return _annotated(accesses, device=device, calls=calls, frame=frame, taken=taken)
-    refills = [
-        access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None
-    ]
+    refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
     if device:
         return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
-        if any(
-            access.target.last_use for access in accesses
-        ):  # a refill that is not on the stack: no rule says where
+        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
             return ["unknown"] * len(accesses)
         return _no_spill([True] * len(accesses), accesses, calls=calls, taken=taken)
     lowest = min(refills)
     mixed = any(access.target.slot is None for access in accesses) or taken()
-    spilled = [
-        access.target.slot is not None and (not mixed or access.target.slot >= lowest) for access in accesses
-    ]
+    spilled = [access.target.slot is not None and (not mixed or access.target.slot >= lowest) for access in accesses]
     rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=lambda: mixed)
     return ["spill" if is_spill else other for is_spill, other in zip(spilled, rest, strict=True)]
 
@@ -95,9 +89,7 @@ def _no_spill(
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
     called, and cannot be told from an array's element where the frame's address is taken as well."""
     slots: AccessClass = "array"
-    if calls and any(
-        ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)
-    ):
+    if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
         indexed = any(access.target.slot is None for access in accesses) or taken()
         slots = "unknown" if indexed else "frame"
     return [_indexed(access) if access.target.slot is None else slots for access in accesses]

@@ -1,7 +1,7 @@
 """Instructions that name the stack pointer, found in a function's text when the question comes up.
 
-Few functions raise it, and a function's text is large: the blocks that hold it are kept, and read again only when asked,
-or when a function is so long that its first blocks must go.
+Few functions raise it, and a function's text is large: the blocks that hold it are kept, and read again only when
+asked, or when a function is so long that its first blocks must go.
 """
 
 from __future__ import annotations

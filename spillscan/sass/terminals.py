@@ -37,12 +37,8 @@ def rule_expression(lark: Lark, rule: str, only: str = "") -> str:
     if not expansions:
         raise LookupError(f"no rule {rule} in this grammar")
     longest = max(expansions, key=len)
-    optional = [
-        any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))
-    ]
-    choices = product(
-        *(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True))
-    )
+    optional = [any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))]
+    choices = product(*(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True)))
     if expansions != {sum(choice, ()) for choice in choices}:
         raise ValueError(f"rule {rule} is not a sequence of terminals")
     parts = []
@@ -74,15 +70,22 @@ def line_starts(rule: str, name: str = NAME, only: str = "") -> re.Pattern[bytes
 @cache
 def parser(name: str = NAME) -> Lark:
     """The grammar with every rule as a start."""
-    return grammar.load(
-        name, start=_starts(name), parser="lalr", lexer="contextual", maybe_placeholders=False
-    )
+    return grammar.load(name, *_starts(name))
 
 
 @cache
 def lexer(name: str = NAME) -> Lark:
     """The grammar's rules and terminals, without a parser: ready in a fraction of the time."""
-    return grammar.load(name, start=_starts(name), parser=None, lexer="basic", maybe_placeholders=False)
+    from lark import Lark
+
+    return Lark(
+        grammar.text(name),
+        parser=None,
+        lexer="basic",
+        start=list(_starts(name)),
+        source_path=str(grammar.folder() / f"{name}.lark"),
+        maybe_placeholders=False,
+    )
 
 
 def _starts(name: str) -> tuple[str, ...]:
