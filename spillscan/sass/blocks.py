@@ -35,8 +35,19 @@ class Block:
         self.size = size
         self.end = 0
         """Bytes in use."""
+        self.fresh = 0
+        """Where what was read last begins."""
         self.keepers = 0
         """Functions that still want the text."""
+
+    def foreign(self) -> int:
+        """Bytes outside ASCII among those that were read last."""
+        begin, end = self.fresh, self.end
+        whole = np.frombuffer(self.buffer, np.uint64, (end + 7) // 8 - begin // 8, begin // 8 * 8)
+        self.buffer[end : end + 8] = bytes(8)
+        if not len(whole) or not int(np.bitwise_or.reduce(whole)) & 0x8080808080808080:
+            return 0
+        return int(np.count_nonzero(np.frombuffer(self.buffer, np.uint8, end - begin, begin) & 0x80))
 
 
 class Blocks:
@@ -57,7 +68,7 @@ class Blocks:
         if last is not None:
             block.buffer[:tail] = last.buffer[kept : last.end]
             self.release(last)
-        block.end = tail
+        block.end = block.fresh = tail
         while block.end < block.size and not self.finished:
             count = self._fill(block)
             if not count:

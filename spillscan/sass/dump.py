@@ -79,6 +79,7 @@ class Dump:
         block, at = self._blocks.next(None, 0), 0
         while True:
             self._saved = self._state(0)
+            self.outcome.undecodable_bytes += block.foreign()
             try:
                 at = self._window(block, 0, careful=False)
             except DepartureError:
@@ -92,6 +93,9 @@ class Dump:
         self.outcome.bytes += block.end - at
         yield from self._records()
         self.outcome.lines = self._line - 1
+        if self.outcome.undecodable_bytes:
+            count = self.outcome.undecodable_bytes
+            yield self._issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
         if self.outcome.unknown_lines > _MANY:
             yield self._issue(
                 "unknown-line",

@@ -119,7 +119,7 @@ class Disassembly:
         elif rule == "target":
             self._cubin = self._cubin._replace(arch=_decode(values[0]))
         elif rule == "flags":
-            self._cubin = self._cubin._replace(arch=f"sm_{_decode(values[0])}{'a' if values[1] else ''}")
+            self._cubin = self._cubin._replace(arch=_arch(*values))
         elif rule == "type":
             self._functions.add(values[0])
         elif rule == "other" and self._code and _decode(values[0]) == self._code.symbol:
@@ -178,6 +178,11 @@ def _chain(frames: list[tuple[str, int]]) -> SourceLine:
         chain = SourceLine(file=file, line=line, inlined_at=chain)
     assert chain
     return chain
+
+
+def _arch(before: bytes, number: bytes, after: bytes) -> str:
+    """``sm_90a`` from the flags of an ELF header."""
+    return f"sm_{number.decode()}{'a' if b'EF_CUDA_ACCELERATORS' in before + after else ''}"
 
 
 def _decode(text: bytes) -> str:

@@ -7,6 +7,7 @@ bounded by the longest of them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -84,8 +85,11 @@ class JsonDisassembly:
             major, minor = int(version["major"]), int(version["minor"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._input}: not a document of nvdisasm -json", "make it again") from error
-        suffix = version.get("suffix", "")
-        self._cubin = Cubin(0, f"sm_{major}{minor}{suffix}")
+        options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
+        compiled = re.search(
+            rf"\bsm_{major}{minor}[a-z]?\b", options
+        )  # the version itself does not tell sm_90 from sm_90a
+        self._cubin = Cubin(0, compiled[0] if compiled else f"sm_{major}{minor}")
         self._wide = major >= _FIRST_WIDE
 
     def _function(self, function: dict[str, Any], code: Code | None) -> Code:
