@@ -64,6 +64,7 @@ class Code:
         self.origin = origin
         self.role: Role = "unknown"
         self.opcodes: dict[str, int] = {}
+        self.unsorted = False
         self.tally: Any = None
         """Rows by opcode number, of the row scanner."""
         self.last_address = 0
@@ -82,6 +83,7 @@ class Code:
 
     def count(self, opcode: str, times: int = 1) -> None:
         """Add instructions."""
+        self.unsorted = True
         self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
 
     def record(self) -> SassFunction:
@@ -99,7 +101,7 @@ class Code:
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
                 code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,
-                opcodes=tuple(sorted(self.opcodes.items())),
+                opcodes=tuple(sorted(self.opcodes.items()) if self.unsorted else self.opcodes.items()),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
                 registers=self.registers,

@@ -45,6 +45,7 @@ def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int
     flow = Flow([], sorted(parts), [], [], any(line[2] in INDIRECT or line[2] in PUSHES for line in found))
     entries = set(parts)
     pushed: dict[bytes, list[tuple[int, int]]] = {}
+    jumped: set[int] = set()
     for address, guard, opcode, modifiers, operands in found:
         conditional = guard not in (b"", ALWAYS)
         if opcode in JUMPS:
@@ -58,10 +59,11 @@ def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int
             target, _ = _target(operands, labels)
             if not target or opcode == b"JCAL" or b"ABS" in modifiers or target > last:
                 flow.calls.append(address)
-            elif target in entries or _returns(found, target):
+            elif target in entries or (target not in jumped and _returns(found, target)):
                 entries.add(target)
                 flow.calls.append(address)
             else:  # ptxas also uses a call as a jump to where warps meet again
+                jumped.add(target)
                 flow.controls.append(Control(address, target, conditional=True))
         elif opcode in INDIRECT:
             flow.controls.append(Control(address, None, conditional, indirect=True))

@@ -50,9 +50,9 @@ class Layout:
     """The two last bytes of a line."""
 
     @property
-    def columns(self) -> tuple[int, int, bytes]:
+    def columns(self) -> tuple[int, int, bytes, bytes]:
         """Layouts with equal columns can be scanned together."""
-        return self.address, self.opcode, self.end
+        return self.address, self.opcode, self.end, self.head
 
     @property
     def stride(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -112,9 +112,10 @@ class Meanings:
             new = self._keys[slots] != words
             if not new.any():
                 return self._values[slots]
-            index = int(new.argmax())
-            word = int(words[index])
-            self._known[word] = resolve(index, word.to_bytes(WINDOW, "little"))
+            unknown, first = np.unique(words[new], return_index=True)
+            rows = np.flatnonzero(new)[first]
+            for word, row in zip(unknown.tolist(), rows.tolist(), strict=True):
+                self._known[word] = resolve(row, word.to_bytes(WINDOW, "little"))
             self._build()
 
 
@@ -133,6 +134,9 @@ class Rows:
         self._names: list[str] = ["", ""]
         self._kinds = np.zeros(MAX_OPCODES, np.uint8)
         self._kinds[:2] = _LONG, _UNIFORM
+        self._order: list[int] = []
+        self._ends = np.empty(1 << 14, np.uint16)
+        self._heads = np.empty((2, 1 << 14), _U)
         self._reserve(1 << 13)
 
     def _reserve(self, rows: int) -> None:
@@ -178,13 +182,39 @@ class Rows:
             (found == expected).all()
             and ((columns[0] >> _U(8 * layout.digits)) == gap).all()
             and (columns[1] == _U(_BLANKS)).all()
-            and all(_lines_good(words, halves, span) for span in spans)
+            and self._lines_good(words, halves, spans)
         ):
             raise self._departure(batch, words, halves)
         guarded = np.flatnonzero(columns[2] != _U(_BLANKS))
         if len(guarded):
             self._guards.find(columns[2][guarded], lambda at, word: self._new_guard(word, batch, int(guarded[at])))
         self._count(batch, self._numbers(batch, columns[3]))
+
+    def _lines_good(self, words: Words, halves: Halves, spans: Sequence[Span]) -> bool:
+        """Every line ends where it must, and encoding lines begin as they must."""
+        lines = sum(span.patterns * span.layout.lines for span in spans)
+        if lines > len(self._ends):
+            self._ends = np.empty(2 * lines, np.uint16)
+            self._heads = np.empty((2, 2 * lines), _U)
+        ends, heads, begins = self._ends, self._heads[0], self._heads[1]
+        line = encoding = 0
+        for span in spans:
+            layout, begin, end = span.layout, span.begin, span.end
+            upto = line + span.patterns * layout.lines
+            ends[line:upto] = halves[begin + layout.width - 2 : end - 1 : layout.width]
+            line = upto
+            for number in layout.encodings:
+                at = begin + number * layout.width
+                upto = encoding + span.patterns
+                heads[encoding:upto] = words[at + layout.encoding : end : layout.stride]
+                begins[encoding:upto] = words[at + layout.address : end : layout.stride]
+                encoding = upto
+        layout = spans[0].layout
+        return bool(
+            (ends[:line] == int.from_bytes(layout.end, "little")).all()
+            and (heads[:encoding] == _U(int.from_bytes(layout.head, "little"))).all()
+            and (begins[:encoding] == _U(_BLANKS)).all()
+        )
 
     def _departure(self, batch: _Batch, words: Words, halves: Halves) -> DepartureError:
         """The first span with a bad row, and its good patterns."""
@@ -202,10 +232,19 @@ class Rows:
                     rows = bad[batch.bounds[index] : batch.bounds[index + 1]]
                     if rows.any():
                         patterns = min(patterns, int(rows.argmax()))
-            patterns = min(patterns, _good_lines(words, halves, span))
+            patterns = min(patterns, self._good_lines(words, halves, span))
             if patterns < span.patterns:
                 return DepartureError(span, patterns)
         raise AssertionError("no row departs")  # scan() saw one
+
+    def _good_lines(self, words: Words, halves: Halves, span: Span) -> int:
+        """Patterns of a span before the first whose lines do not begin and end as they must."""
+        low, high = 0, span.patterns
+        while low < high:
+            middle = (low + high + 1) // 2
+            good = self._lines_good(words, halves, [replace(span, patterns=middle)])
+            low, high = (middle, high) if good else (low, middle - 1)
+        return low
 
     def _new_guard(self, word: bytes, batch: _Batch, row: int) -> int:
         if not self._guard.fullmatch(word.rstrip(b"\0")):
@@ -288,10 +327,14 @@ class Rows:
             span.code.last_address = span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
 
     def opcodes(self, tally: Ints) -> list[tuple[str, int]]:
-        """(opcode, rows) of a tally."""
-        numbers = np.flatnonzero(tally)
+        """(opcode, rows) of a tally, by opcode."""
         names = self._names
-        return list(zip([names[number] for number in numbers.tolist()], tally[numbers].tolist(), strict=True))
+        if len(self._order) != len(names):
+            self._order = sorted(range(len(names)), key=names.__getitem__)
+            self._sorted = np.array([names[number] for number in self._order], object)
+        ordered = tally[self._order]
+        found = ordered.nonzero()[0]
+        return list(zip(self._sorted[found].tolist(), ordered[found].tolist(), strict=True))
 
 
 class _Batch:
@@ -360,32 +403,6 @@ class _Marked:
         lines = (self._first + self._rows * self._lines).tolist()
         for fields, line in zip(terminals.line_starts("instruction").findall(self._text), lines, strict=True):
             yield (*fields, line, None)
-
-
-def _lines_good(words: Words, halves: Halves, span: Span) -> bool:
-    """Every line ends where it must, and encoding lines begin as they must."""
-    layout, begin, end = span.layout, span.begin, span.end
-    ending = halves[begin + layout.width - 2 : end - 1 : layout.width]
-    if not (ending == int.from_bytes(layout.end, "little")).all():
-        return False
-    head = int.from_bytes(layout.head, "little")
-    for line in layout.encodings:
-        at = begin + line * layout.width
-        if not (words[at + layout.encoding : end : layout.stride] == _U(head)).all():
-            return False
-        if not (words[at + layout.address : end : layout.stride] == _U(_BLANKS)).all():
-            return False
-    return True
-
-
-def _good_lines(words: Words, halves: Halves, span: Span) -> int:
-    """Patterns of a span before the first whose lines do not begin and end as they must."""
-    low, high = 0, span.patterns
-    while low < high:
-        middle = (low + high + 1) // 2
-        part = Span(span.code, span.begin, middle, span.layout, span.address, span.line)
-        low, high = (middle, high) if _lines_good(words, halves, part) else (low, middle - 1)
-    return low
 
 
 def _masked(words: Words) -> Words:
