@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SIZE = 1 << 20
+SIZE = 1 << 21
 """Bytes read at once: a block stays in the processor's cache while it is scanned."""
 
 _SLACK = 64

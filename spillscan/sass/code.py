@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from spillscan.model import Origin, Role
 from spillscan.sass import flow, local, loops, spills, terminals
+from spillscan.sass.loops import Control
 from spillscan.sass.model import (
     NO_TRAFFIC,
     LivePeak,
@@ -69,8 +70,9 @@ class Code:
         """Rows by opcode number, of the row scanner."""
         self.last_address = 0
         self.local_count = 0
-        self.marked: list[Callable[[], Iterable[Instruction]]] = []
-        """Local and control instructions; called only when the function turns out to use local memory."""
+        self.marked: list[Callable[[], tuple[Iterable[Instruction], Iterable[Control]]]] = []
+        """Local and control instructions, and plain jumps apart from them; called only when the function turns out to
+        use local memory."""
         self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
         """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
         self.annotations = False
@@ -128,12 +130,23 @@ class _Judge:
 
     def __init__(self, code: Code, role: Role) -> None:
         self.code = code
-        marked = [instruction for read in code.marked for instruction in read()]
+        marked: list[Instruction] = []
+        jumps: list[Control] = []
+        for read in code.marked:
+            lines, controls = read()
+            marked.extend(lines)
+            jumps.extend(controls)
         self.accesses = sorted(
             (_Access(int(fields[0], 16), *fields[1:]) for fields in marked if fields[2] in LOCAL),
             key=lambda access: access.address,
         )
-        self.graph = flow.read([fields[:5] for fields in marked if fields[2] not in LOCAL], code.labels, code.parts)
+        self.graph = flow.read(
+            [fields[:5] for fields in marked if fields[2] not in LOCAL],
+            jumps,
+            code.last_address,
+            code.labels,
+            code.parts,
+        )
         self.starts = [0, *self.graph.entries]
         self.role: Role = role if role != "unknown" else self._role()
         self.callers = {self.part_of(address) for address in self.graph.calls}

@@ -196,21 +196,26 @@ class Dump:
         if self._spans and self._spans[0].layout.columns != span.layout.columns:
             self._flush(block, span.begin)
         self._spans.append(span)
-        if careful:
+        if careful and not self._scanned(span, block):
+            done = span.end - span.begin
+            if span.patterns:
+                self._advance(span)
+            return done + self._lines(block, span.end, end)
+        self._advance(span)
+        return span.end - span.begin
+
+    def _scanned(self, span: Span, block: Block) -> bool:
+        """Scan the span that was gathered last; where it departs from its layout it is cut there, and the answer no."""
+        whole = span.patterns
+        while span.patterns:
             try:
                 self._flush(block, span.begin)
             except DepartureError as departure:
-                self._spans.clear()
-                if departure.patterns:
-                    span.patterns = departure.patterns
-                else:
-                    return self._lines(block, span.begin, end)
-                self._spans.append(span)
-                self._flush(block, span.begin)
-                self._advance(span)
-                return span.end - span.begin + self._lines(block, span.end, end)
-        self._advance(span)
-        return span.end - span.begin
+                span.patterns = departure.patterns
+            else:
+                return span.patterns == whole
+        self._spans.clear()
+        return False
 
     def _advance(self, span: Span) -> None:
         self._line += span.patterns * span.layout.lines
@@ -219,6 +224,8 @@ class Dump:
     def _lines(self, block: Block, at: int, end: int) -> int:
         """Give the whole lines of ``block[at:end]`` to Lark; return their bytes."""
         stop = block.buffer.rfind(b"\n", at, end) + 1
+        if stop <= at:
+            stop = block.buffer.find(b"\n", at, block.end) + 1  # the end is a tab inside a line
         if stop <= at:
             return 0
         self._flush(block, at)

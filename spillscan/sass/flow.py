@@ -38,11 +38,22 @@ class Flow(NamedTuple):
     """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
 
 
-def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int] = ()) -> Flow:
-    """The control flow of a function's lines."""
+def read(
+    lines: Sequence[Line],
+    jumps: Iterable[Control],
+    last: int,
+    labels: Mapping[bytes, int],
+    parts: Iterable[int] = (),
+) -> Flow:
+    """The control flow of a function: its lines, jumps that are known already, the address of its last instruction."""
     found = sorted((int(line[0], 16), line[1], line[2], line[3], line[4]) for line in lines)
-    last = found[-1][0] if found else 0
-    flow = Flow([], sorted(parts), [], [], any(line[2] in INDIRECT or line[2] in PUSHES for line in found))
+    flow = Flow(
+        [jump if jump.target is not None and jump.target <= last else jump._replace(target=None) for jump in jumps],
+        sorted(parts),
+        [],
+        [],
+        any(line[2] in INDIRECT or line[2] in PUSHES for line in found),
+    )
     entries = set(parts)
     pushed: dict[bytes, list[tuple[int, int]]] = {}
     jumped: set[int] = set()
@@ -75,6 +86,7 @@ def read(lines: Sequence[Line], labels: Mapping[bytes, int], parts: Iterable[int
             target, _ = _target(operands, labels)
             if target is not None:
                 pushed.setdefault(opcode, []).append((address, target))
+    flow.controls.sort()
     return flow._replace(entries=sorted(entries))
 
 

@@ -111,6 +111,7 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
     if (
         len(hexes) != 1
         or any(address != base + WORD * index for index, address in lanes)
+        or opening != WINDOW
         or not 0 <= digits <= WINDOW - len(b"*/")
         or len(text) < opcode + WINDOW
     ):

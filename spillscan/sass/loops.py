@@ -33,7 +33,8 @@ def depths(controls: Sequence[Control], entries: Sequence[int], points: Sequence
 
     ``controls`` ascend by address; ``entries`` are the addresses where callees begin that the same listing holds.
     """
-    if all(not c.indirect and (c.target is None or c.target > c.address) for c in controls):
+    back = [(c.target, c.address) for c in controls if c.target is not None and c.target <= c.address]
+    if not any(c.indirect for c in controls) and not _covered(points, back):
         return [0] * len(points)
     graph = _Graph(_fold(controls, entries, points), entries)
     counts = graph.loop_counts()
@@ -95,6 +96,11 @@ def _fold(controls: Sequence[Control], entries: Sequence[int], points: Sequence[
         for index, control in enumerate(controls)
         if index not in removed and (control.target is not None or not control.conditional)
     ]
+
+
+def _covered(points: Sequence[int], back: Sequence[tuple[int, int]]) -> bool:
+    """Whether a jump back passes any of the points: a loop around one needs that."""
+    return any(_any_between(points, target - 1, source + 1) for target, source in back)
 
 
 def _any_between(points: Sequence[int], low: int, high: int) -> bool:

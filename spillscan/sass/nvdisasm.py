@@ -140,7 +140,8 @@ class Disassembly:
                 )
             )
             if self._marked:
-                code.marked.append(partial(iter, self._marked))
+                marked = self._marked
+                code.marked.append(lambda: (marked, ()))
             code.stack_uses = partial(iter, self._stack)
             self.outcome.functions += 1
             self._ready.append(code.record())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from spillscan.errors import InputError
@@ -125,7 +124,7 @@ class JsonDisassembly:
                 marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
             if b"R1" in operands and name not in LOCAL:
                 stack.append((address, operands))
-        code.marked.append(partial(iter, marked))
+        code.marked.append(lambda: (marked, ()))
         before = code.stack_uses
         code.stack_uses = lambda: iter([*before(), *stack])
         return code

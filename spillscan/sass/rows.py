@@ -9,7 +9,7 @@ by the grammar. Rows that differ in any of this are not counted here: the caller
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spillscan.sass import terminals
 from spillscan.sass.code import Code, Instruction
 from spillscan.sass.layout import LONGEST_ADDRESS, SHORTEST_ADDRESS, WINDOW, WORD, Layout
+from spillscan.sass.loops import Control
 
 Words = NDArray[np.uint64]
 Halves = NDArray[np.uint16]
@@ -31,6 +32,14 @@ MAX_OPCODES = 512
 """Distinct opcodes of all dumps read by one scanner; NVIDIA's tables name some 300."""
 REGION = 1 << 16
 """Addresses that four hexadecimal digits tell apart."""
+
+
+_JUMP = np.frombuffer(b"BRA 0x", np.uint8)
+_STOP = 16
+_DIGITS = np.full(256, 255, np.uint8)
+"""Value of a hexadecimal digit; 16 where a target ends; 255 for anything else."""
+_DIGITS[[*b"0123456789abcdef"]] = range(16)
+_DIGITS[[*b" ;"]] = _STOP
 
 
 def _address_tables() -> dict[int, Words]:
@@ -136,7 +145,7 @@ class Rows:
         self._kinds[:2] = _LONG, _UNIFORM
         self._order: list[int] = []
         self._ends = np.empty(1 << 14, np.uint16)
-        self._heads = np.empty((2, 1 << 14), _U)
+        self._heads = np.empty((3, 1 << 14), _U)
         self._reserve(1 << 13)
 
     def _reserve(self, rows: int) -> None:
@@ -195,13 +204,14 @@ class Rows:
         lines = sum(span.patterns * span.layout.lines for span in spans)
         if lines > len(self._ends):
             self._ends = np.empty(2 * lines, np.uint16)
-            self._heads = np.empty((2, 2 * lines), _U)
-        ends, heads, begins = self._ends, self._heads[0], self._heads[1]
+            self._heads = np.empty((3, 2 * lines), _U)
+        ends, (heads, begins, margins) = self._ends, self._heads
         line = encoding = 0
         for span in spans:
             layout, begin, end = span.layout, span.begin, span.end
             upto = line + span.patterns * layout.lines
             ends[line:upto] = halves[begin + layout.width - 2 : end - 1 : layout.width]
+            margins[line:upto] = words[begin : end : layout.width]
             line = upto
             for number in layout.encodings:
                 at = begin + number * layout.width
@@ -211,7 +221,8 @@ class Rows:
                 encoding = upto
         layout = spans[0].layout
         return bool(
-            (ends[:line] == int.from_bytes(layout.end, "little")).all()
+            (margins[:line] == _U(_BLANKS)).all()
+            and (ends[:line] == int.from_bytes(layout.end, "little")).all()
             and (heads[:encoding] == _U(int.from_bytes(layout.head, "little"))).all()
             and (begins[:encoding] == _U(_BLANKS)).all()
         )
@@ -247,7 +258,7 @@ class Rows:
         return low
 
     def _new_guard(self, word: bytes, batch: _Batch, row: int) -> int:
-        if not self._guard.fullmatch(word.rstrip(b"\0")):
+        if not self._guard.fullmatch(word):
             raise batch.departure(row)
         return 0
 
@@ -268,7 +279,9 @@ class Rows:
             predicates = batch.words[places[uniform]]
             lengths = (predicates.view(np.uint8).reshape(-1, WINDOW) == ord(" ")).argmax(axis=1) + 1
             predicates &= (_U(1) << (8 * lengths % 64).astype(_U)) - _U(1)
-            self._guards.find(predicates, lambda at, word: self._new_guard(word, batch, int(rows[uniform[at]])))
+            self._guards.find(
+                predicates, lambda at, word: self._new_guard(word.rstrip(b"\0"), batch, int(rows[uniform[at]]))
+            )
             places[uniform] += lengths
             numbers[uniform] = self._words.find(
                 _masked(batch.words[places[uniform]]),
@@ -389,20 +402,36 @@ class _Batch:
 class _Marked:
     """Copies of rows that may matter, read when their function turns out to use local memory."""
 
-    __slots__ = ("_first", "_lines", "_rows", "_text")
+    __slots__ = ("_address", "_layout", "_line", "_opcode", "_rows", "_text")
 
     def __init__(self, buffer: bytearray, span: Span, lane: int, rows: Ints) -> None:
         layout = span.layout
         begin = span.begin + lane * layout.width
         view = np.ndarray((span.patterns, layout.width), np.uint8, buffer, begin, (layout.stride, 1))
-        self._text = view[rows].tobytes()
+        self._text = view[rows]
         self._rows = rows
-        self._first, self._lines = span.line + lane, layout.lines
+        self._layout = layout
+        self._line, self._address = span.line + lane, span.address + lane * WORD
+        self._opcode = layout.opcode + max(0, (span.address.bit_length() + 3) // 4 - SHORTEST_ADDRESS)
 
-    def __call__(self) -> Iterator[Instruction]:
-        lines = (self._first + self._rows * self._lines).tolist()
-        for fields, line in zip(terminals.line_starts("instruction").findall(self._text), lines, strict=True):
-            yield (*fields, line, None)
+    def __call__(self) -> tuple[Iterable[Instruction], list[Control]]:
+        """The lines as the grammar reads them; plain jumps, which are most of them, from their columns."""
+        begin = self._opcode
+        plain = (self._text[:, begin : begin + len(_JUMP)] == _JUMP).all(axis=1)
+        digits = _DIGITS[self._text[:, begin + len(_JUMP) : begin + len(_JUMP) + WINDOW]]
+        stop = digits > 15
+        length = stop.argmax(axis=1)
+        plain &= (length > 0) & (digits[np.arange(len(digits)), length] == _STOP)
+        targets = np.zeros(len(digits), np.int64)
+        for place in range(LONGEST_ADDRESS):
+            targets = np.where(place < length, targets * 16 + digits[:, place], targets)
+        addresses = self._address + self._rows * self._layout.step
+        unguarded = (self._text[plain, begin - 2] == ord(" ")) & (self._text[plain, begin - 3] == ord(" "))
+        jumps = map(Control, addresses[plain].tolist(), targets[plain].tolist(), np.logical_not(unguarded).tolist())
+        other = np.flatnonzero(~plain)
+        lines = (self._line + self._rows[other] * self._layout.lines).tolist()
+        fields = terminals.line_starts("instruction").findall(self._text[other].tobytes())
+        return [(*field, line, None) for field, line in zip(fields, lines, strict=True)], list(jumps)
 
 
 def _masked(words: Words) -> Words:

@@ -15,7 +15,7 @@ from spillscan.sass import terminals
 from spillscan.sass.blocks import Block
 from spillscan.sass.code import LOCAL
 
-KEPT = 12
+KEPT = 6
 """Blocks that one function keeps."""
 
 _ALNUM = np.zeros(256, bool)
