@@ -43,6 +43,17 @@ def _no_uses() -> Iterator[tuple[int, bytes]]:
     return iter(())
 
 
+class Marked(NamedTuple):
+    """Some of a function's lines that matter for local memory."""
+
+    lines: Iterable[Instruction]
+    """As read by the grammar."""
+    jumps: Iterable[Control] = ()
+    """Plain jumps that are not among ``lines``."""
+    calls: Iterable[tuple[int, int]] = ()
+    """(address, target) of plain calls that are not among ``lines``."""
+
+
 class _Access(NamedTuple):
     """An instruction that accesses local memory."""
 
@@ -70,7 +81,7 @@ class Code:
         """Rows by opcode number, of the row scanner."""
         self.last_address = 0
         self.local_count = 0
-        self.marked: list[Callable[[], tuple[Iterable[Instruction], Iterable[Control]]]] = []
+        self.marked: list[Callable[[], Marked]] = []
         """Local and control instructions, and plain jumps apart from them; called only when the function turns out to
         use local memory."""
         self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
@@ -132,10 +143,12 @@ class _Judge:
         self.code = code
         marked: list[Instruction] = []
         jumps: list[Control] = []
+        calls: list[tuple[int, int]] = []
         for read in code.marked:
-            lines, controls = read()
+            lines, controls, called = read()
             marked.extend(lines)
             jumps.extend(controls)
+            calls.extend(called)
         self.accesses = sorted(
             (_Access(int(fields[0], 16), *fields[1:]) for fields in marked if fields[2] in LOCAL),
             key=lambda access: access.address,
@@ -143,13 +156,19 @@ class _Judge:
         self.graph = flow.read(
             [fields[:5] for fields in marked if fields[2] not in LOCAL],
             jumps,
-            code.last_address,
-            code.labels,
-            code.parts,
+            calls,
+            last=code.last_address,
+            labels=code.labels,
+            parts=code.parts,
         )
         self.starts = [0, *self.graph.entries]
         self.role: Role = role if role != "unknown" else self._role()
+        used = {self.part_of(access.address) for access in self.accesses}
         self.callers = {self.part_of(address) for address in self.graph.calls}
+        self.callers |= {
+            self.part_of(address) for address, target in self.graph.inner_calls if self.part_of(target) in used
+        }
+        """Parts that call something which may look for arguments on the stack."""
         self._uses = code.stack_uses()
         self._seen: list[tuple[int, bytes]] = []
 

@@ -31,7 +31,9 @@ class Flow(NamedTuple):
     entries: list[int]
     """Where callees begin that the listing holds behind the function."""
     calls: list[int]
-    """Where something is called."""
+    """Where something outside is called."""
+    inner_calls: list[tuple[int, int]]
+    """(address, target) of the calls of callees in the listing."""
     leaves: list[tuple[int, bytes]]
     """(address, opcode) of the ways out."""
     guessed: bool
@@ -41,22 +43,28 @@ class Flow(NamedTuple):
 def read(
     lines: Sequence[Line],
     jumps: Iterable[Control],
+    called: Sequence[tuple[int, int]],
+    *,
     last: int,
     labels: Mapping[bytes, int],
     parts: Iterable[int] = (),
 ) -> Flow:
-    """The control flow of a function: its lines, jumps that are known already, the address of its last instruction."""
+    """The control flow of a function: its lines, and the jumps and calls that are known already."""
     found = sorted((int(line[0], 16), line[1], line[2], line[3], line[4]) for line in lines)
     flow = Flow(
-        [jump if jump.target is not None and jump.target <= last else jump._replace(target=None) for jump in jumps],
-        sorted(parts),
-        [],
-        [],
-        any(line[2] in INDIRECT or line[2] in PUSHES for line in found),
+        controls=[
+            jump if jump.target is not None and jump.target <= last else jump._replace(target=None) for jump in jumps
+        ],
+        entries=[],
+        calls=[],
+        inner_calls=[],
+        leaves=[],
+        guessed=any(line[2] in INDIRECT or line[2] in PUSHES for line in found),
     )
     entries = set(parts)
     pushed: dict[bytes, list[tuple[int, int]]] = {}
-    jumped: set[int] = set()
+    calls = [(address, target) for address, target in called if 0 < target <= last]
+    flow.calls.extend(address for address, target in called if not 0 < target <= last)
     for address, guard, opcode, modifiers, operands in found:
         conditional = guard not in (b"", ALWAYS)
         if opcode in JUMPS:
@@ -70,12 +78,8 @@ def read(
             target, _ = _target(operands, labels)
             if not target or opcode == b"JCAL" or b"ABS" in modifiers or target > last:
                 flow.calls.append(address)
-            elif target in entries or (target not in jumped and _returns(found, target)):
-                entries.add(target)
-                flow.calls.append(address)
-            else:  # ptxas also uses a call as a jump to where warps meet again
-                jumped.add(target)
-                flow.controls.append(Control(address, target, conditional=True))
+            else:
+                calls.append((address, target))
         elif opcode in INDIRECT:
             flow.controls.append(Control(address, None, conditional, indirect=True))
         elif opcode in PUSHES:
@@ -86,6 +90,14 @@ def read(
             target, _ = _target(operands, labels)
             if target is not None:
                 pushed.setdefault(opcode, []).append((address, target))
+    for target in {target for _, target in calls}:
+        if _returns(found, target):
+            entries.add(target)
+    for address, target in calls:
+        if target in entries:
+            flow.inner_calls.append((address, target))
+        else:  # ptxas also uses a call as a jump to where warps meet again
+            flow.controls.append(Control(address, target, conditional=True))
     flow.controls.sort()
     return flow._replace(entries=sorted(entries))
 

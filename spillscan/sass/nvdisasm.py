@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from spillscan.model import Issue, Origin
 from spillscan.sass import flow, terminals
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction
+from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction, Marked
 from spillscan.sass.lines import lines
 from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
 
@@ -140,8 +140,7 @@ class Disassembly:
                 )
             )
             if self._marked:
-                marked = self._marked
-                code.marked.append(lambda: (marked, ()))
+                code.marked.append(partial(Marked, self._marked))
             code.stack_uses = partial(iter, self._stack)
             self.outcome.functions += 1
             self._ready.append(code.record())

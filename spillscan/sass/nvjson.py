@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from spillscan.errors import InputError
 from spillscan.model import Issue, Origin
 from spillscan.sass import flow
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction
+from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction, Marked
 from spillscan.sass.model import Outcome, SassFunction
 
 FORMAT = "nvdisasm-json"
@@ -124,7 +125,7 @@ class JsonDisassembly:
                 marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
             if b"R1" in operands and name not in LOCAL:
                 stack.append((address, operands))
-        code.marked.append(lambda: (marked, ()))
+        code.marked.append(partial(Marked, marked))
         before = code.stack_uses
         code.stack_uses = lambda: iter([*before(), *stack])
         return code

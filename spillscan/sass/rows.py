@@ -9,7 +9,7 @@ by the grammar. Rows that differ in any of this are not counted here: the caller
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.sass import terminals
-from spillscan.sass.code import Code, Instruction
+from spillscan.sass.code import Code, Marked
 from spillscan.sass.layout import LONGEST_ADDRESS, SHORTEST_ADDRESS, WINDOW, WORD, Layout
 from spillscan.sass.loops import Control
 
@@ -35,6 +35,7 @@ REGION = 1 << 16
 
 
 _JUMP = np.frombuffer(b"BRA 0x", np.uint8)
+_CALL = np.frombuffer(b"CALL.REL.NOINC 0x", np.uint8)
 _STOP = 16
 _DIGITS = np.full(256, 255, np.uint8)
 """Value of a hexadecimal digit; 16 where a target ends; 255 for anything else."""
@@ -414,24 +415,33 @@ class _Marked:
         self._line, self._address = span.line + lane, span.address + lane * WORD
         self._opcode = layout.opcode + max(0, (span.address.bit_length() + 3) // 4 - SHORTEST_ADDRESS)
 
-    def __call__(self) -> tuple[Iterable[Instruction], list[Control]]:
-        """The lines as the grammar reads them; plain jumps, which are most of them, from their columns."""
-        begin = self._opcode
-        plain = (self._text[:, begin : begin + len(_JUMP)] == _JUMP).all(axis=1)
-        digits = _DIGITS[self._text[:, begin + len(_JUMP) : begin + len(_JUMP) + WINDOW]]
-        stop = digits > 15
-        length = stop.argmax(axis=1)
-        plain &= (length > 0) & (digits[np.arange(len(digits)), length] == _STOP)
-        targets = np.zeros(len(digits), np.int64)
-        for place in range(LONGEST_ADDRESS):
-            targets = np.where(place < length, targets * 16 + digits[:, place], targets)
+    def __call__(self) -> Marked:
+        """The lines as the grammar reads them; plain jumps and calls, which are most of them, from their columns."""
         addresses = self._address + self._rows * self._layout.step
-        unguarded = (self._text[plain, begin - 2] == ord(" ")) & (self._text[plain, begin - 3] == ord(" "))
-        jumps = map(Control, addresses[plain].tolist(), targets[plain].tolist(), np.logical_not(unguarded).tolist())
-        other = np.flatnonzero(~plain)
+        jump, jump_targets = self._plain(_JUMP)
+        call, call_targets = self._plain(_CALL)
+        guards = self._text[:, self._opcode - 2] != ord(" ")  # a predicate ends with one blank
+        other = np.flatnonzero(~(jump | call))
         lines = (self._line + self._rows[other] * self._layout.lines).tolist()
         fields = terminals.line_starts("instruction").findall(self._text[other].tobytes())
-        return [(*field, line, None) for field, line in zip(fields, lines, strict=True)], list(jumps)
+        return Marked(
+            [(*field, line, None) for field, line in zip(fields, lines, strict=True)],
+            list(map(Control, addresses[jump].tolist(), jump_targets.tolist(), guards[jump].tolist())),
+            list(zip(addresses[call].tolist(), call_targets.tolist(), strict=True)),
+        )
+
+    def _plain(self, opcode: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], Ints]:
+        """Which rows hold just this opcode and an address, and the addresses."""
+        begin, end = self._opcode, self._opcode + len(opcode)
+        plain: NDArray[np.bool_] = (self._text[:, begin:end] == opcode).all(axis=1)
+        digits = _DIGITS[self._text[plain, end : end + WINDOW]]
+        length = (digits >= _STOP).argmax(axis=1)
+        good = (length > 0) & (digits[np.arange(len(digits)), length] == _STOP)
+        targets = np.zeros(len(digits), np.int64)
+        for place in range(WINDOW):
+            targets = np.where(place < length, targets * 16 + digits[:, place], targets)
+        plain[np.flatnonzero(plain)[~good]] = False
+        return plain, targets[good]
 
 
 def _masked(words: Words) -> Words:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from spillscan.sass import terminals
-from spillscan.sass.code import Code, Instruction
-from spillscan.sass.loops import Control
+from spillscan.sass.code import Code, Instruction, Marked
 
 _ENCODING = "latin-1"
 """One character a byte: whatever stands in a dump can be read, and bytes that are no ASCII are counted elsewhere."""
@@ -42,7 +41,7 @@ class Runs:
                 self._unknown(piece, line)
             line += 1
         if self._marked:
-            code.marked.append(partial(_no_jumps, self._marked))
+            code.marked.append(partial(Marked, self._marked))
         return line - first
 
     def _mark(self, code: Code, piece: bytes, line: int, *, local: bool) -> None:
@@ -53,10 +52,6 @@ class Runs:
         code.local_count += local
         code.last_address = int(address, 16)
         self._marked.append((address, guard, opcode, modifiers, operands, note, line, None))
-
-
-def _no_jumps(lines: list[Instruction]) -> tuple[list[Instruction], tuple[Control, ...]]:
-    return lines, ()
 
 
 def _last_address(run: bytes) -> int:
