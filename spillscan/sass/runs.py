@@ -12,6 +12,9 @@ from spillscan.sass.code import Code, Instruction, Marked
 _ENCODING = "latin-1"
 """One character a byte: whatever stands in a dump can be read, and bytes that are no ASCII are counted elsewhere."""
 
+_PIECE = 1 << 18
+"""Bytes that Lark gets at once: its tokens are copies."""
+
 
 class Runs:
     """Reads lines of a function's body; ``unknown`` is called with each line that the grammar does not describe."""
@@ -24,8 +27,17 @@ class Runs:
 
     def read(self, code: Code, text: bytes, line: int) -> int:
         """Add whole lines to ``code``; the first is line number ``line``. Returns how many there were."""
-        first = line
         self._marked = []
+        first, begin = line, 0
+        while begin < len(text):
+            end = text.find(b"\n", begin + _PIECE) + 1 or len(text)
+            line = self._piece(code, text[begin:end], line)
+            begin = end
+        if self._marked:
+            code.marked.append(partial(Marked, self._marked))
+        return line - first
+
+    def _piece(self, code: Code, text: bytes, line: int) -> int:
         for token in terminals.parser().parse(text.decode(_ENCODING), start="lines").children:
             piece = str(token).encode(_ENCODING)
             kind = token.type  # type: ignore[union-attr]
@@ -40,9 +52,7 @@ class Runs:
             elif kind == "UNKNOWN_LINE":
                 self._unknown(piece, line)
             line += 1
-        if self._marked:
-            code.marked.append(partial(Marked, self._marked))
-        return line - first
+        return line
 
     def _mark(self, code: Code, piece: bytes, line: int, *, local: bool) -> None:
         match = self._instruction.match(piece)

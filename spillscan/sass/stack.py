@@ -15,7 +15,7 @@ from spillscan.sass import terminals
 from spillscan.sass.blocks import Block
 from spillscan.sass.code import LOCAL
 
-KEPT = 6
+KEPT = 4
 """Blocks that one function keeps."""
 
 _ALNUM = np.zeros(256, bool)
