@@ -51,7 +51,7 @@ class Marked(NamedTuple):
     jumps: Iterable[Control] = ()
     """Plain jumps that are not among ``lines``."""
     calls: Iterable[tuple[int, int]] = ()
-    """(address, target) of plain calls that are not among ``lines``."""
+    """(address, target) of plain calls that are not among ``lines``; target 0: something outside of the listing."""
 
 
 class _Access(NamedTuple):

@@ -36,6 +36,7 @@ REGION = 1 << 16
 
 _JUMP = np.frombuffer(b"BRA 0x", np.uint8)
 _CALL = np.frombuffer(b"CALL.REL.NOINC 0x", np.uint8)
+_FAR_CALL = np.frombuffer(b"CALL.ABS.NOINC 0x", np.uint8)
 _STOP = 16
 _DIGITS = np.full(256, 255, np.uint8)
 """Value of a hexadecimal digit; 16 where a target ends; 255 for anything else."""
@@ -420,14 +421,16 @@ class _Marked:
         addresses = self._address + self._rows * self._layout.step
         jump, jump_targets = self._plain(_JUMP)
         call, call_targets = self._plain(_CALL)
+        far, _ = self._plain(_FAR_CALL)
         guards = self._text[:, self._opcode - 2] != ord(" ")  # a predicate ends with one blank
-        other = np.flatnonzero(~(jump | call))
+        other = np.flatnonzero(~(jump | call | far))
         lines = (self._line + self._rows[other] * self._layout.lines).tolist()
         fields = terminals.line_starts("instruction").findall(self._text[other].tobytes())
         return Marked(
             [(*field, line, None) for field, line in zip(fields, lines, strict=True)],
             list(map(Control, addresses[jump].tolist(), jump_targets.tolist(), guards[jump].tolist())),
-            list(zip(addresses[call].tolist(), call_targets.tolist(), strict=True)),
+            list(zip(addresses[call].tolist(), call_targets.tolist(), strict=True))
+            + [(at, 0) for at in addresses[far].tolist()],
         )
 
     def _plain(self, opcode: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], Ints]:
