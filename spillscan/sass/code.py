@@ -37,6 +37,13 @@ class Cubin(NamedTuple):
     member: int = 0
     arch: str | None = None
     identifier: str = ""
+    object: str = ""
+    """``libgemm.a:gemm.o`` of a static library."""
+
+    @property
+    def unit(self) -> str:
+        """The object that holds it, without its archive."""
+        return self.object.rpartition(":")[2]
 
 
 def _no_uses() -> Iterator[tuple[int, bytes]]:
@@ -110,7 +117,7 @@ class Code:
             arch=self.cubin.arch,
             role=role,
             member=self.cubin.member,
-            identifier=self.cubin.identifier,
+            identifier=self.cubin.identifier or self.cubin.unit,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
                 code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,

@@ -31,6 +31,7 @@ _PREAMBLE = (
     "underline",
     "target",
     "compressed",
+    "member",
 )
 _LONGEST_LINE = 1 << 22
 """Bytes; a line longer than this is no line of a dump."""
@@ -258,14 +259,16 @@ class Dump:
         elif rule == "function":
             origin = Origin(input=self._input, line=self._line, format=FORMAT)
             self._code, self._layout = Code(values[0], self._cubin, origin), None
+        elif rule == "member":
+            self._cubin = self._cubin._replace(object=values[0])
         elif rule == "image":
-            self._cubin = Cubin(self._cubin.member + (values[0] == "elf"))
+            self._cubin = Cubin(self._cubin.member + (values[0] == "elf"), object=self._cubin.object)
         elif rule == "field" and values[0] == "arch":
             self._cubin = self._cubin._replace(arch=values[1])
         elif rule == "field" and values[0] == "identifier":
             self._cubin = self._cubin._replace(identifier=values[1])
         elif rule == "code_for":
-            self._cubin = Cubin(max(self._cubin.member, 0), values[0], self._cubin.identifier)
+            self._cubin = self._cubin._replace(member=max(self._cubin.member, 0), arch=values[0])
         elif not rule:
             self._unknown_line(text, self._line)
         self._line += 1

@@ -103,6 +103,8 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
             return None
         size = again
     lanes = [(index, address) for index, (_, address, _) in enumerate(lines[:size]) if address is not None]
+    if not lanes:
+        return None
     base = lanes[0][1] - WORD * lanes[0][0]
     text, _, opcode = lines[lanes[0][0]]
     hexes = {column for _, address, column in lines[:size] if address is None}

@@ -239,7 +239,8 @@ class SassFunction:
     member: int
     """0-based number of the cubin in the dump."""
     identifier: str = ""
-    """Source that the fatbin member names (builds with line information); empty where it does not."""
+    """Source that the fatbin member names (builds with line information), else the object of a static library that
+    holds it; empty where the dump tells neither."""
     stats: SassStats
     """Its figures."""
 

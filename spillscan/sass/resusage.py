@@ -18,7 +18,7 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on. -res-usage counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
-_RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals")
+_RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
 _SHOWN = 120
 
 
@@ -61,7 +61,9 @@ class ResourceUsage:
             elif rule == "function":
                 symbol = values[0].decode("utf-8", "backslashreplace")
             elif rule == "image":
-                cubin = Cubin(cubin.member + (values[0] == b"elf"))
+                cubin = Cubin(cubin.member + (values[0] == b"elf"), object=cubin.object)
+            elif rule == "member":
+                cubin = cubin._replace(object=values[0].decode("utf-8", "backslashreplace"))
             elif rule == "field" and values[0] == b"arch":
                 cubin = cubin._replace(arch=values[1].decode())
             elif rule == "field" and values[0] == b"identifier":
@@ -92,7 +94,7 @@ class ResourceUsage:
         return FunctionUsage(
             symbol=symbol,
             arch=cubin.arch,
-            identifier=cubin.identifier,
+            identifier=cubin.identifier or cubin.unit,
             usage=Usage(
                 registers=found.get("REG"),
                 stack_bytes=found.get("STACK"),

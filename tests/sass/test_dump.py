@@ -75,6 +75,13 @@ def test_undecodable_bytes(read: Read) -> None:
     )
 
 
+def test_static_libraries(read: Read) -> None:
+    member = b"\nmember lib/libgemm.a:gemm.o:\n\nFatbin elf code:\n================\narch = sm_80\n\n"
+    functions, issues = read(member + HEAD + row(0, "EXIT") + END)
+    assert not issues
+    assert functions[0].identifier == "gemm.o"
+
+
 def test_nothing(read: Read) -> None:
     assert read(b"") == ([], [])
 
