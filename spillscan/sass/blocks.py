@@ -1,0 +1,97 @@
+"""A byte stream in large blocks that are used again; a line or a pattern never stands in two of them.
+
+A function that spans blocks keeps them for a while: whether the address of its frame is taken is asked at its end, if
+at all. A block is read into again when nobody keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIZE = 1 << 21
+"""Bytes read at once: a block stays in the processor's cache while it is scanned."""
+
+_SLACK = 64
+
+
+class Stream(Protocol):
+    """What is read from: a binary file, pipe or decompressor."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """At most ``size`` bytes; empty at the end."""
+
+
+class Block:
+    """Some text, as bytes and as unaligned integers."""
+
+    def __init__(self, size: int) -> None:
+        self.buffer = bytearray(size + _SLACK)
+        self.view = memoryview(self.buffer)
+        self.words: NDArray[np.uint64] = np.ndarray((size + _SLACK - 8,), "<u8", self.buffer, 0, (1,))
+        self.halves: NDArray[np.uint16] = np.ndarray((size + _SLACK - 2,), "<u2", self.buffer, 0, (1,))
+        self.size = size
+        self.end = 0
+        """Bytes in use."""
+        self.fresh = 0
+        """Where what was read last begins."""
+        self.keepers = 0
+        """Functions that still want the text."""
+
+    def foreign(self) -> int:
+        """Bytes outside ASCII among those that were read last."""
+        begin, end = self.fresh, self.end
+        whole = np.frombuffer(self.buffer, np.uint64, (end + 7) // 8 - begin // 8, begin // 8 * 8)
+        self.buffer[end : end + 8] = bytes(8)
+        if not len(whole) or not int(np.bitwise_or.reduce(whole)) & 0x8080808080808080:
+            return 0
+        return int(np.count_nonzero(np.frombuffer(self.buffer, np.uint8, end - begin, begin) & 0x80))
+
+
+class Blocks:
+    """Reads a stream block by block."""
+
+    def __init__(self, stream: Stream, size: int = SIZE) -> None:
+        self._into = getattr(stream, "readinto", None)
+        self._read = stream.read
+        self._size = size
+        self._free: list[Block] = []
+        self.finished = False
+        """Nothing is left to read."""
+
+    def next(self, last: Block | None, kept: int) -> Block:
+        """A block that begins with ``last`` from ``kept`` on, and is filled up from the stream."""
+        tail = last.end - kept if last is not None else 0
+        block = self._take(max(self._size, tail * 2))
+        if last is not None:
+            block.buffer[:tail] = last.buffer[kept : last.end]
+            self.release(last)
+        block.end = block.fresh = tail
+        while block.end < block.size and not self.finished:
+            count = self._fill(block)
+            if not count:
+                self.finished = True
+            block.end += count
+        return block
+
+    def _fill(self, block: Block) -> int:
+        if self._into is not None:
+            return self._into(block.view[block.end : block.size]) or 0
+        data = self._read(block.size - block.end) or b""
+        block.buffer[block.end : block.end + len(data)] = data
+        return len(data)
+
+    def _take(self, size: int) -> Block:
+        for index, block in enumerate(self._free):
+            if block.size >= size and not block.keepers:
+                del self._free[index]
+                return block
+        return Block(size)
+
+    def release(self, block: Block) -> None:
+        """The reader is through with a block."""
+        if block.size == self._size:
+            self._free.append(block)
+            self._free.sort(key=lambda block: block.keepers, reverse=True)

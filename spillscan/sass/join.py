@@ -1,0 +1,247 @@
+"""Joins what a dump says with what a build log says of the same kernel. Pure: records in, records and issues out.
+
+Nothing is overwritten: where the two disagree, both stay and an issue names both places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.sass.model import LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.sass.resusage import FunctionUsage
+
+_Item = TypeVar("_Item", SassFunction, FunctionUsage)
+
+Bytes = tuple[int, int]
+"""Stored, loaded."""
+
+_FROM_LISTING = (
+    "registers",
+    "stack_bytes",
+    "shared_bytes",
+    "local_bytes",
+    "constant_bytes",
+    "textures",
+    "surfaces",
+    "samplers",
+)
+_CONTRADICT = ("registers", "shared_bytes")
+
+
+def attach(
+    kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
+) -> tuple[list[Kernel], list[Issue]]:
+    """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
+    known = list(kernels)
+    found = list(functions)
+    issues: list[Issue] = []
+    listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
+    dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
+    archs = {item.arch for item in found if isinstance(item, SassFunction)}
+    used: set[int] = set()
+    out: list[Kernel] = []
+    for kernel in known:
+        joined = kernel
+        listing = _pick(kernel, listings.get(kernel.key.symbol, ()))
+        for item in listing[:1]:
+            used.add(id(item))
+            joined, contradictions = _with_listing(joined, item)
+            issues.extend(contradictions)
+        candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
+        used.update(map(id, candidates))
+        if len(candidates) > 1:
+            same = [function for function in candidates if _agrees(function.stats.local, kernel)]
+            candidates = same[:1] or candidates
+        if len(candidates) == 1:
+            joined, contradictions = _with_dump(joined, candidates[0])
+            issues.extend(contradictions)
+        elif candidates:
+            issues.append(_ambiguous(kernel, candidates))
+        elif kernel.role == "entry" and kernel.key.arch in archs:
+            issues.append(_missing(kernel))
+        out.append(joined)
+    rest = [item for item in found if id(item) not in used]
+    if known and rest:
+        issues.append(
+            Issue(
+                code="not-in-log",
+                message=f"{len(rest)} functions of the dump are in no build log: {rest[0].symbol} …",
+                severity="note",
+                origin=_origin(rest[0]),
+            )
+        )
+    out.extend(_alone(rest))
+    return out, issues
+
+
+def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
+    found: dict[str, list[_Item]] = {}
+    for item in items:
+        found.setdefault(item.symbol, []).append(item)
+    return found
+
+
+def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
+    """Those of the kernel's arch and, where both sides tell and it decides, of its unit."""
+    arch = kernel.key.arch
+    fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
+    if len(fitting) > 1 and kernel.key.unit:
+        stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
+        same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
+        return same or fitting
+    return fitting
+
+
+def _figures(usage: Usage) -> Bytes | None:
+    if usage.spill_store_bytes is None or usage.spill_load_bytes is None:
+        return None
+    return usage.spill_store_bytes, usage.spill_load_bytes
+
+
+def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes:
+    """What ptxas would print: a device function's spills are all slots of its frame."""
+    traffic = local.frame if kernel.role == "function" and local.frame is not None else local.own_spill
+    return traffic.store_bytes, traffic.load_bytes
+
+
+def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
+    return _figures(kernel.usage) == _counted(local, kernel)
+
+
+def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    stats, issues = function.stats, []
+    told = _figures(kernel.usage)
+    if told is not None and kernel.confidence == "certain":
+        stats = _weigh(stats, kernel, told)
+        if not _agrees(stats.local, kernel):
+            stored, loaded = _counted(stats.local, kernel)
+            issues.append(
+                _contradiction(
+                    "spill-mismatch",
+                    kernel,
+                    f"the log counts {told[0]} bytes spill stores and {told[1]} bytes spill loads, the dump shows "
+                    f"{stored} and {loaded} ({stored - told[0]:+d}, {loaded - told[1]:+d})",
+                    stats.origin,
+                )
+            )
+    if None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
+        issues.append(
+            _contradiction(
+                "registers-mismatch",
+                kernel,
+                f"the log says {kernel.usage.registers} registers, the dump {stats.registers}",
+                stats.origin,
+            )
+        )
+    role = function.role if kernel.role == "unknown" else kernel.role
+    origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
+    return replace(kernel, sass=stats, role=role, origins=origins), issues
+
+
+def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
+    """The evidence that the log adds to what the text alone allows to say."""
+    local = stats.local
+    if local.evidence != "last-use":
+        return stats
+    if _agrees(local, kernel):
+        return replace(stats, local=replace(local, evidence="last-use+log"))
+    if kernel.role == "function":
+        return stats
+    accesses = _from_slot_on(local.accesses, told)
+    return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
+
+
+def _from_slot_on(accesses: tuple[LocalAccess, ...], told: Bytes) -> tuple[LocalAccess, ...]:
+    """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
+    counts: arrays lie below the spill area. Empty where no offset fits."""
+    own = [access for access in accesses if not access.part and access.slot is not None]
+    for lowest in sorted({access.slot for access in own if access.slot is not None}, reverse=True):
+        chosen = [access for access in own if access.slot is not None and access.slot >= lowest]
+        stored = sum(access.bytes for access in chosen if access.store)
+        loaded = sum(access.bytes for access in chosen if not access.store)
+        if (stored, loaded) == told:
+            spilled = {access.address for access in chosen}
+            return tuple(
+                replace(access, kind="spill")
+                if access.address in spilled
+                else replace(access, kind="unknown" if access.kind == "spill" and not access.part else access.kind)
+                for access in accesses
+            )
+    return ()
+
+
+def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the resource listing; what both say must be equal."""
+    issues = []
+    missing = {}
+    for name in _FROM_LISTING:
+        ours, theirs = getattr(kernel.usage, name), getattr(listing.usage, name)
+        if ours is None and theirs is not None:
+            missing[name] = theirs
+        elif theirs is not None and ours != theirs and name in _CONTRADICT and kernel.final is not False:
+            what = name.replace("_", " ")
+            issues.append(
+                _contradiction(
+                    f"{name.split('_')[0]}-mismatch",
+                    kernel,
+                    f"the log says {ours} {what}, the resource listing {theirs}",
+                    listing.origin,
+                )
+            )
+    usage = replace(kernel.usage, **missing)
+    return replace(kernel, usage=usage, origins=(*kernel.origins, listing.origin)), issues
+
+
+def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
+    """Kernels that only dumps and listings name, one for each symbol, arch and unit."""
+    found: dict[KernelKey, Kernel] = {}
+    for item in items:
+        number = 0
+        while True:
+            unit = item.identifier + (f"#{number}" if number else "")
+            key = KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
+            kernel = found.get(key, Kernel(key=key, role="unknown", usage=Usage()))
+            if not (isinstance(item, SassFunction) and kernel.sass is not None):
+                break
+            number += 1  # the same symbol in another member of the dump
+        if isinstance(item, SassFunction):
+            usage = replace(kernel.usage, registers=kernel.usage.registers or item.stats.registers)
+            role = item.role if item.role != "unknown" else kernel.role
+            kernel = replace(kernel, sass=item.stats, usage=usage, role=role)
+        else:
+            kernel = replace(kernel, usage=item.usage)
+        origin = _origin(item)
+        found[key] = replace(kernel, origins=(*kernel.origins, origin) if origin else kernel.origins)
+    yield from found.values()
+
+
+def _origin(item: SassFunction | FunctionUsage) -> Origin | None:
+    return item.origin if isinstance(item, FunctionUsage) else item.stats.origin
+
+
+def _contradiction(code: str, kernel: Kernel, text: str, other: Origin | None) -> Issue:
+    log = kernel.origins[0] if kernel.origins else None
+    places = f" (log {log}, dump {other})" if log and other else ""
+    return Issue(code=code, message=f"{kernel.short_name}: {text}{places}", origin=log or other)
+
+
+def _ambiguous(kernel: Kernel, candidates: Sequence[SassFunction]) -> Issue:
+    places = ", ".join(str(function.stats.origin) for function in candidates)
+    return _contradiction(
+        "ambiguous-sass",
+        kernel,
+        f"{len(candidates)} functions of the dump have this symbol and arch, none is taken: {places}",
+        candidates[0].stats.origin,
+    )
+
+
+def _missing(kernel: Kernel) -> Issue:
+    return Issue(
+        code="not-in-dump",
+        message=f"{kernel.short_name}: in the build log, but in no dump of {kernel.key.arch}",
+        origin=kernel.origins[0] if kernel.origins else None,
+    )

@@ -1,0 +1,232 @@
+"""Natural loops of one function: how many of them hold an instruction.
+
+A loop is a branch back to a block that dominates it; its body is what reaches the branch without passing that block.
+Counting the intervals between backward branches and their targets is not the same: slow paths at the end of a function
+jump back without being loops.
+
+Most branches only skip a few instructions. They are folded before any dominator is looked for: a block that is
+entered at its top, left at its bottom and holds no other branch is in the same loops as what is around it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Control(NamedTuple):
+    """One instruction that moves control. A call is none: control comes back."""
+
+    address: int
+    """Byte offset."""
+    target: int | None
+    """Where it goes; ``None``: it leaves the function."""
+    conditional: bool
+    """Control may also go on behind it."""
+    indirect: bool = False
+    """It goes to addresses that the text does not give."""
+
+
+def depths(controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
+    """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
+
+    ``controls`` ascend by address; ``entries`` are the addresses where callees begin that the same listing holds.
+    """
+    back = [(c.target, c.address) for c in controls if c.target is not None and c.target <= c.address]
+    if not any(c.indirect for c in controls) and not _covered(points, back):
+        return [0] * len(points)
+    graph = _Graph(_fold(controls, entries, points), entries)
+    counts = graph.loop_counts()
+    return [counts[graph.block_of(point)] for point in points]
+
+
+def _fold(controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]) -> list[Control]:
+    """The controls without those that only skip something or choose between two arms.
+
+    One pass over branches and targets in the order of their addresses, with a stack of what is still open. ``[b … b]``
+    is a skip: both go. ``[b … e] [b … e]`` is two arms (b conditional, e not): b goes, e becomes a skip. A way out
+    right before the target, with no point of interest inside, goes with its skip. Anything else stays.
+    """
+    removed: set[int] = set()
+    conditional = [control.conditional for control in controls]
+    events: list[tuple[int, int, int]] = []  # address, 0 target | 1 source | 2 wall, index
+    for index, control in enumerate(controls):
+        if control.target is None:
+            if not control.conditional:
+                events.append((control.address, 2, index))
+        elif control.target > control.address:
+            events.append((control.address, 1, index))
+            events.append((control.target, 0, -index))  # of several with one target the innermost comes first
+        else:
+            events.append((control.address, 2, index))
+            events.append((control.target, 2, -1))
+    events.extend((entry, 2, -1) for entry in entries)
+    events.sort()
+    opened: list[int] = []  # index of a forward branch, or -1 - index of a wall
+    wall = -1 - len(controls)
+    for address, what, index in events:
+        if what == 1:
+            opened.append(index)
+            continue
+        if what == 2:
+            opened.append(wall if index < 0 else -1 - index)
+            continue
+        branch = -index
+        if opened and opened[-1] == branch and conditional[branch]:
+            opened.pop()
+            removed.add(branch)
+        elif len(opened) > 1 and opened[-2] == branch and conditional[branch] and opened[-1] != wall:
+            top = opened[-1]
+            if top >= 0 and not conditional[top]:
+                del opened[-2]
+                conditional[top] = True
+                removed.add(branch)
+                continue
+            start = controls[branch].address
+            if top < 0 and controls[-1 - top].target is None and not _any_between(points, start, address):
+                opened[-2:] = []
+                removed.update((branch, -1 - top))
+            else:
+                opened.append(wall)
+        else:
+            opened.append(wall)
+    return [
+        control if control.conditional == conditional[index] else control._replace(conditional=True)
+        for index, control in enumerate(controls)
+        if index not in removed and (control.target is not None or not control.conditional)
+    ]
+
+
+def _covered(points: Sequence[int], back: Sequence[tuple[int, int]]) -> bool:
+    """Whether a jump back passes any of the points: a loop around one needs that."""
+    return any(_any_between(points, target - 1, source + 1) for target, source in back)
+
+
+def _any_between(points: Sequence[int], low: int, high: int) -> bool:
+    at = bisect_right(points, low)
+    return at < len(points) and points[at] < high
+
+
+class _Graph:
+    """Basic blocks and their edges; block 0 is a root in front of all entries.
+
+    A block that nothing leads to is taken for a target of the last indirect branch before it: a jump table's cases
+    stand behind the jump.
+    """
+
+    def __init__(self, controls: Sequence[Control], entries: Sequence[int]) -> None:
+        starts = {0, *(2 * entry for entry in entries)}
+        for control in controls:
+            starts.add(2 * control.address + 1)  # behind it
+            if control.target is not None:
+                starts.add(2 * control.target)
+        self.starts = sorted(starts)
+        number = {start: index + 1 for index, start in enumerate(self.starts)}
+        count = len(self.starts) + 1
+        self.after: list[list[int]] = [[] for _ in range(count)]
+        closing = {2 * control.address + 1: control for control in controls}
+        indirect = []
+        entered = {number[0], *(number[2 * entry] for entry in entries)}
+        for index in range(len(self.starts)):
+            block = index + 1
+            following = self.starts[index + 1] if block < len(self.starts) else None
+            closed_by = closing.get(following) if following is not None else None
+            if closed_by is None:
+                if following is not None:
+                    self.after[block].append(block + 1)
+                continue
+            if closed_by.target is not None:
+                self.after[block].append(number[2 * closed_by.target])
+            if closed_by.conditional and following is not None:
+                self.after[block].append(block + 1)
+            if closed_by.indirect:
+                indirect.append(block)
+        if indirect:
+            reached = {target for targets in self.after for target in targets}
+            for block in range(indirect[0] + 1, count):
+                if block not in reached and block not in entered:
+                    self.after[indirect[bisect_right(indirect, block) - 1]].append(block)
+        self.after[0] = sorted(entered)
+
+    def block_of(self, address: int) -> int:
+        """The block that holds the instruction at ``address``."""
+        return bisect_right(self.starts, 2 * address)
+
+    def loop_counts(self) -> list[int | None]:
+        """For each block the number of natural loops that hold it; ``None`` where nothing leads to it."""
+        order = self._reverse_postorder()
+        rank = {block: index for index, block in enumerate(order)}
+        before: list[list[int]] = [[] for _ in order]
+        for block in order:
+            for target in self.after[block]:
+                before[rank[target]].append(rank[block])
+        dominator = _dominators(before)
+        counts: list[int | None] = [None] * len(self.after)
+        inside = [0] * len(order)
+        for header, sources in enumerate(before):
+            latches = [source for source in sources if source >= header and _dominates(dominator, header, source)]
+            if not latches:
+                continue
+            body = {header}
+            work = latches
+            while work:
+                block = work.pop()
+                if block not in body:
+                    body.add(block)
+                    work.extend(before[block])
+            for block in body:
+                inside[block] += 1
+        for index, block in enumerate(order):
+            counts[block] = inside[index]
+        return counts
+
+    def _reverse_postorder(self) -> list[int]:
+        seen = bytearray(len(self.after))
+        seen[0] = 1
+        order: list[int] = []
+        stack = [(0, iter(self.after[0]))]
+        while stack:
+            block, targets = stack[-1]
+            for target in targets:
+                if not seen[target]:
+                    seen[target] = 1
+                    stack.append((target, iter(self.after[target])))
+                    break
+            else:
+                order.append(block)
+                stack.pop()
+        order.reverse()
+        return order
+
+
+def _dominators(before: list[list[int]]) -> list[int]:
+    """Immediate dominators in reverse postorder (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm")."""
+    dominator = [-1] * len(before)
+    dominator[0] = 0
+    changed = True
+    while changed:
+        changed = False
+        for block in range(1, len(before)):
+            new = -1
+            for other in before[block]:
+                if dominator[other] < 0:
+                    continue
+                if new < 0:
+                    new = other
+                    continue
+                while new != other:
+                    if new > other:
+                        new = dominator[new]
+                    else:
+                        other = dominator[other]  # noqa: PLW2901
+            if dominator[block] != new:
+                dominator[block] = new
+                changed = True
+    return dominator
+
+
+def _dominates(dominator: list[int], block: int, other: int) -> bool:
+    while other > block:
+        other = dominator[other]
+    return other == block

@@ -1,0 +1,263 @@
+"""What a SASS dump says of a function: figures, and each access to local memory with the reason for its class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from spillscan.model import Issue, Origin, Role
+from spillscan.sass import mix
+
+AccessClass = Literal["spill", "array", "frame", "unknown"]
+"""Spill slot; local array; callee frame, stack argument or saved register; cannot be told."""
+
+Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
+"""Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
+the same bytes; the slots from one offset on, whose bytes are exactly those that the build log counts; the last-use rule
+alone; nothing to judge: no access to local memory."""
+
+AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
+"""``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
+
+SCHEMA = 1
+"""Version of :meth:`SassStats.to_json`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A place in the source, with the calls that were inlined to get there."""
+
+    file: str
+    """As the debug information names it."""
+    line: int
+    """1-based."""
+    inlined_at: SourceLine | None = None
+    """Where the function that holds this line was inlined; ``None`` at the outermost."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAccess:
+    """One STL or LDL instruction."""
+
+    address: int
+    """Byte offset in the function's code."""
+    line: int | None
+    """1-based line of the dump; ``None`` in JSON."""
+    store: bool
+    """STL, else LDL."""
+    bytes: int
+    """Width of the access per thread, whatever its predicate."""
+    form: AddressForm
+    """What the address is made of."""
+    slot: int | None
+    """Byte offset from the stack pointer R1; ``None`` for any other form."""
+    last_use: bool
+    """``LDL.LU``: ptxas puts it on refills only."""
+    predicated: bool
+    """Guarded by a predicate."""
+    kind: AccessClass
+    """What it is."""
+    depth: int | None
+    """Natural loops around it; ``None`` where control flow cannot be followed."""
+    part: int
+    """0 in the function itself; n in the n-th callee that the listing holds after it."""
+    source: SourceLine | None = None
+    """Where it comes from; ``None`` without line information."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Number and bytes of one group of accesses, counted once per instruction, loops or not."""
+
+    stores: int = 0
+    """STL instructions."""
+    loads: int = 0
+    """LDL instructions."""
+    store_bytes: int = 0
+    """Bytes per thread that the stores write."""
+    load_bytes: int = 0
+    """Bytes per thread that the loads read."""
+
+    @property
+    def accesses(self) -> int:
+        """Stores plus loads."""
+        return self.stores + self.loads
+
+    @property
+    def bytes(self) -> int:
+        """Bytes stored plus bytes loaded."""
+        return self.store_bytes + self.load_bytes
+
+
+def traffic_of(accesses: tuple[LocalAccess, ...]) -> Traffic:
+    """The sum of some accesses."""
+    stores = store_bytes = load_bytes = 0
+    for access in accesses:
+        if access.store:
+            stores += 1
+            store_bytes += access.bytes
+        else:
+            load_bytes += access.bytes
+    return Traffic(stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraffic:
+    """Every access to local memory of one function. The classes always add up to the total."""
+
+    accesses: tuple[LocalAccess, ...] = ()
+    """In the order of their addresses."""
+    evidence: Evidence = "none"
+    """What the classes rest on."""
+    flow: Literal["followed", "guessed", "none"] = "none"
+    """How sure the loop depths are: every branch has its target; some targets are inferred (indirect branches,
+    Maxwell's SYNC and BRK); no control flow was read."""
+
+    frame: Traffic | None = None
+    """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
+    on its own (saves of the caller's registers included); ``None`` for an entry."""
+
+    @cached_property
+    def total(self) -> Traffic:
+        """All accesses."""
+        return traffic_of(self.accesses)
+
+    @cached_property
+    def spill(self) -> Traffic:
+        """The spill class, callees in the same listing included."""
+        return self.of("spill")
+
+    @cached_property
+    def own_spill(self) -> Traffic:
+        """The spill class of the function itself: what ptxas prints on the function's own line."""
+        return traffic_of(tuple(access for access in self.accesses if access.kind == "spill" and not access.part))
+
+    def of(self, kind: AccessClass) -> Traffic:
+        """One class."""
+        return traffic_of(tuple(access for access in self.accesses if access.kind == kind))
+
+    @cached_property
+    def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
+        """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
+        found: dict[int | None, Counter[AccessClass]] = {}
+        for access in self.accesses:
+            found.setdefault(access.depth, Counter())[access.kind] += 1
+        return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
+
+    @property
+    def worst_spill_depth(self) -> int | None:
+        """The deepest loop nesting of a spill store or load; ``None`` without spills or without control flow."""
+        return max((a.depth for a in self.accesses if a.kind == "spill" and a.depth is not None), default=None)
+
+
+NO_TRAFFIC = LocalTraffic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePeak:
+    """Where ``nvdisasm -plr`` shows the most live general registers."""
+
+    registers: int
+    """Live at once, as counted by nvdisasm's ``#`` column."""
+    address: int
+    """Byte offset of the instruction."""
+    line: int
+    """1-based line of the dump."""
+    source: SourceLine | None = None
+    """Where it comes from; ``None`` without line information (nvdisasm ignores -g where -plr is given)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SassStats:
+    """What one function's machine code holds."""
+
+    instructions: int
+    """Machine instructions, padding included."""
+    code_bytes: int
+    """Bytes from the first instruction to the end of the last, control words included."""
+    opcodes: tuple[tuple[str, int], ...]
+    """(mnemonic without modifiers, instructions), by mnemonic."""
+    local: LocalTraffic = NO_TRAFFIC
+    """Accesses to local memory."""
+    shared_spills: int | None = None
+    """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
+    registers: int | None = None
+    """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
+    live_peak: LivePeak | None = None
+    """The live-register peak; ``None`` without ``-plr``."""
+    origin: Origin | None = None
+    """Where the function stands in the dump."""
+
+    @property
+    def opcode_classes(self) -> dict[str, int]:
+        """Instructions by class (:mod:`spillscan.sass.mix`), largest first; they add up to ``instructions``."""
+        return mix.classes(self.opcodes)
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """Static floating-point instructions per global or generic memory instruction: a hint, loops not weighed."""
+        return mix.intensity(self.opcode_classes)
+
+    def to_json(self) -> dict[str, object]:
+        """The ``sass`` object of a kernel in JSON reports."""
+        local, spill = self.local.total, self.local.spill
+        return {
+            "instructions": self.instructions,
+            "code_bytes": self.code_bytes,
+            "stl_count": local.stores,
+            "ldl_count": local.loads,
+            "stl_bytes": local.store_bytes,
+            "ldl_bytes": local.load_bytes,
+            "spill_store_count": spill.stores,
+            "spill_load_count": spill.loads,
+            "spill_store_bytes": spill.store_bytes,
+            "spill_load_bytes": spill.load_bytes,
+            "by_loop_depth": [
+                {"depth": depth, **{kind: counts[kind] for kind in ("spill", "array", "frame", "unknown")}}
+                for depth, counts in self.local.by_loop_depth.items()
+            ],
+            "opcode_classes": self.opcode_classes,
+            "evidence": self.local.evidence,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SassFunction:
+    """One function of one cubin in a dump."""
+
+    symbol: str
+    """As printed."""
+    arch: str | None
+    """``sm_90a``; ``None`` where the dump does not say."""
+    role: Role
+    """Entry or device function, as far as the dump tells."""
+    member: int
+    """0-based number of the cubin in the dump."""
+    identifier: str = ""
+    """Source that the fatbin member names (builds with line information), else the object of a static library that
+    holds it; empty where the dump tells neither."""
+    stats: SassStats
+    """Its figures."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What reading a dump met besides functions, filled while it is read."""
+
+    lines: int = 0
+    """Lines read."""
+    bytes: int = 0
+    """Bytes read."""
+    functions: int = 0
+    """Functions found."""
+    unknown_lines: int = 0
+    """Lines that no grammar rule describes."""
+    undecodable_bytes: int = 0
+    """Bytes outside ASCII."""
+    issues: list[Issue] = field(default_factory=list)
+    """What was not understood."""

@@ -1,0 +1,72 @@
+"""Instructions that name the stack pointer, found in a function's text when the question comes up.
+
+Few functions raise it, and a function's text is large: the blocks that hold it are kept, and read again only when
+asked, or when a function is so long that its first blocks must go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from spillscan.sass import terminals
+from spillscan.sass.blocks import Block
+from spillscan.sass.code import LOCAL
+
+KEPT = 4
+"""Blocks that one function keeps."""
+
+_ALNUM = np.zeros(256, bool)
+_ALNUM[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"]] = True
+
+
+class StackUses:
+    """(address, operands) of what names R1 in the text of one function, STL and LDL apart."""
+
+    def __init__(self) -> None:
+        self._text: deque[tuple[Block, int, int]] = deque()
+        self._blocks: deque[Block] = deque()
+        self._found: list[tuple[int, bytes]] = []
+
+    def add(self, block: Block, begin: int, end: int) -> None:
+        """Some whole lines of the function."""
+        self._text.append((block, begin, end))
+        if not self._blocks or self._blocks[-1] is not block:
+            self._blocks.append(block)
+            block.keepers += 1
+            if len(self._blocks) > KEPT:
+                oldest = self._blocks.popleft()
+                while self._text and self._text[0][0] is oldest:
+                    self._found.extend(_uses(*self._text.popleft()))
+                oldest.keepers -= 1
+
+    def __call__(self) -> Iterator[tuple[int, bytes]]:
+        """All of them so far; the text is read as far as they are asked for."""
+        yield from self._found
+        for text in self._text:
+            yield from _uses(*text)
+
+    def close(self) -> None:
+        """Nobody will ask."""
+        for block in self._blocks:
+            block.keepers -= 1
+        self._blocks.clear()
+        self._text.clear()
+
+
+def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    text = np.frombuffer(block.buffer, np.uint8, end - begin, begin)
+    at = np.flatnonzero((text[:-1] == ord("R")) & (text[1:] == ord("1")))
+    at = at[(at > 0) & (at + 2 < len(text))]
+    at = at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])]
+    instruction, done = terminals.line("instruction"), begin
+    for place in (at + begin).tolist():
+        if place < done:
+            continue
+        start = block.buffer.rfind(b"\n", begin, place) + 1 or begin
+        match = instruction.match(block.buffer, start, end)
+        done = block.buffer.find(b"\n", place, end) + 1 or end
+        if match and match["opcode"] not in LOCAL and match["operands"]:
+            yield int(match["address"], 16), match["operands"]

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+
+from spillscan.model import Issue
+from spillscan.sass.dump import Dump
+from spillscan.sass.dump import Path as Way
+from spillscan.sass.model import SassFunction
+
+Read = Callable[..., tuple[list[SassFunction], list[Issue]]]
+
+
+@pytest.fixture
+def read() -> Read:
+    def _read(data: bytes, path: Way = "rows", size: int = 1 << 20) -> tuple[list[SassFunction], list[Issue]]:
+        items = list(Dump(io.BytesIO(data), "dump", path, size))
+        return (
+            [item for item in items if isinstance(item, SassFunction)],
+            [item for item in items if isinstance(item, Issue)],
+        )
+
+    return _read
