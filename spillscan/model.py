@@ -138,6 +138,19 @@ class Kernel:
     """What a SASS dump says of it; ``None`` where no dump was read."""
 
     @property
+    def spills(self) -> tuple[int, int] | None:
+        """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
+        where no input tells.
+        """
+        usage = self.usage
+        if usage.spill_store_bytes is not None and usage.spill_load_bytes is not None:
+            return usage.spill_store_bytes, usage.spill_load_bytes
+        if self.sass is not None:
+            spilled = self.sass.local.spill
+            return spilled.store_bytes, spilled.load_bytes
+        return None
+
+    @property
     def name(self) -> str:
         """Full demangled name."""
         return names.demangle(self.key.symbol)

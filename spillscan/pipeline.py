@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from spillscan import readers, source
 from spillscan.errors import InputError
 from spillscan.join import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Stats
+
+if TYPE_CHECKING:
+    from spillscan.sass.model import SassFunction
+    from spillscan.sass.resusage import FunctionUsage
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
@@ -24,6 +29,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     kernels: list[Kernel] = []
     issues: list[Issue] = []
     links: list[readers.LinkRecord] = []
+    functions: list[SassFunction | FunctionUsage] = []
     stats = Stats()
     for each in sources:
         reading = _read(each)
@@ -31,6 +37,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
             continue
         kernels += reading.kernels
         links += reading.links
+        functions += reading.functions
         issues += reading.issues
         stats += reading.stats
         if each.explicit and not reading.stats.recognised_lines and len(sources) > 1:
@@ -38,7 +45,13 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not stats.recognised_lines:
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
-    return Build(kernels=tuple(merge_links(kernels, links)), issues=tuple(issues), stats=stats)
+    kernels = merge_links(kernels, links)
+    if functions:
+        from spillscan.sass import attach
+
+        kernels, contradictions = attach(kernels, functions)
+        issues += contradictions
+    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
 
 
 def _read(each: source.Source) -> readers.Reading | None:

@@ -36,6 +36,7 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "usage": usage_to_json(kernel.usage, kernel.compile_ms),
         "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
         "origins": [origin_to_json(origin) for origin in kernel.origins],
+        "sass": None if kernel.sass is None else kernel.sass.to_json(),
     }
 
 

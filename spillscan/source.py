@@ -99,6 +99,10 @@ class Stream:
                 raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB")
         return b"".join(pieces)
 
+    def file(self) -> io.RawIOBase:
+        """Everything, as a file to read from."""
+        return _Chunked(self.chunks())
+
     def lines(self) -> Iterator[bytes]:
         """Everything, in blocks of whole lines; only the last may lack its newline.
 
@@ -197,6 +201,28 @@ class _Rejoined(io.RawIOBase):
         self._start = b""
         buffer[: len(data)] = data
         return len(data)
+
+
+class _Chunked(io.RawIOBase):
+    """An iterator of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
 
 
 def _blocks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:

@@ -83,5 +83,5 @@ def refuse_undecided(build: Build, undecided: list[tuple[Kernel, str]]) -> None:
     if grave:
         place = f"{grave[0].origin}: " if grave[0].origin else ""
         raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")
-    if all(kernel.usage.spill_bytes is None for kernel in build.kernels):
+    if all(kernel.spills is None for kernel in build.kernels):
         raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")

@@ -6,10 +6,9 @@ KERNEL is a part of the symbol, or a glob for all of it. Without --arch every ar
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError
 
@@ -40,10 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan import sass
     from spillscan.model import Issue
     from spillscan.sass.model import SassFunction
+    from spillscan.source import Source
 
     functions, shown = 0, 0
-    with _opened(arguments.dump) as stream:
-        for item in sass.read(stream, arguments.dump):
+    with Source(arguments.dump).open() as stream:
+        for item in sass.read(stream.file(), arguments.dump):
             if isinstance(item, Issue):
                 print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
             elif isinstance(item, SassFunction):
@@ -56,21 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     if not shown:
         raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
     return 0
-
-
-def _opened(path: str) -> BinaryIO:
-    if path == "-":
-        return cast(BinaryIO, sys.stdin.buffer)
-    try:
-        if path.endswith(".gz"):
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        if path.endswith(".zst"):
-            import zstandard
-
-            return cast(BinaryIO, zstandard.open(path, "rb"))
-        return open(path, "rb", buffering=0)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}", "check the path") from error
 
 
 def _wanted(function: SassFunction, pattern: str) -> bool:

@@ -10,10 +10,14 @@ import pkgutil
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from spillscan.model import Issue, Kernel, Origin, Stats, Usage
 from spillscan.source import Stream
+
+if TYPE_CHECKING:
+    from spillscan.sass.model import SassFunction
+    from spillscan.sass.resusage import FunctionUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Reading:
 
     kernels: list[Kernel] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
+    functions: list[SassFunction | FunctionUsage] = field(default_factory=list)
+    """What dumps hold, to be joined with the kernels of logs."""
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
 

@@ -63,7 +63,8 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"reasons": {_encode(kernel.reasons) if kernel.reasons else "[]"}, "final": {_TRUTH[kernel.final]}, '
             f'"usage": {usage}, "compile_ms": {"null" if milliseconds is None else repr(milliseconds)}}}, '
             f'"advisories": {_advisories(kernel) if kernel.advisories else "[]"}, '
-            f'"origins": [{", ".join(_origin(origin) for origin in kernel.origins)}]}}'
+            f'"origins": [{", ".join(_origin(origin) for origin in kernel.origins)}], '
+            f'"sass": {"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
         )
 
 

@@ -29,6 +29,7 @@ _METRIC_NAMES = {
 }
 _READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
 _SPARE = ("cmem", "bar", "stack", "smem")
+_LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 _DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
 
 Row = tuple[Sequence[str], str]
@@ -49,7 +50,7 @@ def damage(kernel: Kernel) -> tuple[object, ...]:
     """Sort key: most spilled bytes, then most registers, first."""
     usage, key = kernel.usage, kernel.key
     return (
-        -(usage.spill_bytes or 0),
+        -sum(kernel.spills or (0,)),
         -(usage.registers or 0),
         -(usage.stack_bytes or 0),
         key.symbol,
@@ -63,17 +64,22 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     shown = kernels if style.rows is None else kernels[: style.rows]
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
     units = any(kernel.key.unit for kernel in shown)
+    dumps = any(kernel.sass for kernel in shown)
     summaries = [summarise(kernel.usage, kernel.key.arch, report.launches.launch_of(kernel)) for kernel in shown]
     rows: list[Row] = [
         (
-            [*_cells(kernel), *_occupancy(kernel, summary), *([kernel.key.unit or NOT_SAID] if units else [])],
+            [
+                *_cells(kernel),
+                *_occupancy(kernel, summary),
+                *([_in_loops(kernel)] if dumps else []),
+                *([kernel.key.unit or NOT_SAID] if units else []),
+            ],
             _color(kernel),
         )
         for kernel, summary in zip(shown, summaries, strict=True)
     ]
-    yield from _table(
-        header + (["unit"] if units else []), rows, style, left=("kernel", "arch", "limited by", "unit"), spare=_SPARE
-    )
+    columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
+    yield from _table(columns, rows, style, left=_LEFT, spare=_SPARE)
     if len(shown) < len(kernels):
         yield _paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", _DIM, style)
     yield ""
@@ -95,6 +101,15 @@ def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
     return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
 
 
+def _in_loops(kernel: Kernel) -> str:
+    """``48 at depth 2``: spill instructions in loops, by the deepest."""
+    if kernel.sass is None:
+        return NOT_SAID
+    looping = [(depth, kinds["spill"]) for depth, kinds in kernel.sass.local.by_loop_depth.items() if depth]
+    spilled = [(depth, count) for depth, count in looping if count]
+    return f"{sum(count for _, count in spilled):,} to depth {max(spilled)[0]}" if spilled else "0"
+
+
 def _cells(kernel: Kernel) -> list[str]:
     usage = kernel.usage
     missing = UNSURE if kernel.confidence == "ambiguous" else NOT_SAID
@@ -108,8 +123,8 @@ def _cells(kernel: Kernel) -> list[str]:
         display_name(kernel.key.symbol) + role,
         kernel.key.arch or missing,
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
-        cell(usage.spill_store_bytes),
-        cell(usage.spill_load_bytes),
+        cell(kernel.spills[0] if kernel.spills else None),
+        cell(kernel.spills[1] if kernel.spills else None),
         cell(usage.stack_bytes),
         cell(usage.shared_bytes),
         cell(None if banks is None else sum(size for _, size in banks)),
@@ -118,7 +133,7 @@ def _cells(kernel: Kernel) -> list[str]:
 
 
 def _color(kernel: Kernel) -> str:
-    if kernel.usage.spill_bytes:
+    if sum(kernel.spills or (0,)):
         return _RED
     return _YELLOW if kernel.confidence == "ambiguous" else ""
 
@@ -144,13 +159,12 @@ def summary(build: Build) -> str:
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
-    spilling = [kernel.usage for kernel in kernels if kernel.usage.spill_bytes]
-    unknown = sum(kernel.usage.spill_bytes is None for kernel in kernels)
+    spilling = [kernel.spills for kernel in kernels if kernel.spills and sum(kernel.spills)]
+    unknown = sum(kernel.spills is None for kernel in kernels)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
         return f" ({said})" if unknown else (" (none spills)" if kernels else "")
-    stores = sum(usage.spill_store_bytes or 0 for usage in spilling)
-    loads = sum(usage.spill_load_bytes or 0 for usage in spilling)
+    stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
     verb = "spills" if len(spilling) == 1 else "spill"
     return f" ({len(spilling):,} {verb}: {stores:,} B stores, {loads:,} B loads{', ' + said if said else ''})"
 

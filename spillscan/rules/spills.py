@@ -11,18 +11,17 @@ from spillscan.rules import finding
 
 def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
-    spilled = kernel.usage.spill_bytes
-    if spilled is None:
+    if kernel.spills is None:
         if any(advisory.kind == "spill_warning" for advisory in kernel.advisories):
             yield finding("spill", "error", "spills registers; the log does not say how much", kernel)
-    elif spilled > limits.max_spill_bytes:
+    elif sum(kernel.spills) > limits.max_spill_bytes:
         allowed = f", {limits.max_spill_bytes:,} B allowed" if limits.max_spill_bytes else ""
         yield finding("spill", "error", _figures(kernel) + allowed, kernel)
 
 
 def undecided(kernel: Kernel, limits: Limits) -> str | None:
     """A kernel whose spills the log does not tell."""
-    if kernel.usage.spill_bytes is not None or kernel.final:
+    if kernel.spills is not None or kernel.final:
         return None
     return "; ".join(kernel.reasons) or "the log does not say whether it spills"
 
@@ -56,5 +55,5 @@ def regressions(change: Change) -> Iterator[Finding]:
 
 
 def _figures(kernel: Kernel) -> str:
-    usage = kernel.usage
-    return f"spills: {usage.spill_store_bytes or 0:,} B stores, {usage.spill_load_bytes or 0:,} B loads per thread"
+    stores, loads = kernel.spills or (0, 0)
+    return f"spills: {stores:,} B stores, {loads:,} B loads per thread"

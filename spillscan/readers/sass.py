@@ -1,0 +1,43 @@
+"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm text and JSON, cuobjdump -res-usage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillscan.model import Issue, Stats
+from spillscan.readers import Reading
+
+if TYPE_CHECKING:
+    from spillscan.source import Stream
+
+FORMAT = "sass"
+PRIORITY = 5
+
+
+def sniff(head: bytes) -> bool:
+    """Whether ``head`` shows the first lines of a dump."""
+    from spillscan import sass
+
+    return sass.sniff(head) is not None
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of one dump."""
+    from spillscan import sass
+
+    reading = Reading()
+    dump = sass.reader(stream.file(), name)
+    for item in dump:
+        if isinstance(item, Issue):
+            reading.issues.append(item)
+        else:
+            reading.functions.append(item)
+    outcome = dump.outcome
+    reading.stats = Stats(
+        inputs=1,
+        lines=outcome.lines,
+        bytes=outcome.bytes,
+        recognised_lines=outcome.lines - outcome.unknown_lines if reading.functions else 0,
+        unknown_lines=outcome.unknown_lines,
+    )
+    return reading

@@ -1,0 +1,33 @@
+"""What the machine code shows of local memory: spills inside loops, local arrays, and counts that do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.model import Finding, Kernel
+from spillscan.policy import Limits
+from spillscan.rules import finding
+
+
+def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+    """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
+    if kernel.sass is None:
+        return
+    local = kernel.sass.local
+    looping = {depth: kinds["spill"] for depth, kinds in local.by_loop_depth.items() if depth and kinds["spill"]}
+    if looping:
+        depths = ", ".join(f"{count} at depth {depth}" for depth, count in sorted(looping.items(), reverse=True))
+        yield finding("spill-in-loop", "warning", f"spill instructions inside loops: {depths}", kernel)
+    arrays = local.of("array")
+    if arrays.accesses:
+        message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
+        yield finding("local-array", "note", f"{message} ({arrays.load_bytes:,} B) per thread", kernel)
+    usage = kernel.usage
+    if usage.spill_store_bytes is not None and kernel.role == "entry" and kernel.confidence == "certain":
+        shown = (local.own_spill.store_bytes, local.own_spill.load_bytes)
+        told = (usage.spill_store_bytes, usage.spill_load_bytes)
+        if shown != told:
+            message = (
+                f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
+            )
+            yield finding("spill-mismatch", "warning", message, kernel)
