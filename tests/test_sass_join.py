@@ -1,0 +1,96 @@
+"""Dumps beside logs, through the command: the same kernels, more columns, contradictions said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from spillscan.pipeline import scan
+from tests.conftest import FIXTURES, ROOT, read_text, run
+
+SASS = FIXTURES / "sass"
+LOG = SASS / "ptxas-13.5.log"
+DUMPS = sorted(SASS.glob("cuobjdump-*-13.5.sass*"))
+SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.name)
+def test_spill_bytes_of_code_and_log_agree(dump: Path) -> None:
+    build = scan([LOG, dump])
+    joined = [kernel for kernel in build.kernels if kernel.sass is not None]
+    assert len(joined) >= 6
+    for kernel in joined:
+        assert kernel.sass is not None
+        spill = kernel.sass.local.own_spill
+        if kernel.role == "entry":
+            told = (kernel.usage.spill_store_bytes, kernel.usage.spill_load_bytes)
+            assert told == (spill.store_bytes, spill.load_bytes), kernel.key
+    assert not [issue for issue in build.issues if issue.code.endswith("mismatch")]
+
+
+def test_json_has_what_the_code_says() -> None:
+    result = run("scan", LOG, DUMPS[0], "-f", "json")
+    value = json.loads(result.stdout)
+    jsonschema.validate(value, SCHEMA)
+    found = [kernel["sass"] for kernel in value["kernels"] if kernel["sass"]]
+    assert found
+    for sass in found:
+        by_depth = sum(
+            sum(row[kind] for kind in ("spill", "array", "frame", "unknown")) for row in sass["by_loop_depth"]
+        )
+        assert by_depth == sass["stl_count"] + sass["ldl_count"]
+        assert sum(sass["opcode_classes"].values()) == sass["instructions"]
+
+
+def test_a_dump_alone_is_judged_by_its_code() -> None:
+    result = run("check", DUMPS[0])
+    assert result.returncode == 1
+    assert b"spill-in-loop" in result.stdout
+    assert b"local-array" in result.stdout
+    assert run("check", DUMPS[0], "--kernel", "plain").returncode == 0
+
+
+def test_a_log_that_disagrees_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
+    log.write_text(read_text(LOG).replace("120 bytes spill stores", "116 bytes spill stores"))
+    dump = next(path for path in DUMPS if "sm_90a" in path.name)
+    result = run("check", log, dump, "--arch", "sm_90a")
+    assert b"spill-mismatch" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    "form", ["nvdisasm-c-sm_90a-13.5.sass", "nvdisasm-annotate-sm_90a-13.5.json", "res-usage-sm_90a-13.5.txt"]
+)
+def test_other_forms_join_too(form: str) -> None:
+    build = scan([LOG, SASS / form])
+    spills = [kernel for kernel in build.kernels if kernel.key.arch == "sm_90a" and kernel.key.symbol == "spills"]
+    assert len(spills) == 1
+    assert len(spills[0].origins) == 2
+
+
+def test_a_pipe_and_gzip_read_the_same(tmp_path: Path) -> None:
+    text = read_text(DUMPS[0]).encode()
+    (tmp_path / "dump.sass.gz").write_bytes(gzip.compress(text))
+    piped, packed = run("scan", "-", stdin=text), run("scan", tmp_path / "dump.sass.gz")
+    assert piped.returncode == packed.returncode == 0
+    assert piped.stdout.replace(b"-", b"") == packed.stdout.replace(b"-", b"")
+
+
+def test_a_dump_without_functions_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.sass"
+    path.write_text("\n\tcode for sm_80\n")
+    for command in ("scan", "check"):
+        result = run(command, path)
+        assert result.returncode == 2
+        assert b"Traceback" not in result.stderr
+
+
+def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
+    text = read_text(DUMPS[0])
+    path = tmp_path / "cut.sass"
+    path.write_text(text[: text.rindex("Function : ") + 2000])
+    assert run("check", path, "--max-spill-bytes", "100000").returncode == 2
