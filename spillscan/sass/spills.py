@@ -2,8 +2,9 @@
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
 2. The last-use rule. ptxas puts ``.LU`` on refills only. Without any ``LDL.LU`` a function spills nothing. With one,
-   its slots on the stack are spills; where the function also uses local memory by other addresses, or takes the
-   address of its frame, only those not below the lowest slot that a refill reads: arrays lie below the spill area.
+   its slots on the stack are spills; where the function also uses local memory by other addresses, takes the address of
+   its frame, or calls something that may look for arguments on the stack, only those not below the lowest slot that a
+   refill reads: arrays and arguments lie below the spill area.
 3. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
    its own frame, and arguments that the caller left on the stack above it.
 
@@ -52,9 +53,9 @@ def classify(
             return ["unknown"] * len(accesses)
         return _no_spill([True] * len(accesses), accesses, calls=calls, taken=taken)
     lowest = min(refills)
-    mixed = any(access.target.slot is None for access in accesses) or taken()
+    mixed = calls or any(access.target.slot is None for access in accesses) or taken()
     spilled = [access.target.slot is not None and (not mixed or access.target.slot >= lowest) for access in accesses]
-    rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=lambda: mixed)
+    rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=taken)
     return ["spill" if is_spill else other for is_spill, other in zip(spilled, rest, strict=True)]
 
 

@@ -1,0 +1,83 @@
+"""The rules by which accesses get their class, one by one."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from spillscan.sass.dump import Dump
+from spillscan.sass.model import LocalTraffic, SassFunction
+from tests.sass.test_dump import END, HEAD, row
+
+
+def traffic(*texts: str) -> LocalTraffic:
+    data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
+    (function,) = (item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction))
+    return function.stats.local
+
+
+def kinds(*texts: str) -> list[str]:
+    return [access.kind for access in traffic(*texts).accesses]
+
+
+STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0x4]"
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        ([STORE, REFILL, "EXIT"], ["spill", "spill"]),
+        (["STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        ([STORE, "LDL R2, [R1+0x8]", "EXIT"], ["array", "array"]),
+        (["STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"], ["array", "spill", "spill", "array"]),
+        (["MOV R5, R1", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
+        (["IADD3 R1, R1, -0x8, RZ", "STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", "EXIT"], ["frame"]),
+        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", ARRAY, "EXIT"], ["unknown", "array"]),
+        (["STL [R1], R2", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["frame", "spill", "spill"]),
+        (
+            ["IADD3 R1, R1, -0x10, RZ", STORE, "LDL R2, [R1+0x8]", "LDL R3, [R1+0x10]", "RET.REL.NODEC R4 0x0"],
+            ["frame"] * 3,
+        ),
+        (["STL [R1+0x4], RZ", "LDL.LU R2, [R4]", "EXIT"], ["unknown", "unknown"]),
+    ],
+)
+def test_classes(texts: list[str], wanted: list[str]) -> None:
+    assert kinds(*texts) == wanted
+
+
+def test_widths_and_forms() -> None:
+    found = traffic(
+        "STL.U8 [R3+UR4+-0x1], R2", "LDL.LU.64 R4, [R1+-0x8]", "STL.128 [UR4], R4", "LDL.S16 R1, [0x8]", "EXIT"
+    )
+    assert [(a.bytes, a.form, a.slot, a.last_use) for a in found.accesses] == [
+        (1, "register+uniform", None, False),
+        (8, "stack", -8, True),
+        (16, "uniform", None, False),
+        (2, "absolute", None, False),
+    ]
+
+
+def test_callees_in_the_listing_are_apart() -> None:
+    found = traffic(
+        STORE, REFILL, "CALL.REL.NOINC 0x40", "EXIT", "IADD3 R1, R1, -0x10, RZ", STORE, REFILL, "RET.REL.NODEC R4 0x0"
+    )
+    assert [access.part for access in found.accesses] == [0, 0, 1, 1]
+    assert found.own_spill.accesses == 2
+    assert found.spill.loads == 2
+
+
+def test_a_call_that_never_returns_is_a_jump() -> None:
+    found = traffic(STORE, "CALL.REL.NOINC 0x30", "EXIT", REFILL, "EXIT")
+    assert {access.part for access in found.accesses} == {0}
+    assert found.own_spill.accesses == 2
+
+
+def test_a_device_function_has_a_frame() -> None:
+    """ptxas counts saved registers as its spills; what the caller left on the stack above the frame is none."""
+    found = traffic(
+        "IADD3 R1, PT, PT, R1, -0x10, RZ", STORE, "LDL R2, [R1+0x8]", "LDL R3, [R1+0x10]", "RET.REL.NODEC R4 0x0"
+    )
+    assert found.frame
+    assert (found.frame.store_bytes, found.frame.load_bytes) == (4, 4)
