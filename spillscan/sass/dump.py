@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from spillscan.model import Issue, Origin
+from spillscan.model import Issue, Origin, Severity
 from spillscan.sass import terminals
 from spillscan.sass.blocks import SIZE, Block, Blocks, Stream
 from spillscan.sass.code import Code, Cubin
@@ -297,7 +297,8 @@ class Dump:
 
     def _issue(self, code: str, message: str, line: int | None = None) -> Issue:
         origin = Origin(input=self._input, line=line, format=FORMAT)
-        return Issue(code=code, message=message, severity="warning", origin=origin)
+        severity: Severity = "error" if code == "truncated" else "warning"
+        return Issue(code=code, message=message, severity=severity, origin=origin)
 
     def _records(self) -> Iterator[SassFunction | Issue]:
         for item in self._ready:

@@ -1,7 +1,6 @@
 """Opcodes by class: a table, and the sums over it.
 
-The classes follow the instruction set reference of NVIDIA's "CUDA Binary Utilities" (chapter "Instruction Set
-Reference", one table an architecture, whose headings are the classes) for Maxwell to Blackwell. An opcode that is not
+Assigned by hand, by what the mnemonic says. An opcode that is not
 in the table is of class ``other``; it is counted, never guessed.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from spillscan.model import Issue, Origin
+from spillscan.model import Issue, Origin, Severity
 from spillscan.sass import flow, terminals
 from spillscan.sass.blocks import Stream
 from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction, Marked
@@ -159,7 +159,8 @@ class Disassembly:
         return Origin(input=self._input, line=line, format=FORMAT)
 
     def _issue(self, code: str, message: str, line: int | None = None) -> Issue:
-        return Issue(code=code, message=message, severity="warning", origin=self._origin(line))
+        severity: Severity = "error" if code == "truncated" else "warning"
+        return Issue(code=code, message=message, severity=severity, origin=self._origin(line))
 
 
 def _cut(text: bytes) -> tuple[int | None, bytes]:

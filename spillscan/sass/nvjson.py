@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from spillscan.errors import InputError
-from spillscan.model import Issue, Origin
+from spillscan.model import Issue, Origin, Severity
 from spillscan.sass import flow
 from spillscan.sass.blocks import Stream
 from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction, Marked
@@ -135,4 +135,5 @@ class JsonDisassembly:
         return code.record()
 
     def _issue(self, code: str, message: str) -> Issue:
-        return Issue(code=code, message=message, origin=Origin(input=self._input, format=FORMAT))
+        severity: Severity = "error" if code == "truncated" else "warning"
+        return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._input, format=FORMAT))
