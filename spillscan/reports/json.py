@@ -24,7 +24,7 @@ HELP = "everything, one kernel a line; itself readable as input"
 
 _TRUTH = {True: "true", False: "false", None: "null"}
 _string = json.encoder.encode_basestring_ascii
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(", ", ": ")).encode
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -56,15 +56,15 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             kept.append(kernel.usage)
         key, milliseconds = kernel.key, kernel.compile_ms
         yield (
-            f'{{"symbol": {_string(key.symbol)}, "name": {_string(kernel.name)}, '
-            f'"short_name": {_string(kernel.short_name)}, '
-            f'"arch": {"null" if key.arch is None else _string(key.arch)}, "unit": {_string(key.unit)}, '
-            f'"role": "{kernel.role}", "confidence": "{kernel.confidence}", '
-            f'"reasons": {_encode(kernel.reasons) if kernel.reasons else "[]"}, "final": {_TRUTH[kernel.final]}, '
-            f'"usage": {usage}, "compile_ms": {"null" if milliseconds is None else repr(milliseconds)}}}, '
-            f'"advisories": {_advisories(kernel) if kernel.advisories else "[]"}, '
-            f'"origins": [{", ".join(_origin(origin) for origin in kernel.origins)}], '
-            f'"sass": {"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
+            f'{{"symbol":{_string(key.symbol)},"name":{_string(kernel.name)},'
+            f'"short_name":{_string(kernel.short_name)},'
+            f'"arch":{"null" if key.arch is None else _string(key.arch)},"unit":{_string(key.unit)},'
+            f'"role":"{kernel.role}","confidence":"{kernel.confidence}",'
+            f'"reasons":{_encode(kernel.reasons) if kernel.reasons else "[]"},"final":{_TRUTH[kernel.final]},'
+            f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
+            f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
+            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
+            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
         )
 
 
@@ -74,7 +74,7 @@ def _advisories(kernel: Kernel) -> str:
 
 def _origin(origin: Origin) -> str:
     line = "null" if origin.line is None else origin.line
-    return f'{{"input": {_string(origin.input)}, "line": {line}, "format": {_string(origin.format)}}}'
+    return f'{{"input":{_string(origin.input)},"line":{line},"format":{_string(origin.format)}}}'
 
 
 def _array(name: str, values: Iterator[str]) -> Iterator[str]:

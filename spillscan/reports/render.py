@@ -13,7 +13,8 @@ from spillscan import reports
 from spillscan.errors import UsageError
 from spillscan.reports import Report, Style
 
-BATCH_PIECES = 4096
+BATCH_PIECES = 64
+"""Pieces written at once: small enough that their text needs no memory map of its own."""
 PLAIN_WIDTH = 120
 """Columns where no terminal says how many there are."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
 
@@ -63,7 +64,8 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     kernels = sorted(report.build.kernels, key=damage)
     shown = kernels if style.rows is None else kernels[: style.rows]
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
-    units = any(kernel.key.unit for kernel in shown)
+    inputs = len({kernel.origins[0].input for kernel in kernels if kernel.origins})
+    units = inputs > 1 or any(kernel.key.unit for kernel in shown)
     dumps = any(kernel.sass for kernel in shown)
     summaries = [summarise(kernel.usage, kernel.key.arch, report.launches.launch_of(kernel)) for kernel in shown]
     rows: list[Row] = [
@@ -72,7 +74,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
                 *_cells(kernel),
                 *_occupancy(kernel, summary),
                 *([_in_loops(kernel)] if dumps else []),
-                *([kernel.key.unit or NOT_SAID] if units else []),
+                *([_unit(kernel, inputs)] if units else []),
             ],
             _color(kernel),
         )
@@ -99,6 +101,13 @@ def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
     if kernel.role == "function" or summary.occupancy is None:
         return [NOT_SAID, NOT_SAID]
     return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
+
+
+def _unit(kernel: Kernel, inputs: int) -> str:
+    """The object that the kernel was compiled into; else, of several inputs, the one that names it."""
+    if kernel.key.unit or inputs <= 1 or not kernel.origins:
+        return kernel.key.unit or NOT_SAID
+    return f"({posixpath.basename(kernel.origins[0].input)})"
 
 
 def _in_loops(kernel: Kernel) -> str:

@@ -40,7 +40,7 @@ _PROJECT_SUFFIX = re.compile(r" \[[^\[\]]*proj(?:::[^\[\]]*)?\]$")
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 _USAGE_MEMO_ENTRIES = 1 << 16
 
-_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "time_line")
+_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
 _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
 
 
@@ -72,8 +72,8 @@ class _Log:
         self._gap_complete = True
         self._usages: dict[tuple[bytes, ...], Usage] = {}
         self._parsed: dict[bytes, Usage] = {}
-        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
-        self._function_block = grammar.pattern("ptxas", "function_block", ("time_line",))
+        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
+        self._function_block = grammar.pattern("ptxas", "function_block")
         self._entry_line = _text_pattern("ptxas", "entry_line")
         self._properties_line = _text_pattern("ptxas", "properties_line")
         self._ptxas_head = _text_pattern("ptxas", "_head")
@@ -155,7 +155,7 @@ class _Log:
                 self._close_gap(steps)
             steps.output()
             name = symbol.decode("utf-8", "replace")
-            compile_ms = None if time is None else float(time[time.rindex(b"=") + 1 : time.rindex(b"ms")])
+            compile_ms = None if time is None else float(time)
             count = 2 if time is None else 3
             if used is None or arch is None:
                 stack = Stack(int(frame), int(stores), int(loads))
