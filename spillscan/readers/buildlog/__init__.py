@@ -36,6 +36,7 @@ PRIORITY = 0
 _LANDMARKS = tuple(map(re.compile, (b" bytes stack frame, ", b"ptxas", b"info    : ", b"nvlink")))
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_BROKEN_OFF = re.compile(rb"sed \d+ registers,.*, *\r?\n\Z|sed \d+ registers, *\r?\n\Z")
 _PROJECT_SUFFIX = re.compile(r" \[[^\[\]]*proj(?:::[^\[\]]*)?\]$")
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 _USAGE_MEMO_ENTRIES = 1 << 16
@@ -98,8 +99,12 @@ class _Log:
                 position = start
                 continue
             end = text.find(b"\n", hit) + 1 or size
-            self._one_line(text[position:end])
-            self._line += 1
+            line = text[position:end]
+            if _BROKEN_OFF.search(line):  # somebody's mail or terminal wrapped it
+                start, end = end, text.find(b"\n", end) + 1 or size
+                line = line.rstrip() + b" " + text[start:end].lstrip()
+            self._one_line(line)
+            self._line += text.count(b"\n", position, end) or 1
             position = end
 
     def finish(self) -> Reading:
