@@ -5,21 +5,7 @@ from __future__ import annotations
 import pandas
 
 from spillscan.model import Build
-from spillscan.snapshot import usage_to_json
-
-_INTEGERS = (
-    "registers",
-    "stack_bytes",
-    "cumulative_stack_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "local_bytes",
-    "shared_bytes",
-    "barriers",
-    "textures",
-    "surfaces",
-    "samplers",
-)
+from spillscan.snapshot import FIGURES, usage_to_json
 
 
 def to_pandas(build: Build) -> pandas.DataFrame:
@@ -39,7 +25,7 @@ def to_pandas(build: Build) -> pandas.DataFrame:
         "confidence": [kernel.confidence for kernel in kernels],
         "final": pandas.array([kernel.final for kernel in kernels], dtype="boolean"),
     }
-    for name in _INTEGERS:
+    for name in FIGURES:
         columns[name] = pandas.array([figure[name] for figure in figures], dtype="Int64")
     banks = [dict(kernel.usage.constant_bytes or ()) for kernel in kernels]
     for bank in sorted({bank for each in banks for bank in each}):

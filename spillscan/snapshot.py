@@ -8,7 +8,7 @@ from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, Origin, S
 
 SCHEMA_VERSION = 1
 
-_PLAIN_FIGURES = (
+FIGURES = (
     "registers",
     "stack_bytes",
     "cumulative_stack_bytes",
@@ -16,8 +16,12 @@ _PLAIN_FIGURES = (
     "spill_load_bytes",
     "local_bytes",
     "shared_bytes",
+    "barriers",
+    "textures",
+    "surfaces",
+    "samplers",
 )
-_LATE_FIGURES = ("barriers", "textures", "surfaces", "samplers")
+"""The whole-number figures of a :class:`~spillscan.model.Usage`, in the order of every table."""
 
 
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
@@ -44,18 +48,8 @@ def usage_to_json(usage: Usage, compile_ms: float | None = None) -> dict[str, An
     """The figures by name; constant banks by number."""
     constants = usage.constant_bytes
     return {
-        "registers": usage.registers,
-        "stack_bytes": usage.stack_bytes,
-        "cumulative_stack_bytes": usage.cumulative_stack_bytes,
-        "spill_store_bytes": usage.spill_store_bytes,
-        "spill_load_bytes": usage.spill_load_bytes,
-        "local_bytes": usage.local_bytes,
-        "shared_bytes": usage.shared_bytes,
+        **{name: getattr(usage, name) for name in FIGURES},
         "constant_bytes": None if constants is None else {str(bank): size for bank, size in constants},
-        "barriers": usage.barriers,
-        "textures": usage.textures,
-        "surfaces": usage.surfaces,
-        "samplers": usage.samplers,
         "compile_ms": compile_ms,
         "unknown_clauses": list(usage.unknown_clauses),
     }
@@ -134,7 +128,7 @@ def _kernel(value: dict[str, Any]) -> Kernel:
 
 
 def _usage(value: dict[str, Any]) -> Usage:
-    figures = {name: value.get(name) for name in _PLAIN_FIGURES + _LATE_FIGURES}
+    figures = {name: value.get(name) for name in FIGURES}
     for name, figure in figures.items():
         if figure is not None and (isinstance(figure, bool) or not isinstance(figure, int | float) or figure < 0):
             raise ValueError(f"{name} is {figure!r}")

@@ -60,6 +60,6 @@ class ReportFormat(Protocol):
 @cache
 def all_formats() -> dict[str, ReportFormat]:
     """Every report module of this folder, by format name."""
-    names = (module.name for module in pkgutil.iter_modules(__path__) if module.name != "render")
+    names = (module.name for module in pkgutil.iter_modules(__path__) if module.name not in ("render", "_table"))
     found = [cast(ReportFormat, import_module(f"{__name__}.{name}")) for name in sorted(names)]
     return {module.FORMAT: module for module in found}

@@ -9,27 +9,13 @@ from typing import Any
 
 from spillscan.model import Change, Kernel
 from spillscan.reports import Report, Style
-from spillscan.snapshot import usage_to_json
+from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure"
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
-_FIGURES = (
-    "registers",
-    "stack_bytes",
-    "cumulative_stack_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "local_bytes",
-    "shared_bytes",
-    "constant_bytes",
-    "barriers",
-    "textures",
-    "surfaces",
-    "samplers",
-    "compile_ms",
-)
+_FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 

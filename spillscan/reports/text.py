@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.reports import Report, Style
+from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, count, paint, table
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
@@ -18,8 +18,6 @@ HELP = "tables, worst first (the default)"
 
 NOT_SAID, UNSURE = "-", "?"
 
-_RED, _YELLOW, _GREEN, _DIM, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _METRIC_NAMES = {
     "spill_store_bytes": "spill stores",
     "spill_load_bytes": "spill loads",
@@ -28,13 +26,9 @@ _METRIC_NAMES = {
     "local_bytes": "local",
     "shared_bytes": "shared",
 }
-_READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
 _SPARE = ("cmem", "bar", "stack", "smem")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 _DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
-
-Row = tuple[Sequence[str], str]
-"""Cells and the color of the row."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -81,9 +75,9 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         for kernel, summary in zip(shown, summaries, strict=True)
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
-    yield from _table(columns, rows, style, left=_LEFT, spare=_SPARE)
+    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE)
     if len(shown) < len(kernels):
-        yield _paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", _DIM, style)
+        yield paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", DIM, style)
     yield ""
     yield summary(report.build)
     if any(found.assumed and found.occupancy for found in summaries):
@@ -143,24 +137,24 @@ def _cells(kernel: Kernel) -> list[str]:
 
 def _color(kernel: Kernel) -> str:
     if sum(kernel.spills or (0,)):
-        return _RED
-    return _YELLOW if kernel.confidence == "ambiguous" else ""
+        return RED
+    return YELLOW if kernel.confidence == "ambiguous" else ""
 
 
 def summary(build: Build) -> str:
     """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
     functions = [kernel for kernel in build.kernels if kernel.role == "function"]
-    text = _count(len(entries), "kernel") + _spilling(entries)
+    text = count(len(entries), "kernel") + _spilling(entries)
     if functions:
-        text += f", {_count(len(functions), 'device function')}{_spilling(functions)}"
+        text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
     arches = sorted({kernel.key.arch for kernel in build.kernels if kernel.key.arch})
     text += f"; {', '.join(arches)}" if arches else ""
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
     text += (
-        f"\n* relocatable code: registers of {_count(open_ends, 'kernel')} are final only after the link"
+        f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
         if open_ends
         else ""
     )
@@ -183,23 +177,23 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[str]:
     yield from _findings(report.findings, style)
-    count = _count(len(report.findings), "finding")
-    yield f"{count if report.findings else 'no findings'} in {summary(report.build)}"
+    found = count(len(report.findings), "finding") if report.findings else "no findings"
+    yield f"{found} in {summary(report.build)}"
 
 
 def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     shown = findings if style.rows is None else findings[: style.rows]
     for finding in shown:
         kernel = finding.kernel
-        place = f"{_clean(str(finding.origin))}: " if finding.origin else ""
-        color = {"error": _RED, "warning": _YELLOW, "note": _DIM}[finding.severity]
-        name = _clean(display_name(kernel.key.symbol))
-        unit = f", {_clean(kernel.key.unit)}" if kernel.key.unit else ""
+        place = f"{clean(str(finding.origin))}: " if finding.origin else ""
+        color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
+        name = clean(display_name(kernel.key.symbol))
+        unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
         where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
-        severity = _paint(finding.severity, color, style)
-        yield f"{place}{severity}: {name}{where}: {_clean(finding.message)} [{finding.rule}]"
+        severity = paint(finding.severity, color, style)
+        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
     if len(shown) < len(findings):
-        yield _paint(f"… {len(findings) - len(shown):,} more (--all shows them)", _DIM, style)
+        yield paint(f"… {len(findings) - len(shown):,} more (--all shows them)", DIM, style)
 
 
 # ---- diff ---------------------------------------------------------------------------------------------------------
@@ -210,16 +204,16 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     shown = changes if style.rows is None else changes[: style.rows]
     rows = [row for change in shown for row in _change_rows(change)]
     if rows:
-        yield from _table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
+        yield from table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
         if len(shown) < len(changes):
-            yield _paint(f"… {len(changes) - len(shown):,} more (--all shows them)", _DIM, style)
+            yield paint(f"… {len(changes) - len(shown):,} more (--all shows them)", DIM, style)
         yield ""
     states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
     unchanged = len(report.build.kernels) - states["changed"] - states["added"]
     yield ", ".join(f"{count:,} {state}" for state, count in states.items()) + f", {unchanged:,} unchanged"
     errors = [finding for finding in report.findings if finding.severity == "error"]
     if errors:
-        yield _paint(f"{_count(len(errors), 'regression')}:", _BOLD, style)
+        yield paint(f"{count(len(errors), 'regression')}:", BOLD, style)
         yield from _findings(errors, style)
 
 
@@ -232,71 +226,15 @@ def _change_rows(change: Change) -> Iterator[Row]:
         usage = kernel.usage
         registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
         spills = f", spills {usage.spill_bytes:,} B" if usage.spill_bytes else ""
-        color = _RED if spills and change.state == "added" else ""
+        color = RED if spills and change.state == "added" else ""
         yield [name, arch, change.state, "", registers + spills], color
         return
     for index, (metric, before, after) in enumerate(change.metrics):
         worse = (after or 0) > (before or 0)
         important = metric.startswith("spill") or metric == "registers"
-        color = (_RED if worse else _GREEN) if important else ""
+        color = (RED if worse else GREEN) if important else ""
         delta = (after or 0) - (before or 0)
         unit = " B" if "bytes" in metric else ""
         figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
         lead = [name, arch, "changed"] if index == 0 else ["", "", ""]
         yield [*lead, _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem")), figures], color
-
-
-# ---- layout -------------------------------------------------------------------------------------------------------
-
-
-def _table(
-    header: Sequence[str], rows: Sequence[Row], style: Style, left: Collection[str], spare: Sequence[str] = ()
-) -> Iterator[str]:
-    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
-    and units are cut. ``left`` columns are aligned to the left."""
-    table = [list(header), *([_clean(cell) for cell in cells] for cells, _ in rows)]
-    for column in spare:
-        if _excess(table, style, keeping=_READABLE_NAME) > 0 and column in table[0]:
-            at = table[0].index(column)
-            for row in table:
-                del row[at]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    cut = [len(widths) - 1, 0] if table[0][-1] == "unit" else [0]
-    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
-        for at in cut:
-            excess = sum(widths) + 2 * (len(widths) - 1) - style.width
-            if excess > 0:
-                widths[at] = min(widths[at], max(smallest, widths[at] - excess))
-    aligned = [name in left for name in table[0]]
-    yield _paint(_line(table[0], widths, aligned), _BOLD, style)
-    for row, (_, color) in zip(table[1:], rows, strict=True):
-        yield _paint(_line(row, widths, aligned), color, style)
-
-
-def _excess(table: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
-    """How much too wide the table is when names and units are cut to ``keeping`` characters."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for column in {0, len(widths) - 1 if table[0][-1] == "unit" else 0}:
-        widths[column] = min(widths[column], keeping)
-    return sum(widths) + 2 * (len(widths) - 1) - style.width
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, to_left in zip(cells, widths, aligned_left, strict=True):
-        text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
-        padded.append(text.ljust(width) if to_left else text.rjust(width))
-    return "  ".join(padded).rstrip()
-
-
-def _paint(text: str, color: str, style: Style) -> str:
-    return f"{color}{text}{_END}" if style.color and color and text else text
-
-
-def _clean(text: str) -> str:
-    """Names come from logs: nothing in them may move the cursor."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.readers import LinkRecord
@@ -32,20 +31,10 @@ from spillscan.readers.buildlog.messages import (
 )
 from spillscan.readers.buildlog.notes import Notes
 from spillscan.readers.buildlog.parameters import Reserves
+from spillscan.readers.buildlog.records import Context, finished, record
 from spillscan.readers.buildlog.steps import Step
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What only the whole input tells about each of its kernels."""
-
-    relocatable: bool
-    units_in_doubt: bool
-    arch_in_doubt: bool
-    namesakes: frozenset[str]
-    """Symbols of several archs, in interleaved output: an advisory that names one does not say which."""
 
 
 class Writer:
@@ -186,7 +175,9 @@ class Writer:
         sections |= {id(draft.section): draft.section for draft in self._drafts}
         arches = {section.arch for section in sections.values()} | {draft.arch for draft in self._drafts}
         several = self._interleaved and len(arches - {None}) > 1
-        context = _Context(
+        context = Context(
+            input=self._input,
+            interleaved=self._interleaved,
             relocatable=self._relocatable(sections.values()),
             units_in_doubt=units_in_doubt,
             arch_in_doubt=several,
@@ -197,9 +188,9 @@ class Writer:
             if plain and not section.notes and not step.relocatable:
                 yield line, kernel
             else:
-                yield line, self._finished(kernel, section, step, context)
+                yield line, finished(kernel, section, step, context)
         for draft in self._drafts:
-            yield draft.line, self._finished(self._kernel(draft, several), draft.section, draft.step, context)
+            yield draft.line, finished(record(draft, context), draft.section, draft.step, context)
 
     def _relocatable(self, sections: Iterable[Section]) -> bool:
         """Whether the log shows relocatable code (-rdc, -dc).
@@ -373,40 +364,6 @@ class Writer:
         origin = Origin(input=self._input, line=line, format="nvlink")
         named, self._link_named = self._link_named, None
         self._links.append(LinkRecord(named.symbol, named.arch, usage, origin))
-
-    # ---- records ----------------------------------------------------------------------------------------------------
-
-    def _kernel(self, draft: Draft, arch_in_doubt: bool) -> Kernel:
-        reasons, arch = draft.reasons, draft.arch
-        if draft.role == "function":
-            arch = None if arch_in_doubt else draft.section.arch
-            if arch_in_doubt:
-                reasons += ("interleaved output does not tell for which arch it was compiled",)
-        return Kernel(
-            key=KernelKey(symbol=draft.symbol, arch=arch, unit=draft.step.unit),
-            role=draft.role,
-            usage=draft.figures,
-            confidence="ambiguous" if reasons else "certain",
-            reasons=reasons,
-            advisories=draft.advisories,
-            origins=(Origin(input=self._input, line=draft.line),),
-            compile_ms=draft.compile_ms,
-        )
-
-    def _finished(self, kernel: Kernel, section: Section, step: Step, context: _Context) -> Kernel:
-        """``kernel`` with what only the whole input tells."""
-        changes: dict[str, object] = {}
-        if step.relocatable or (step.relocatable is None and context.relocatable):
-            changes["final"] = False
-        if context.units_in_doubt and step.unit and not step.buffered:
-            changes["key"] = replace(kernel.key, unit="")
-        if self._interleaved and kernel.compile_ms is not None:
-            changes["compile_ms"] = None
-        if section.notes and kernel.role == "entry":
-            changes["advisories"] = kernel.advisories + tuple(note.advisory for note, _ in section.notes)
-        if kernel.advisories and kernel.key.symbol in context.namesakes:
-            changes["advisories"] = ()
-        return replace(kernel, **changes) if changes else kernel  # type: ignore[arg-type]
 
 
 def _spills_of(usage: Usage) -> tuple[int, int] | None:
