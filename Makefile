@@ -29,6 +29,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
+	$(BIN)/python -m tests.benchmarks.sass_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
