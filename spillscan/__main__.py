@@ -1,7 +1,5 @@
 """``python -m spillscan``."""
 
-import sys
+from spillscan.cli import entry
 
-from spillscan.cli import main
-
-sys.exit(main())
+entry()
