@@ -244,3 +244,13 @@ def test_wrapped_registers_lines_are_joined(log: str) -> None:
     assert figures(read_log(wrapped).kernels) == figures(read_log(log).kernels)
     last = read_log(wrapped).kernels[-1]
     assert wrapped.split("\n")[(last.origins[0].line or 0) - 1].endswith(f"'{last.key.symbol}' for '{last.key.arch}'")
+
+
+def test_logs_of_several_toolkits_in_one_file() -> None:
+    """12.8 and later print compile times, earlier releases none: that alone is no sign of parallel compilers."""
+    new, old = (read_text(FIXTURES / "ptxas" / f"calls-{release}.log") for release in ("13.0", "11.8"))
+    both = read_log(new + old + new)
+    expected = read_log(new).kernels + read_log(old).kernels + read_log(new).kernels
+    assert figures(both.kernels) == figures(expected)
+    assert all(kernel.confidence == "certain" for kernel in both.kernels)
+    assert not both.issues

@@ -83,8 +83,6 @@ class Writer:
 
     def block(self, symbol: str, arch: str, usage: Usage, compile_ms: float | None, line: int, step: Step) -> None:
         """A kernel whose lines stand together while nothing else is open: the same as feeding them one by one."""
-        if self._timed and (compile_ms is None or isinstance(self._previous, Used)):
-            self._interleaved = True
         self._registers_lines += 1
         if compile_ms is not None:
             self._timed = True
@@ -103,7 +101,6 @@ class Writer:
 
     def feed(self, message: Message, line: int, step: Step) -> None:
         """One message, on ``line``, printed during ``step``."""
-        self._sequence(message)
         match message:
             case Entry():
                 self._entry(message, line, step)
@@ -129,11 +126,6 @@ class Writer:
             case Ignored():
                 pass
         self._previous = message
-
-    def _sequence(self, message: Message) -> None:
-        """From 12.8 on a compile time follows each registers line at once, unless another compiler comes between."""
-        if self._timed and isinstance(self._previous, Used) and not isinstance(message, CompileTime):
-            self._interleaved = True
 
     def end(self) -> None:
         """The input ends here: settle what is still open."""
@@ -214,7 +206,6 @@ class Writer:
     def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
         """A device function whose lines stand together while nothing else is open."""
         self._named = (symbol, line)
-        self._sequence(stack)
         self._stack(stack, line, step)
         self._previous = stack
         if compile_ms is not None:
@@ -302,16 +293,16 @@ class Writer:
         )
 
     def _compile_time(self, milliseconds: float) -> None:
+        """It follows its registers line at once (from 12.8 on), unless another compiler's lines come between."""
         self._timed = True
         self._compile_times += 1
-        last = self._last
-        if last is None or isinstance(self._previous, CompileTime):
+        last, self._last = self._last, None
+        if last is None or not isinstance(self._previous, Used | Stack):
             self._interleaved = True
             return
         if isinstance(self._previous, Stack) and last.role == "function":
             last.section.relocatable = True  # device functions of whole programs have no compile time of their own
         last.compile_ms = milliseconds
-        self._last = None
 
     # ---- interleaved output ----------------------------------------------------------------------------------------
 
