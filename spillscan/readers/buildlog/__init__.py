@@ -2,12 +2,13 @@
 
 Two ways lead to the same records. Where the lines of one kernel stand together, one regular expression derived from the
 grammar takes the whole block; any other line goes through the grammar on its own. Everything else in the log is
-skipped at the speed of ``bytes.find``.
+skipped at the speed of a search for literal text.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import replace
 
 from spillscan import grammar
@@ -69,8 +70,7 @@ class _Log:
         self._bytes = 0
         self._recognised = 0
         self._unknown = 0
-        self._gap = b""  # the end of the text since the last line of interest
-        self._gap_complete = True
+        self._gap = _Gap()
         self._usages: dict[tuple[bytes, ...], Usage] = {}
         self._parsed: dict[bytes, Usage] = {}
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
@@ -156,8 +156,7 @@ class _Log:
             # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
             if (named is not None and named != symbol) or b"ptxas " in symbol or match.end() == len(text):
                 return position
-            if self._gap:
-                self._close_gap(steps)
+            self._gap.close(steps)
             steps.output()
             name = symbol.decode("utf-8", "replace")
             compile_ms = None if time is None else float(time)
@@ -201,10 +200,9 @@ class _Log:
         writer, steps = self._writer(who)
         message = self._message(_PROJECT_SUFFIX.sub("", line), writer.awaits_stack)
         if message is None:
-            self._gap += raw
+            self._gap.add(raw, 0, len(raw))
             return
-        if self._gap:
-            self._close_gap(steps)
+        self._gap.close(steps)
         steps.output()
         if isinstance(message, Unknown):
             self._unknown += 1
@@ -253,25 +251,40 @@ class _Log:
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
             self._line += 1
-        if end - start >= WINDOW_BYTES:
-            cut = text.find(b"\n", end - WINDOW_BYTES, end) + 1 or end
-            self._gap, self._gap_complete = text[cut:end], False
-            return
-        self._gap += text[start:end]
-        if len(self._gap) > 2 * WINDOW_BYTES:
-            self._gap = self._gap[self._gap.find(b"\n", len(self._gap) - WINDOW_BYTES) + 1 :]
-            self._gap_complete = False
-
-    def _close_gap(self, steps: Steps) -> None:
-        """A compiler's line follows: what was announced since the last one?"""
-        steps.gap(self._gap, self._gap_complete)
-        self._gap, self._gap_complete = b"", True
+        self._gap.add(text, start, end)
 
     def _writer(self, who: str) -> tuple[Writer, Steps]:
         pair = self._writers.get(who)
         if pair is None:
             pair = self._writers[who] = (Writer(self._name), Steps())
         return pair
+
+
+class _Gap:
+    """The end of what was printed since a compiler's last line: build steps are announced there."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._bytes = 0
+        self._complete = True
+
+    def add(self, text: bytes, start: int, end: int) -> None:
+        """``text[start:end]``: whole lines. No more than the last ``WINDOW_BYTES`` or so are kept."""
+        if end - start > WINDOW_BYTES:
+            start = text.find(b"\n", end - WINDOW_BYTES, end) + 1 or end
+            self._complete = False
+        self._pieces.append(text[start:end])
+        self._bytes += end - start
+        while self._bytes > 2 * WINDOW_BYTES:
+            self._bytes -= len(self._pieces.popleft())
+            self._complete = False
+
+    def close(self, steps: Steps) -> None:
+        """A compiler's line follows: what was announced since the last one?"""
+        if self._pieces:
+            steps.gap(b"".join(self._pieces), self._complete)
+            self._pieces.clear()
+            self._bytes, self._complete = 0, True
 
 
 class _Landmarks:
