@@ -254,3 +254,13 @@ def test_logs_of_several_toolkits_in_one_file() -> None:
     assert figures(both.kernels) == figures(expected)
     assert all(kernel.confidence == "certain" for kernel in both.kernels)
     assert not both.issues
+
+
+def test_very_many_issues_are_counted(log: str) -> None:
+    words = ("".join(pair) for pair in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3))
+    strange = "".join(f"ptxas info    : strange {word}\n" for word in itertools.islice(words, 5000))
+    reading = read_log(strange + log)
+    assert len(reading.issues) == 1001
+    assert reading.issues[-1].message.startswith("4000 more like this")
+    assert reading.stats.unknown_lines == 5000
+    assert figures(reading.kernels) == figures(read_log(log).kernels)
