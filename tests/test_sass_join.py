@@ -94,3 +94,12 @@ def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
     path = tmp_path / "cut.sass"
     path.write_text(text[: text.rindex("Function : ") + 2000])
     assert run("check", path, "--max-spill-bytes", "100000").returncode == 2
+
+
+def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
+    log, dump = read_text(LOG), read_text(DUMPS[0])
+    for text in (log + dump, dump + log):
+        (tmp_path / "both.log").write_text(text)
+        result = run("check", tmp_path / "both.log", "--max-spill-bytes", "100000")
+        assert result.returncode == 2
+        assert b"two inputs" in result.stderr

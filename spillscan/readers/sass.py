@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Stats
@@ -9,6 +10,8 @@ from spillscan.readers import Reading
 
 if TYPE_CHECKING:
     from spillscan.source import Stream
+
+_COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 
 FORMAT = "sass"
 PRIORITY = 5
@@ -32,6 +35,11 @@ def read(stream: Stream, name: str) -> Reading:
             reading.issues.append(item)
         else:
             reading.functions.append(item)
+    log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
+    if log_line is not None:
+        # A gate must not pass because half of its input was taken for the other half's noise.
+        message = "the dump holds lines of a compiler's log, which are not read; give log and dump as two inputs"
+        reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
     outcome = dump.outcome
     reading.stats = Stats(
         inputs=1,
