@@ -1,4 +1,4 @@
-"""NVIDIA's ``cuda_occupancy.h`` as an oracle: fetched from its wheel into a cache, built with g++, never
+"""NVIDIA's ``cuda_occupancy.h`` as an oracle: fetched from its wheel into a cache, built with a C++ compiler, never
 committed."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -93,6 +94,22 @@ def header(version: str = VERSION) -> Path:
     return folder
 
 
+def compiler() -> tuple[list[str], dict[str, str]]:
+    """A C++ compiler and its environment: the machine's, or Zig's from the package index where there is none."""
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return [name], dict(os.environ)
+    folder = CACHE / "ziglang"
+    if not folder.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            fresh = Path(scratch) / "ziglang"
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*command, "--target", str(fresh), "ziglang"], check=True)
+            fresh.replace(folder)
+    return [sys.executable, "-m", "ziglang", "c++"], {**os.environ, "PYTHONPATH": str(folder)}
+
+
 def build(version: str = VERSION) -> ctypes.CDLL:
     """The oracle as a shared library."""
     folder = header(version)
@@ -103,8 +120,8 @@ def build(version: str = VERSION) -> ctypes.CDLL:
         options = ["-O2", "-w", "-shared", "-fPIC", f"-I{folder}"]
         if "virtualResourceCount" in (folder / "cuda_occupancy.h").read_text("utf-8"):
             options.append("-DHAS_VIRTUAL")
-        command = ["g++", *options, str(SOURCE), "-o", str(scratch)]
-        subprocess.run(command, check=True)
+        command, environment = compiler()
+        subprocess.run([*command, *options, str(SOURCE), "-o", str(scratch)], check=True, env=environment)
         scratch.replace(library)
     return ctypes.CDLL(str(library))
 
