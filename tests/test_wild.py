@@ -23,6 +23,8 @@ FILES = (
     "ptxas/wgmma-13.5.log",
 )
 
+ENTRY = "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
+
 NOISE = (
     'gemm.cu(12): warning #177-D: variable "x" was declared but never referenced\n'
     "      int x = 0;\n          ^\n\n"
@@ -264,3 +266,25 @@ def test_very_many_issues_are_counted(log: str) -> None:
     assert reading.issues[-1].message.startswith("4000 more like this")
     assert reading.stats.unknown_lines == 5000
     assert figures(reading.kernels) == figures(read_log(log).kernels)
+
+
+def test_a_compile_time_goes_to_what_it_follows_or_to_nobody() -> None:
+    """The registers line of a kernel that was lost, and its compile time, are not the kernel's before it."""
+    stack = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    whole = f"{ENTRY}ptxas info    : Function properties for a\n{stack}ptxas info    : Used 24 registers\n"
+    text = f"{whole}ptxas info    : Used 32 registers\nptxas info    : Compile time = 9.0 ms\n"
+    for log in (text, prefixed("2026-05-01T12:34:56.7890123Z ")(text)):
+        (kernel,) = read_log(log).kernels
+        assert (kernel.usage.registers, kernel.compile_ms) == (24, None)
+
+
+def test_a_compile_time_elsewhere_shows_interleaving_either_way() -> None:
+    """Behind another kernel's stack line it tells that two compilers write, whole blocks or line by line."""
+    stack = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    lines_of = "{0}ptxas info    : Function properties for {1}\n" + stack
+    used, time = "ptxas info    : Used 24 registers\n", "ptxas info    : Compile time = 1.0 ms\n"
+    text = lines_of.format(ENTRY, "a") + used + lines_of.format(ENTRY.replace("'a'", "'b'"), "b") + time + used + time
+    fast, slow = read_log(text), read_log(prefixed("2026-05-01T12:34:56.7890123Z ")(text))
+    assert fast.kernels == slow.kernels
+    assert all(kernel.compile_ms is None for kernel in fast.kernels)
+    assert [issue.code for issue in fast.issues] == [issue.code for issue in slow.issues] == ["interleaved"]

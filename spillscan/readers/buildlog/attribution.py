@@ -53,11 +53,9 @@ class Writer:
         self._knots: list[tuple[list[Draft], list[PendingUse]]] = []
         self._named: tuple[str, int] | None = None
         self._link_named: LinkProperties | None = None
-        self._previous: Message | None = None
         self._last: Draft | None = None  # the draft that the previous message completed
         self._notes = Notes()
         self._interleaved = False
-        self._timed = False
         self._registers_lines = 0
         self._compile_times = 0
         self._without_abi = False
@@ -84,9 +82,7 @@ class Writer:
     def block(self, symbol: str, arch: str, usage: Usage, compile_ms: float | None, line: int, step: Step) -> None:
         """A kernel whose lines stand together while nothing else is open: the same as feeding them one by one."""
         self._registers_lines += 1
-        if compile_ms is not None:
-            self._timed = True
-            self._compile_times += 1
+        self._compile_times += compile_ms is not None
         self._enter(arch)
         kernel = Kernel(
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
@@ -97,10 +93,11 @@ class Writer:
             compile_ms=compile_ms,
         )
         self._kernels.append((line, self._section, step, kernel))
-        self._previous, self._last = None, None
+        self._last = None
 
     def feed(self, message: Message, line: int, step: Step) -> None:
         """One message, on ``line``, printed during ``step``."""
+        before, self._last = self._last, None
         match message:
             case Entry():
                 self._entry(message, line, step)
@@ -110,9 +107,9 @@ class Writer:
             case Stack():
                 self._stack(message, line, step)
             case Used():
-                self._used(message.usage, line)
+                self._used(message.usage, line, before)
             case CompileTime():
-                self._compile_time(message.milliseconds)
+                self._compile_time(message.milliseconds, before)
             case Module():
                 self._begin_section()
             case Note():
@@ -125,7 +122,6 @@ class Writer:
                 self._link_used(message.usage, line)
             case Ignored():
                 pass
-        self._previous = message
 
     def end(self) -> None:
         """The input ends here: settle what is still open."""
@@ -191,7 +187,7 @@ class Writer:
         the order of lines tells nothing. Before 12.8 there are no compile times, and the order's hint is believed:
         figures that are final are then called not final, never the other way round.
         """
-        if self._interleaved and self._timed:
+        if self._interleaved and self._compile_times:
             return self._compile_times > self._registers_lines
         return any(section.relocatable for section in sections)
 
@@ -207,7 +203,6 @@ class Writer:
         """A device function whose lines stand together while nothing else is open."""
         self._named = (symbol, line)
         self._stack(stack, line, step)
-        self._previous = stack
         if compile_ms is not None:
             self.feed(CompileTime(compile_ms), line, step)
 
@@ -240,12 +235,12 @@ class Writer:
                 self._last.advisories = self._notes.take(symbol, stack.spills)
             self._drafts.append(self._last)
             return
+        if len({draft.identity for draft in waiting}) > 1:
+            for draft in waiting:
+                draft.stack_in_doubt = True
         waiting[0].stack = stack
         if symbol in self._notes:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
-        if len({draft.identity for draft in waiting[1:]} | {(symbol, waiting[0].arch, waiting[0].step.unit, None)}) > 1:
-            for draft in waiting:
-                draft.stack_in_doubt = True
 
     def _forget_named(self) -> None:
         if self._named is not None:
@@ -253,13 +248,13 @@ class Writer:
             self._issues.add("truncated", f"no stack line follows the properties of {symbol}", line, "error")
             self._named = None
 
-    def _used(self, usage: Usage, line: int) -> None:
+    def _used(self, usage: Usage, line: int, before: Draft | None) -> None:
         self._registers_lines += 1
         owners = [draft for draft in self._open if may_own(draft, usage, without_abi=self._without_abi)]
         if not owners and len(self._open) == 1:
             owners = list(self._open)  # a module without the ABI prints no stack line
         if not owners:
-            self._unowned(usage, line)
+            self._unowned(usage, line, before)
         elif len(owners) == 1 and not self._uses:
             self._own(owners[0], usage)
         else:
@@ -278,12 +273,12 @@ class Writer:
         self._drafts.append(draft)
         self._last = draft
 
-    def _unowned(self, usage: Usage, line: int) -> None:
-        last = self._last
-        if isinstance(self._previous, Stack) and last is not None and last.role == "function" and not self._open:
-            last.role = "entry"
-            last.usage = usage
-            last.reasons += ("no 'Compiling entry function' line names it",)
+    def _unowned(self, usage: Usage, line: int, before: Draft | None) -> None:
+        if before is not None and before.role == "function" and not self._open:
+            before.role = "entry"
+            before.usage = usage
+            before.reasons += ("no 'Compiling entry function' line names it",)
+            self._last = before
             return
         self._issues.add(
             "unattributed-registers",
@@ -292,24 +287,22 @@ class Writer:
             "error",
         )
 
-    def _compile_time(self, milliseconds: float) -> None:
-        """It follows its registers line at once (from 12.8 on), unless another compiler's lines come between."""
-        self._timed = True
+    def _compile_time(self, milliseconds: float, before: Draft | None) -> None:
+        """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
         self._compile_times += 1
-        last, self._last = self._last, None
-        if last is None or not isinstance(self._previous, Used | Stack):
+        if before is None:
             self._interleaved = True
             return
-        if isinstance(self._previous, Stack) and last.role == "function":
-            last.section.relocatable = True  # device functions of whole programs have no compile time of their own
-        last.compile_ms = milliseconds
+        if before.role == "function":
+            before.section.relocatable = True  # device functions of whole programs have no compile time of their own
+        before.compile_ms = milliseconds
 
     # ---- interleaved output ----------------------------------------------------------------------------------------
 
     def _set_aside(self) -> None:
         """Kernels and registers lines that belong together, one way or another: the whole input will tell more."""
         self._knots.append((self._open, self._uses))
-        self._open, self._uses, self._last = [], [], None
+        self._open, self._uses = [], []
 
     def _untie(self) -> None:
         """Settle what was set aside, with what the sure kernels of the whole input prove."""
