@@ -27,7 +27,6 @@ _STARTS = {
         "entry_line",
         "properties_line",
         "usage_line",
-        "time_line",
     ),
     "nvlink": ("report", "line"),
     "prefix": ("prefix",),

@@ -80,11 +80,16 @@ class Usage:
     """Clauses of a known line that this version does not know, as printed."""
 
     @property
-    def spill_bytes(self) -> int | None:
-        """Spill stores plus spill loads; ``None`` unless the input told both."""
+    def spills(self) -> tuple[int, int] | None:
+        """(spill store bytes, spill load bytes) per thread; ``None`` unless the input told both."""
         if self.spill_store_bytes is None or self.spill_load_bytes is None:
             return None
-        return self.spill_store_bytes + self.spill_load_bytes
+        return self.spill_store_bytes, self.spill_load_bytes
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Spill stores plus spill loads; ``None`` unless the input told both."""
+        return None if self.spills is None else sum(self.spills)
 
 
 def agreement(usages: Sequence[Usage]) -> Usage:
@@ -142,13 +147,10 @@ class Kernel:
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
         where no input tells.
         """
-        usage = self.usage
-        if usage.spill_store_bytes is not None and usage.spill_load_bytes is not None:
-            return usage.spill_store_bytes, usage.spill_load_bytes
-        if self.sass is not None:
+        if self.usage.spills is None and self.sass is not None:
             spilled = self.sass.local.spill
             return spilled.store_bytes, spilled.load_bytes
-        return None
+        return self.usage.spills
 
     @property
     def name(self) -> str:

@@ -21,29 +21,29 @@ def table(
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
     and units are cut. ``left`` columns are aligned to the left."""
-    table = [list(header), *([clean(cell) for cell in cells] for cells, _ in rows)]
+    grid = [list(header), *([clean(cell) for cell in cells] for cells, _ in rows)]
     for column in spare:
-        if _excess(table, style, keeping=_READABLE_NAME) > 0 and column in table[0]:
-            at = table[0].index(column)
-            for row in table:
+        if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
+            at = grid[0].index(column)
+            for row in grid:
                 del row[at]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    cut = [len(widths) - 1, 0] if table[0][-1] == "unit" else [0]
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):
         for at in cut:
             excess = sum(widths) + 2 * (len(widths) - 1) - style.width
             if excess > 0:
                 widths[at] = min(widths[at], max(smallest, widths[at] - excess))
-    aligned = [name in left for name in table[0]]
-    yield paint(_line(table[0], widths, aligned), BOLD, style)
-    for row, (_, color) in zip(table[1:], rows, strict=True):
+    aligned = [name in left for name in grid[0]]
+    yield paint(_line(grid[0], widths, aligned), BOLD, style)
+    for row, (_, color) in zip(grid[1:], rows, strict=True):
         yield paint(_line(row, widths, aligned), color, style)
 
 
-def _excess(table: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
+def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
     """How much too wide the table is when names and units are cut to ``keeping`` characters."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for column in {0, len(widths) - 1 if table[0][-1] == "unit" else 0}:
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    for column in {0, len(widths) - 1 if grid[0][-1] == "unit" else 0}:
         widths[column] = min(widths[column], keeping)
     return sum(widths) + 2 * (len(widths) - 1) - style.width
 
@@ -54,6 +54,12 @@ def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bo
         text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
         padded.append(text.ljust(width) if to_left else text.rjust(width))
     return "  ".join(padded).rstrip()
+
+
+def fold(more: int, style: Style) -> Iterator[str]:
+    """A line for the tail of a table; none where there is no tail."""
+    if more:
+        yield paint(f"… {more:,} more (--all shows them)", DIM, style)
 
 
 def paint(text: str, color: str, style: Style) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.reports import Report, Style
-from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, count, paint, table
+from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
@@ -76,8 +76,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
     yield from table(columns, rows, style, left=_LEFT, spare=_SPARE)
-    if len(shown) < len(kernels):
-        yield paint(f"… {len(kernels) - len(shown):,} more (--all shows them)", DIM, style)
+    yield from fold(len(kernels) - len(shown), style)
     yield ""
     yield summary(report.build)
     if any(found.assumed and found.occupancy for found in summaries):
@@ -105,12 +104,11 @@ def _unit(kernel: Kernel, inputs: int) -> str:
 
 
 def _in_loops(kernel: Kernel) -> str:
-    """``48 at depth 2``: spill instructions in loops, by the deepest."""
+    """``48 to depth 2``: spill instructions inside loops, and how deep the deepest stand."""
     if kernel.sass is None:
         return NOT_SAID
-    looping = [(depth, kinds["spill"]) for depth, kinds in kernel.sass.local.by_loop_depth.items() if depth]
-    spilled = [(depth, count) for depth, count in looping if count]
-    return f"{sum(count for _, count in spilled):,} to depth {max(spilled)[0]}" if spilled else "0"
+    looping = kernel.sass.local.spills_in_loops
+    return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
 
 
 def _cells(kernel: Kernel) -> list[str]:
@@ -153,11 +151,8 @@ def summary(build: Build) -> str:
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
-    text += (
-        f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
-        if open_ends
-        else ""
-    )
+    if open_ends:
+        text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
     return text
 
 
@@ -192,8 +187,7 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
         severity = paint(finding.severity, color, style)
         yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
-    if len(shown) < len(findings):
-        yield paint(f"… {len(findings) - len(shown):,} more (--all shows them)", DIM, style)
+    yield from fold(len(findings) - len(shown), style)
 
 
 # ---- diff ---------------------------------------------------------------------------------------------------------
@@ -205,8 +199,7 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     rows = [row for change in shown for row in _change_rows(change)]
     if rows:
         yield from table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
-        if len(shown) < len(changes):
-            yield paint(f"… {len(changes) - len(shown):,} more (--all shows them)", DIM, style)
+        yield from fold(len(changes) - len(shown), style)
         yield ""
     states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
     unchanged = len(report.build.kernels) - states["changed"] - states["added"]

@@ -14,18 +14,16 @@ def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
     if kernel.sass is None:
         return
     local = kernel.sass.local
-    looping = {depth: kinds["spill"] for depth, kinds in local.by_loop_depth.items() if depth and kinds["spill"]}
-    if looping:
-        depths = ", ".join(f"{count} at depth {depth}" for depth, count in sorted(looping.items(), reverse=True))
+    if local.spills_in_loops:
+        depths = ", ".join(f"{count} at depth {depth}" for depth, count in local.spills_in_loops.items())
         yield finding("spill-in-loop", "warning", f"spill instructions inside loops: {depths}", kernel)
     arrays = local.of("array")
     if arrays.accesses:
         message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
         yield finding("local-array", "note", f"{message} ({arrays.load_bytes:,} B) per thread", kernel)
-    usage = kernel.usage
-    if usage.spill_store_bytes is not None and kernel.role == "entry" and kernel.confidence == "certain":
+    told = kernel.usage.spills
+    if told is not None and kernel.role == "entry" and kernel.confidence == "certain":
         shown = (local.own_spill.store_bytes, local.own_spill.load_bytes)
-        told = (usage.spill_store_bytes, usage.spill_load_bytes)
         if shown != told:
             message = (
                 f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"

@@ -31,27 +31,20 @@ def regressions(change: Change) -> Iterator[Finding]:
     if change.after is None:
         return
     after = change.after.usage
-    before = change.before.usage if change.before else None
-    stores, loads = (
-        (after.spill_store_bytes or 0) - ((before.spill_store_bytes or 0) if before else 0),
-        (after.spill_load_bytes or 0) - ((before.spill_load_bytes or 0) if before else 0),
-    )
-    if stores <= 0 and loads <= 0:
+    now = after.spill_store_bytes or 0, after.spill_load_bytes or 0
+    if change.before is None:
+        if any(now):
+            yield finding("spill", "error", f"is new and {_figures(change.after)}", change.after)
         return
-    if before is None:
-        yield finding("spill", "error", f"is new and {_figures(change.after)}", change.after)
-        return
-    if before.spill_bytes is None:
+    if change.before.usage.spills is None:
         return
     grown = [
-        f"{what} {was:,} → {now:,} B (+{now - was:,})"
-        for what, was, now in (
-            ("spill stores", before.spill_store_bytes or 0, after.spill_store_bytes or 0),
-            ("spill loads", before.spill_load_bytes or 0, after.spill_load_bytes or 0),
-        )
-        if now > was
+        f"{what} {before:,} → {after:,} B (+{after - before:,})"
+        for what, before, after in zip(("spill stores", "spill loads"), change.before.usage.spills, now, strict=True)
+        if after > before
     ]
-    yield finding("spill", "error", ", ".join(grown), change.after)
+    if grown:
+        yield finding("spill", "error", ", ".join(grown), change.after)
 
 
 def _figures(kernel: Kernel) -> str:

@@ -96,12 +96,6 @@ def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
     return fitting
 
 
-def _figures(usage: Usage) -> Bytes | None:
-    if usage.spill_store_bytes is None or usage.spill_load_bytes is None:
-        return None
-    return usage.spill_store_bytes, usage.spill_load_bytes
-
-
 def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes:
     """What ptxas would print: a device function's spills are all slots of its frame."""
     traffic = local.frame if kernel.role == "function" and local.frame is not None else local.own_spill
@@ -109,12 +103,12 @@ def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes:
 
 
 def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
-    return _figures(kernel.usage) == _counted(local, kernel)
+    return kernel.usage.spills == _counted(local, kernel)
 
 
 def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
     stats, issues = function.stats, []
-    told = _figures(kernel.usage)
+    told = kernel.usage.spills
     if told is not None and kernel.confidence == "certain":
         stats = _weigh(stats, kernel, told)
         if not _agrees(stats.local, kernel):

@@ -150,9 +150,9 @@ class LocalTraffic:
         return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
 
     @property
-    def worst_spill_depth(self) -> int | None:
-        """The deepest loop nesting of a spill store or load; ``None`` without spills or without control flow."""
-        return max((a.depth for a in self.accesses if a.kind == "spill" and a.depth is not None), default=None)
+    def spills_in_loops(self) -> dict[int, int]:
+        """Spill stores and loads inside loops by depth, innermost first."""
+        return {depth: kinds["spill"] for depth, kinds in self.by_loop_depth.items() if depth and kinds["spill"]}
 
 
 NO_TRAFFIC = LocalTraffic()

@@ -88,7 +88,7 @@ class Writer:
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
             role="entry",
             usage=usage,
-            advisories=self._notes.take(symbol, _spills_of(usage)) if symbol in self._notes else (),
+            advisories=self._notes.take(symbol, usage.spills) if symbol in self._notes else (),
             origins=(Origin(input=self._input, line=line),),
             compile_ms=compile_ms,
         )
@@ -348,8 +348,3 @@ class Writer:
         origin = Origin(input=self._input, line=line, format="nvlink")
         named, self._link_named = self._link_named, None
         self._links.append(LinkRecord(named.symbol, named.arch, usage, origin))
-
-
-def _spills_of(usage: Usage) -> tuple[int, int] | None:
-    stores, loads = usage.spill_store_bytes, usage.spill_load_bytes
-    return None if stores is None or loads is None else (stores, loads)
