@@ -65,9 +65,7 @@ def runs_on(arch: str, name: str) -> bool:
     return target.version[0] == device.version[0] and target.version[1] <= device.version[1]
 
 
-def _effect(
-    before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None
-) -> Effect:
+def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
     reserved = _footprints(before.usage, after.usage, device, gpu)
     if launch is None:
         return Effect(device=name, footprint_bytes=reserved, unknown="the log does not say how it is launched")
@@ -85,7 +83,7 @@ def _effect(
         other = (before, after)[1 - at]
         if side.usage.barriers is None and other.usage.barriers is not None:
             without = _occupancy(replace(other.usage, barriers=None), name, launch)
-            if sides[1 - at] is None or without is None or without.resident_blocks != sides[1 - at].resident_blocks:
+            if _blocks(without) != _blocks(sides[1 - at]):
                 sides[at] = None
     old, new = sides
     return replace(
@@ -121,7 +119,7 @@ def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
 
 
 def _footprints(before: Usage, after: Usage, device: Device, gpu: Gpu | None) -> tuple[int | None, int | None]:
-    """Reserved bytes of both sides by the same kind of stack: the call tree's where both tell it, else the own frame."""
+    """What both sides reserve by the same kind of stack: the call tree's where both tell it, else the own frame."""
     if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
         stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes
     elif before.cumulative_stack_bytes is None and after.cumulative_stack_bytes is None:
@@ -135,7 +133,7 @@ def _footprints(before: Usage, after: Usage, device: Device, gpu: Gpu | None) ->
 
 
 def blocks(kernel: Kernel, launches: LaunchMap) -> int | None:
-    """Resident blocks per SM of one kernel on its own target; ``None`` where launch, arch or final registers are open."""
+    """Resident blocks per SM of one kernel on its own target; ``None`` where launch, arch or registers are open."""
     launch = launches.launch_of(kernel)
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
         return None

@@ -78,7 +78,8 @@ def matrix(
         builds=tuple(labels),
         columns=tuple(columns),
         rows=tuple(
-            Row(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells)) for cells in found
+            Row(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
+            for cells in found
         ),
         metrics=tuple(metrics),
         launches=launches or LaunchMap(),
@@ -123,7 +124,7 @@ def _by_build(builds: Sequence[Build]) -> list[Cells]:
             else:
                 place[id(before)][at:] = [after]
         for cells in rows:
-            cells += [None] * (at + 1 - len(cells))
+            cells.extend([None] * (at + 1 - len(cells)))
         rows += [[*[None] * at, after] for after in sorted(fresh, key=lambda kernel: order[id(kernel)])]
     return rows
 
@@ -145,10 +146,10 @@ def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
                 unit = "" if alone else next(cell for cell in cells if cell is not None).key.unit
                 shared[unit, seen[unit]][arch] = cells
                 seen[unit] += 1
-        for by_arch in shared.values():
-            merged.append(
-                [by_arch[column.arch][column.build] if column.arch in by_arch else None for column in columns]
-            )
+        merged += [
+            [by_arch[column.arch][column.build] if column.arch in by_arch else None for column in columns]
+            for by_arch in shared.values()
+        ]
     return merged
 
 

@@ -261,8 +261,8 @@ class Change:
     """What became of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown"]
-    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not tell what
-    a gate must know; such a pair is never in a list of changes."""
+    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not tell all
+    that the other tells; such a pair is in no list of changes."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None

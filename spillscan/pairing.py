@@ -27,7 +27,8 @@ class Comparison:
     changes: tuple[Change, ...] = ()
     """Added, removed, renamed and changed kernels, worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Pairs in which nothing is known to differ, but one build or both do not tell registers or spills."""
+    """Pairs in which nothing is known to differ, but a build does not tell all that the other tells, or none of them
+    tells registers or spills."""
 
 
 def diff(base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()) -> list[Change]:
@@ -35,11 +36,11 @@ def diff(base: Build, head: Build, launches: LaunchMap | None = None, devices: S
     return list(comparison(base, head, launches, devices).changes)
 
 
-def comparison(
-    base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()
-) -> Comparison:
-    """:func:`diff`, and the pairs that nobody can judge. ``launches`` tells how kernels are launched, ``devices`` (names
-    as in ``--device``) on what; by default every kernel's own target.
+def comparison(base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()) -> Comparison:
+    """:func:`diff`, and the pairs that nobody can judge.
+
+    ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default every kernel's own
+    target.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []

@@ -38,7 +38,7 @@ class Report:
     changes: tuple[Change, ...] = ()
     """Worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Of a diff, the pairs in which nothing is known to differ, but one build does not tell all that the other tells."""
+    """Of a diff, the pairs in which nothing is known to differ, but a build does not tell all."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
     launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen

@@ -2,20 +2,23 @@
 
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
 has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it cannot tell,
-where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
+where the input leaves open what it must know. A module that judges changes has ``regressions(change)``: what got worse,
+and ``undecided_change(change)``: (rule, why it cannot tell), where one of the builds leaves open what it must know.
+
+Severity follows effect, and never falls where a figure gets worse.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
 from spillscan.model import Build, Change, Finding, Kernel, Rule
-from spillscan.policy import SEVERITIES, Limits
+from spillscan.policy import SEVERITIES, Limits, at_least
 
 
 @cache
@@ -45,9 +48,22 @@ def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kerne
     return _sorted(found), undecided
 
 
-def regressions(changes: list[Change]) -> list[Finding]:
-    """What got worse, most severe first."""
-    return _sorted([finding for family in families() for change in changes for finding in _regressions(family, change)])
+def regressions(changes: Iterable[Change]) -> list[Finding]:
+    """What got worse, most severe first, then in the order of ``changes``."""
+    found = [finding for change in changes for family in families() for finding in _regressions(family, change)]
+    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def undecided_changes(changes: Iterable[Change], fail_on: str) -> list[tuple[Kernel, str]]:
+    """Kernels of which nobody knows whether they got worse, with the reason; as far as ``fail_on`` needs to know."""
+    return [
+        (change.kernel, reason)
+        for change in changes
+        for family in families()
+        if hasattr(family, "undecided_change")
+        for rule, reason in family.undecided_change(change)
+        if at_least(rule.severity, fail_on)
+    ]
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:

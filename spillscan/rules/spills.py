@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.compare import told
+from spillscan.model import Change, Finding, Kernel, Metric, Rule
 from spillscan.policy import Limits
 from spillscan.rules import finding
 
@@ -28,13 +29,27 @@ SPILL = Rule(
     " spill; the default is 0.",
 )
 
-RULES = (SPILL,)
+GROWTH = Rule(
+    id="spill-growth",
+    severity="error",
+    judges=("change",),
+    title="The kernel spills more than before",
+    means="The kernel spilled before, and now its spill stores or its spill loads are more bytes per thread. They "
+    "are compared each: a fall in one does not excuse a rise in the other.",
+    matters="Each further spill is a memory instruction that the source does not ask for. A kernel that spills a "
+    "little is easily made to spill a lot: it has no registers left.",
+    remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
+    "loops pay.",
+    tuning="It obeys no limit.",
+)
+
+RULES = (SPILL, GROWTH)
 
 
 def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
     if kernel.spills is None:
-        if any(advisory.kind == "spill_warning" for advisory in kernel.advisories):
+        if _spills_untold(kernel):
             yield finding(SPILL, "spills registers; the log does not say how much", kernel)
     elif sum(kernel.spills) > limits.max_spill_bytes:
         allowed = f", {limits.max_spill_bytes:,} B allowed" if limits.max_spill_bytes else ""
@@ -49,24 +64,53 @@ def undecided(kernel: Kernel, limits: Limits) -> str | None:
 
 
 def regressions(change: Change) -> Iterator[Finding]:
-    """More spill stores or more spill loads than before: a fall in one does not excuse a rise in the other."""
+    """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
     if change.after is None:
         return
-    after = change.after.usage
-    now = after.spill_store_bytes or 0, after.spill_load_bytes or 0
     if change.before is None:
-        if any(now):
+        if any(change.after.spills or ()):
             yield finding(SPILL, f"is new and {_figures(change.after)}", change.after)
         return
-    if change.before.usage.spills is None:
-        return
+    pairs = _pairs(change)
     grown = [
         f"{what} {before:,} → {after:,} B (+{after - before:,})"
-        for what, before, after in zip(("spill stores", "spill loads"), change.before.usage.spills, now, strict=True)
-        if after > before
+        for what, before, after in pairs
+        if before is not None and after is not None and after > before
     ]
     if grown:
-        yield finding(SPILL, ", ".join(grown), change.after)
+        first = all(before == 0 for _, before, _ in pairs)
+        yield finding(SPILL if first else GROWTH, ", ".join(grown), change.after)
+    elif change.before.spills == (0, 0) and _spills_untold(change.after):
+        yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
+
+
+def undecided_change(change: Change) -> Iterator[tuple[Rule, str]]:
+    """A kernel whose spills one of the builds does not tell, unless the other answers alone: none now is no growth."""
+    if change.after is None or any(True for _ in regressions(change)):
+        return
+    if change.before is None:
+        reason = undecided(change.after, Limits())
+    elif change.after.spills is None:
+        linked = change.before.spills is None and change.before.final and change.after.final
+        reason = None if linked else "; ".join(change.after.reasons) or "the head does not say whether it spills"
+    elif any(before is None and after for _, before, after in _pairs(change)):
+        reason = "; ".join(change.before.reasons) or "it spills, and the base does not say whether it did before"
+    else:
+        reason = None
+    if reason:
+        yield SPILL, reason
+
+
+def _pairs(change: Change) -> list[Metric]:
+    assert change.before is not None
+    assert change.after is not None
+    names = {"spill_store_bytes": "spill stores", "spill_load_bytes": "spill loads"}
+    return [(names[name], old, new) for name, old, new in told(change.before, change.after) if name in names]
+
+
+def _spills_untold(kernel: Kernel) -> bool:
+    """Whether the compiler warns of spills without figures."""
+    return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
 
 
 def _figures(kernel: Kernel) -> str:
