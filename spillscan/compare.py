@@ -77,6 +77,8 @@ _ECHOES = ("spill_warning", "local_memory_warning")
 def figure(name: str) -> Figure:
     """The figure called ``name``; a key in brackets (``constant_bytes[2]``) is part of the label."""
     base, bracket, key = name.partition("[")
+    if base == "spill_bytes":
+        return Figure(name=name, label="spills", unit="B")
     if base == "constant_bytes":
         return Figure(name=name, label=f"cmem[{key}" if bracket else "cmem", unit="B")
     known = _BY_NAME[base]

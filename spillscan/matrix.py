@@ -56,7 +56,19 @@ class Matrix:
 
     def values(self, row: Row, metric: str) -> tuple[int | None, ...]:
         """A figure in each column; ``None`` where the kernel is not there, or its build does not tell."""
-        return tuple(None if cell is None else value(cell, metric, self.launches) for cell in row.cells)
+        return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
+
+    def value(self, kernel: Kernel, metric: str) -> int | None:
+        """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks), or
+        ``resident_blocks``, which is known only where the launch is."""
+        if metric == "spill_bytes":
+            return None if kernel.spills is None else sum(kernel.spills)
+        if metric == "constant_bytes":
+            banks = kernel.usage.constant_bytes
+            return None if banks is None else sum(size for _, size in banks)
+        if metric == "resident_blocks":
+            return blocks(kernel, self.launches)
+        return figures(kernel).get(metric)
 
 
 def matrix(
@@ -84,19 +96,6 @@ def matrix(
         metrics=tuple(metrics),
         launches=launches or LaunchMap(),
     )
-
-
-def value(kernel: Kernel, metric: str, launches: LaunchMap) -> int | None:
-    """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks), or
-    ``resident_blocks``, which is known only where the launch is."""
-    if metric == "spill_bytes":
-        return None if kernel.spills is None else sum(kernel.spills)
-    if metric == "constant_bytes":
-        banks = kernel.usage.constant_bytes
-        return None if banks is None else sum(size for _, size in banks)
-    if metric == "resident_blocks":
-        return blocks(kernel, launches)
-    return figures(kernel).get(metric)
 
 
 def spread(values: Sequence[int | None]) -> int:

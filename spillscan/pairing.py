@@ -39,8 +39,8 @@ def diff(base: Build, head: Build, launches: LaunchMap | None = None, devices: S
 def comparison(base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()) -> Comparison:
     """:func:`diff`, and the pairs that nobody can judge.
 
-    ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default every kernel's own
-    target.
+    ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
+    own target.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []

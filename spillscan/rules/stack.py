@@ -30,7 +30,8 @@ RESERVE = Rule(
     means="The stack grew, and is now more than the 1,024 bytes per thread that the driver holds from the start "
     "(measured on an H200). The finding tells what the launch makes it reserve, where the number of SMs is known.",
     matters="The driver sets the stack aside for every thread that the GPU can hold, not for those that run: 4,312 "
-    "bytes a thread are 1.1 GiB on an H100, which no allocation of the program can have. The first launch waits for it.",
+    "bytes a thread are 1.1 GiB on an H100, which no allocation of the program can have. The first launch waits for "
+    "it.",
     remedy="Smaller or fewer local arrays, no recursion, no deep calls that are not inlined.",
     tuning="It is a warning and fails a gate only under `fail_on: warning`.",
 )

@@ -1,0 +1,212 @@
+"""Two builds for people: one kernel after the other, worst first, what it was and what it is, and the totals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from spillscan.compare import FIGURES, figure, figures
+from spillscan.model import Build, Change, Effect, Kernel, Metric
+from spillscan.names import display_name
+from spillscan.policy import SEVERITIES
+from spillscan.reports import Report, Style
+from spillscan.reports._findings import finding_lines
+from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
+from spillscan.residency.footprint import WORTH_SHOWING_BYTES
+
+COLUMNS = ("kernel", "arch", "change", "metric", "before → after", "blocks/SM", "limited by")
+_LEFT = ("kernel", "arch", "change", "metric", "before → after", "limited by")
+_OWN_COLUMN = ("resident_blocks", "active_warps")
+_COUNTS = tuple(figure.name for figure in FIGURES if figure.name.endswith(("_stores", "_loads")))
+"""Numbers of instructions: shown only where the bytes beside them stay the same."""
+_GRAVE = ("spill_store_bytes", "spill_load_bytes", "registers", "spills_in_loops", "spill_loop_depth")
+_NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
+_SUMMED = ("spill_store_bytes", "spill_load_bytes", "registers", "stack_bytes", "shared_bytes")
+_REASONS = 3
+"""Reasons why kernels cannot be compared that are told, commonest first."""
+
+
+def lines(report: Report, style: Style) -> Iterator[str]:
+    """A table a change and figure, totals, the count of changes, and the findings that matter."""
+    changes = report.changes
+    if not changes:
+        kernels = count(len(report.build.kernels), "kernel")
+        arches = sorted({kernel.key.arch for kernel in report.build.kernels if kernel.key.arch})
+        kind = "no known changes" if report.undecided else "no changes"
+        yield f"{kind} in {kernels}{'; ' if arches else ''}{', '.join(arches)}"
+        yield from _undecided(report, style)
+        return
+    shown = changes if style.rows is None else changes[: style.rows]
+    blocks = any(effect.blocks for change in shown for effect in change.effects)
+    columns = COLUMNS if blocks else COLUMNS[:5]
+    totals = list(_totals(report)) if len(changes) > 1 else []
+    figures = [_figures(change) for change in shown]
+    wide = _Wide([metric for metrics in (*figures, totals) for metric in metrics])
+    rows = [row for change, metrics in zip(shown, figures, strict=True) for row in _rows(change, metrics, wide)]
+    rows += _total_rows(totals, changes, wide)
+    cut: list[Row] = [(cells[: len(columns)], color) for cells, color in rows]
+    yield from table(columns, cut, style, left=_LEFT, spare=("limited by",))
+    yield from fold(len(changes) - len(shown), style)
+    yield ""
+    states = Counter[str](change.state for change in changes)
+    unchanged = len(report.build.kernels) - len(changes) + states["removed"]
+    told = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
+    yield ", ".join(f"{states[state]:,} {state}" for state in told) + f", {unchanged:,} unchanged"
+    yield from _undecided(report, style)
+    yield from _findings(report, style)
+
+
+class _Wide:
+    """How wide numbers are, so that those of all rows stand under each other."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.before = max((len(_number(before)) for _, before, _ in metrics), default=0)
+        self.after = max((len(_number(after)) for _, _, after in metrics), default=0)
+        self.unit = max((len(figure(name).unit) for name, _, _ in metrics), default=0)
+
+    def cell(self, metric: Metric) -> str:
+        name, before, after = metric
+        unit = f" {figure(name).unit:<{self.unit}}" if self.unit else ""
+        numbers = f"{_number(before):>{self.before}} → {_number(after):>{self.after}}{unit}"
+        return numbers if before is None or after is None else f"{numbers} ({after - before:+,})"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
+    kernel = change.kernel
+    score = f" {change.score:.2f}" if change.state == "renamed" else ""
+    lead = [_name(change), kernel.key.arch or "-", change.state + score]
+    effects = [effect for effect in change.effects if effect.blocks]
+    more = [f"says {kind.replace('_', ' ')}" for kind in change.appeared]
+    more += [f"no longer {kind.replace('_', ' ')}" for kind in change.vanished]
+    if change.state in ("added", "removed"):
+        yield [*lead, "", _brief(kernel), "", ""], RED if change.state == "added" and any(kernel.spills or ()) else ""
+        return
+    for at in range(max(1, len(metrics) + len(more), len(effects))):
+        metric = metrics[at] if at < len(metrics) else None
+        text = more[at - len(metrics)] if 0 <= at - len(metrics) < len(more) else ""
+        effect = effects[at] if at < len(effects) else None
+        color = _color(metric) if metric else (YELLOW if text.startswith("says") else "")
+        if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
+            color = RED
+        yield (
+            [
+                *(lead if at == 0 else ("", "", "")),
+                figure(metric[0]).label if metric else "",
+                wide.cell(metric) if metric else text,
+                _blocks(effect, named=len(effects) > 1) if effect else "",
+                _limiters(effect) if effect else "",
+            ],
+            color,
+        )
+
+
+def _name(change: Change) -> str:
+    """``old → new`` where the kernel is called otherwise now."""
+    kernel = change.kernel
+    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
+    if change.before is None or change.after is None or change.state != "renamed":
+        return name
+    old = display_name(change.before.key.symbol)
+    return f"{old} → {name}" if old != name else name
+
+
+def _figures(change: Change) -> list[Metric]:
+    """What a person wants to see of a change."""
+    shown = [metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and _worth(metric)]
+    quiet = [metric for metric in shown if metric[0] not in _COUNTS]
+    return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
+
+
+def _worth(metric: Metric) -> bool:
+    name, before, after = metric
+    return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
+
+
+def _color(metric: Metric) -> str:
+    name, before, after = metric
+    if before is None or after is None:
+        return YELLOW
+    if name not in _GRAVE:
+        return ""
+    return RED if after > before else GREEN
+
+
+def _brief(kernel: Kernel) -> str:
+    usage = kernel.usage
+    registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
+    return registers + (f", spills {sum(kernel.spills):,} B" if kernel.spills and any(kernel.spills) else "")
+
+
+def _blocks(effect: Effect, named: bool) -> str:
+    assert effect.blocks is not None
+    before, after = effect.blocks
+    device = f" {effect.device}" if named else ""
+    return (f"{after}" if before == after else f"{before} → {after}") + device
+
+
+def _limiters(effect: Effect) -> str:
+    before, after = ("+".join(side).replace("_", " ") for side in effect.limiters)
+    binding = after if before == after else f"{before} → {after}"
+    dynamic = f"+{effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
+    return f"{binding} ({effect.threads_per_block} threads{dynamic})"
+
+
+def _totals(report: Report) -> Iterator[Metric]:
+    """The sums of what changed, over all kernels: what the base tells, and what the changes make of it."""
+    base: Counter[str] = Counter()
+    delta: Counter[str] = Counter()
+    for kernel in (report.base or Build()).kernels:
+        for name, value in _sums(kernel):
+            base[name] += value
+    for change in report.changes:
+        if change.before is not None and change.after is not None:
+            for name, before, after in change.metrics:
+                delta[name] += (after or 0) - (before or 0)
+        else:
+            for name, value in _sums(change.kernel):
+                delta[name] += value if change.before is None else -value
+    changing = {name for change in report.changes for name, _, _ in change.metrics}
+    for name in _SUMMED:
+        if name in changing or delta[name]:
+            yield name, base[name], base[name] + delta[name]
+
+
+def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
+    told = figures(kernel)
+    return ((name, value) for name in _SUMMED if (value := told[name]) is not None)
+
+
+def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
+    for at, metric in enumerate(totals):
+        deltas = [
+            (after or 0) - (before or 0) for c in changes for name, before, after in c.metrics if name == metric[0]
+        ]
+        ways = (("up", sum(delta > 0 for delta in deltas)), ("down", sum(delta < 0 for delta in deltas)))
+        told = ", ".join(f"{number:,} {way}" for way, number in ways if number)
+        yield ["" if at else "total", "", told, figure(metric[0]).label, wide.cell(metric), "", ""], BOLD
+
+
+def _undecided(report: Report, style: Style) -> Iterator[str]:
+    """Why kernels cannot be compared, commonest reason first."""
+    reasons = Counter(reason for _, reason in report.undecided)
+    for reason, number in reasons.most_common(_REASONS):
+        yield paint(f"? cannot compare {count(number, 'kernel')}: {clean(reason)}", YELLOW, style)
+    if len(reasons) > _REASONS:
+        rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(_REASONS))
+        yield paint(f"? cannot compare {count(rest, 'kernel')} for other reasons", YELLOW, style)
+
+
+def _findings(report: Report, style: Style) -> Iterator[str]:
+    """Errors and warnings; notes where they count. A note's figures stand in the table anyway."""
+    shown = [finding for finding in report.findings if finding.severity != "note" or report.fail_on == "note"]
+    if not report.findings:
+        return
+    numbers = Counter(finding.severity for finding in report.findings)
+    tally = ", ".join(count(numbers[s], s) for s in reversed(SEVERITIES) if numbers[s])
+    hidden = len(report.findings) - len(shown)
+    yield paint(tally + (" (notes are in -f json)" if hidden else "") + (":" if shown else ""), BOLD, style)
+    yield from finding_lines(shown, style)
