@@ -66,14 +66,16 @@ def runs_on(arch: str, name: str) -> bool:
 
 
 def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
-    reserved = _footprints(before.usage, after.usage, device, gpu)
+    reserved, on = _footprints(before.usage, after.usage, device, gpu)
     if launch is None:
-        return Effect(device=name, footprint_bytes=reserved, unknown="the log does not say how it is launched")
+        open_launch = "the log does not say how it is launched"
+        return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
     known = Effect(
         device=name,
         threads_per_block=launch.threads_per_block,
         dynamic_shared_bytes=launch.dynamic_shared_bytes,
         footprint_bytes=reserved,
+        gpu=on,
     )
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
@@ -118,18 +120,23 @@ def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
     return tuple(name for name in occupancy.limiters if name != "barriers" or kernel.usage.barriers is not None)
 
 
-def _footprints(before: Usage, after: Usage, device: Device, gpu: Gpu | None) -> tuple[int | None, int | None]:
-    """What both sides reserve by the same kind of stack: the call tree's where both tell it, else the own frame."""
+def _footprints(
+    before: Usage, after: Usage, device: Device, gpu: Gpu | None
+) -> tuple[tuple[int | None, int | None], str | None]:
+    """What both sides reserve by the same kind of stack (the call tree's where both tell it, else the own frame), and
+    on which GPU."""
     if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
         stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes
-    elif before.cumulative_stack_bytes is None and after.cumulative_stack_bytes is None:
-        if before.stack_bytes is None or after.stack_bytes is None:
-            return None, None
+    elif (
+        before.cumulative_stack_bytes is after.cumulative_stack_bytes
+        and before.stack_bytes is not None
+        and after.stack_bytes is not None
+    ):
         stacks = before.stack_bytes, after.stack_bytes
     else:
-        return None, None
-    first, second = (footprint(device, stack, gpu).total_bytes for stack in stacks)
-    return first, second
+        return (None, None), None
+    first, second = (footprint(device, stack, gpu) for stack in stacks)
+    return (first.total_bytes, second.total_bytes), first.gpu
 
 
 def blocks(kernel: Kernel, launches: LaunchMap) -> int | None:

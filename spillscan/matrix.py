@@ -59,8 +59,8 @@ class Matrix:
         return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
 
     def value(self, kernel: Kernel, metric: str) -> int | None:
-        """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks), or
-        ``resident_blocks``, which is known only where the launch is."""
+        """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks),
+        or ``resident_blocks``, which is known only where the launch is."""
         if metric == "spill_bytes":
             return None if kernel.spills is None else sum(kernel.spills)
         if metric == "constant_bytes":

@@ -246,6 +246,8 @@ class Effect:
     """What binds; empty where the blocks are unknown."""
     footprint_bytes: tuple[int | None, int | None] = (None, None)
     """Local memory that the stack reserves on the whole GPU; ``None`` where stack or number of SMs is unknown."""
+    gpu: str | None = None
+    """The GPU that the footprint is for; ``None`` where there is none."""
     unknown: str = ""
     """Why the blocks are not known on both sides, one line; empty where they are."""
 

@@ -13,7 +13,7 @@ from spillscan import rules
 from spillscan.model import Finding, Kernel, KernelKey, Rule, Usage
 from spillscan.pairing import diff
 from spillscan.pipeline import scan
-from spillscan.policy import Limits
+from spillscan.policy import LaunchMap, Limits, parse_launch
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
@@ -62,13 +62,16 @@ def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     """What the rules find in an example's build or change."""
-    given = case["input"] if isinstance(case["input"], list) else [case["input"]]
-    paths = [FIXTURES / name for name in given]
+    paths, base = (
+        [FIXTURES / name for name in (given if isinstance(given, list) else [given])]
+        for given in (case["input"], case.get("base", []))
+    )
     if "first_line" in case:
         (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
         paths[0] = folder / "example.log"
     head = scan(paths)
-    if "base" in case:
-        return rules.regressions(diff(scan(FIXTURES / case["base"]), head))
+    if base:
+        launches = LaunchMap(tuple(parse_launch(launch) for launch in case.get("launch", [])))
+        return rules.regressions(diff(scan(base), head, launches))
     found, _ = rules.check(head, Limits(**case.get("policy", {})))
     return found

@@ -13,9 +13,11 @@ from spillscan.reports import Report, Style
 from spillscan.reports._findings import finding_lines
 from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
 from spillscan.residency.footprint import WORTH_SHOWING_BYTES
+from spillscan.residency.text import size
 
-COLUMNS = ("kernel", "arch", "change", "metric", "before → after", "blocks/SM", "limited by")
-_LEFT = ("kernel", "arch", "change", "metric", "before → after", "limited by")
+LIMITED = "limited by (threads)"
+COLUMNS = ("kernel", "arch", "change", "metric", "before → after", "blocks/SM", LIMITED)
+_LEFT = ("kernel", "arch", "change", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
 _COUNTS = tuple(figure.name for figure in FIGURES if figure.name.endswith(("_stores", "_loads")))
 """Numbers of instructions: shown only where the bytes beside them stay the same."""
@@ -45,7 +47,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     rows = [row for change, metrics in zip(shown, figures, strict=True) for row in _rows(change, metrics, wide)]
     rows += _total_rows(totals, changes, wide)
     cut: list[Row] = [(cells[: len(columns)], color) for cells, color in rows]
-    yield from table(columns, cut, style, left=_LEFT, spare=("limited by",))
+    yield from table(columns, cut, style, left=_LEFT, spare=(LIMITED,))
     yield from fold(len(changes) - len(shown), style)
     yield ""
     states = Counter[str](change.state for change in changes)
@@ -60,19 +62,27 @@ class _Wide:
     """How wide numbers are, so that those of all rows stand under each other."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
-        self.before = max((len(_number(before)) for _, before, _ in metrics), default=0)
-        self.after = max((len(_number(after)) for _, _, after in metrics), default=0)
+        self.before = max((len(_number(name, before)) for name, before, _ in metrics), default=0)
+        self.after = max((len(_number(name, after)) for name, _, after in metrics), default=0)
         self.unit = max((len(figure(name).unit) for name, _, _ in metrics), default=0)
 
     def cell(self, metric: Metric) -> str:
         name, before, after = metric
-        unit = f" {figure(name).unit:<{self.unit}}" if self.unit else ""
-        numbers = f"{_number(before):>{self.before}} → {_number(after):>{self.after}}{unit}"
-        return numbers if before is None or after is None else f"{numbers} ({after - before:+,})"
+        unit = f" {'' if _large(name) else figure(name).unit:<{self.unit}}" if self.unit else ""
+        numbers = f"{_number(name, before):>{self.before}} → {_number(name, after):>{self.after}}{unit}"
+        if before is None or after is None:
+            return numbers
+        return f"{numbers} ({'+' if after > before else '-'}{_number(name, abs(after - before))})"
 
 
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+def _number(name: str, value: int | None) -> str:
+    if value is None:
+        return "-"
+    return size(value) if _large(name) else f"{value:,}"
+
+
+def _large(name: str) -> bool:
+    return name.startswith("footprint_bytes")
 
 
 def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
@@ -117,13 +127,16 @@ def _name(change: Change) -> str:
 def _figures(change: Change) -> list[Metric]:
     """What a person wants to see of a change."""
     shown = [metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and _worth(metric)]
+    stacks = [metric[1:] for metric in shown if metric[0] in ("stack_bytes", "cumulative_stack_bytes")]
+    if len(stacks) > len(set(stacks)):  # nothing is called
+        shown = [metric for metric in shown if metric[0] != "cumulative_stack_bytes"]
     quiet = [metric for metric in shown if metric[0] not in _COUNTS]
     return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
 
 
 def _worth(metric: Metric) -> bool:
     name, before, after = metric
-    return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
+    return not _large(name) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
 
 def _color(metric: Metric) -> str:
@@ -151,8 +164,8 @@ def _blocks(effect: Effect, named: bool) -> str:
 def _limiters(effect: Effect) -> str:
     before, after = ("+".join(side).replace("_", " ") for side in effect.limiters)
     binding = after if before == after else f"{before} → {after}"
-    dynamic = f"+{effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
-    return f"{binding} ({effect.threads_per_block} threads{dynamic})"
+    dynamic = f", {effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
+    return f"{binding} ({effect.threads_per_block}{dynamic})"
 
 
 def _totals(report: Report) -> Iterator[Metric]:
@@ -201,12 +214,10 @@ def _undecided(report: Report, style: Style) -> Iterator[str]:
 
 
 def _findings(report: Report, style: Style) -> Iterator[str]:
-    """Errors and warnings; notes where they count. A note's figures stand in the table anyway."""
-    shown = [finding for finding in report.findings if finding.severity != "note" or report.fail_on == "note"]
+    """What the rules say of it."""
     if not report.findings:
         return
     numbers = Counter(finding.severity for finding in report.findings)
-    tally = ", ".join(count(numbers[s], s) for s in reversed(SEVERITIES) if numbers[s])
-    hidden = len(report.findings) - len(shown)
-    yield paint(tally + (" (notes are in -f json)" if hidden else "") + (":" if shown else ""), BOLD, style)
-    yield from finding_lines(shown, style)
+    tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
+    yield paint(f"{tally}:", BOLD, style)
+    yield from finding_lines(report.findings, style)

@@ -119,6 +119,7 @@ def _effect(effect: Effect) -> dict[str, Any]:
         "active_warps": list(effect.active_warps),
         "limiters": [list(side) for side in effect.limiters],
         "footprint_bytes": list(effect.footprint_bytes),
+        "gpu": effect.gpu,
         "unknown": effect.unknown,
     }
 

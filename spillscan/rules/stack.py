@@ -51,12 +51,14 @@ def regressions(change: Change) -> Iterator[Finding]:
     ]
     if not grown:
         return
+    if len(grown) > 1 and grown[1].removeprefix("call ") == grown[0]:
+        del grown[1]
     usage = change.after.usage
     deepest = max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0)
     message = f"{', '.join(grown)} per thread"
     if deepest > INITIAL_STACK_BYTES:
-        reserved = [(size(e.footprint_bytes[1]), e.device) for e in change.effects if e.footprint_bytes[1] is not None]
-        where = ", ".join(f"{amount} on {device}" for amount, device in reserved)
+        reserved = {e.gpu: size(e.footprint_bytes[1]) for e in change.effects if e.footprint_bytes[1] is not None}
+        where = ", ".join(f"{amount} on {gpu}" for gpu, amount in reserved.items())
         yield finding(RESERVE, message + (f", reserves {where}" if where else ""), change.after)
     else:
         yield finding(GROWTH, message, change.after)
