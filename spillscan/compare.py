@@ -146,6 +146,17 @@ def growth(change: Change, name: str) -> int:
     return next((after - before for metric, before, after in _known(change.metrics) if metric == name), 0)
 
 
+def moved_to_shared(change: Change) -> bool:
+    """Whether spills went to shared memory, where no spill bytes count them: the code marks more of them there; or,
+    where no marks tell, spill bytes fell while shared memory grew.
+    """
+    if growth(change, "shared_spills") > 0:
+        return True
+    sides = [kernel.sass.shared_spills if kernel and kernel.sass else None for kernel in (change.before, change.after)]
+    fallen = min(growth(change, "spill_store_bytes"), growth(change, "spill_load_bytes")) < 0
+    return None in sides and fallen and growth(change, "shared_bytes") > 0
+
+
 def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(kinds of compiler messages that appeared, that vanished), each in the order printed."""
     if not before.advisories and not after.advisories:
@@ -171,9 +182,9 @@ def damage(change: Change) -> tuple[object, ...]:
         -max(0, lost),
         -max(0, allocated(registers[2]) - allocated(registers[1])),
         -worse.get("spills_in_loops", 0),
-        -worse.get("registers", 0),
-        -worse.get("stack_bytes", 0) - worse.get("cumulative_stack_bytes", 0),
         -sum(worse.get(f"array_{way}_bytes", 0) for way in ("store", "load")),
+        -worse.get("stack_bytes", 0) - worse.get("cumulative_stack_bytes", 0),
+        -worse.get("registers", 0),
         -worse.get("shared_bytes", 0),
         -len(change.appeared),
         -sum(delta > 0 for delta in grown.values()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.compare import FIGURES, figure, figures
+from spillscan.compare import FIGURES, figure, figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.names import display_name
 from spillscan.policy import SEVERITIES
@@ -23,7 +23,9 @@ _COUNTS = tuple(figure.name for figure in FIGURES if figure.name.endswith(("_sto
 """Numbers of instructions: shown only where the bytes beside them stay the same."""
 _GRAVE = ("spill_store_bytes", "spill_load_bytes", "registers", "spills_in_loops", "spill_loop_depth")
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
-_SUMMED = ("spill_store_bytes", "spill_load_bytes", "registers", "stack_bytes", "shared_bytes")
+_SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
+_COUNTED = ("registers", "resident_blocks")
+"""What has no sum worth telling: how many kernels it rose and fell in."""
 _REASONS = 3
 """Reasons why kernels cannot be compared that are told, commonest first."""
 
@@ -45,10 +47,13 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     figures = [_figures(change) for change in shown]
     wide = _Wide([metric for metrics in (*figures, totals) for metric in metrics])
     rows = [row for change, metrics in zip(shown, figures, strict=True) for row in _rows(change, metrics, wide)]
-    rows += _total_rows(totals, changes, wide)
+    last = list(_total_rows(totals, changes, wide)) if len(changes) > 1 else []
+    rows += last
     cut: list[Row] = [(cells[: len(columns)], color) for cells, color in rows]
-    yield from table(columns, cut, style, left=_LEFT, spare=(LIMITED,))
+    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,)))
+    yield from printed[: len(printed) - len(last)]
     yield from fold(len(changes) - len(shown), style)
+    yield from printed[len(printed) - len(last) :]
     yield ""
     states = Counter[str](change.state for change in changes)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"]
@@ -92,6 +97,8 @@ def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Ro
     effects = [effect for effect in change.effects if effect.blocks]
     more = [f"says {kind.replace('_', ' ')}" for kind in change.appeared]
     more += [f"no longer {kind.replace('_', ' ')}" for kind in change.vanished]
+    if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in metrics):
+        more.append("spills may be in shared memory now")
     if change.state in ("added", "removed"):
         yield [*lead, "", _brief(kernel), "", ""], RED if change.state == "added" and any(kernel.spills or ()) else ""
         return
@@ -99,7 +106,7 @@ def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Ro
         metric = metrics[at] if at < len(metrics) else None
         text = more[at - len(metrics)] if 0 <= at - len(metrics) < len(more) else ""
         effect = effects[at] if at < len(effects) else None
-        color = _color(metric) if metric else (YELLOW if text.startswith("says") else "")
+        color = _color(metric) if metric else (YELLOW if text.startswith(("says", "spills")) else "")
         if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
             color = RED
         yield (
@@ -194,13 +201,20 @@ def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
 
 
 def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
-    for at, metric in enumerate(totals):
+    lead = "total"
+    for name in (*_SUMMED, *_COUNTED):
         deltas = [
-            (after or 0) - (before or 0) for c in changes for name, before, after in c.metrics if name == metric[0]
+            (after or 0) - (before or 0)
+            for change in changes
+            for metric, before, after in change.metrics
+            if metric.partition("[")[0] == name
         ]
         ways = (("up", sum(delta > 0 for delta in deltas)), ("down", sum(delta < 0 for delta in deltas)))
         told = ", ".join(f"{number:,} {way}" for way, number in ways if number)
-        yield ["" if at else "total", "", told, figure(metric[0]).label, wide.cell(metric), "", ""], BOLD
+        cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
+        if told or cell:
+            yield [lead, "", told, figure(name).label, cell, "", ""], BOLD
+            lead = ""
 
 
 def _undecided(report: Report, style: Style) -> Iterator[str]:
@@ -214,10 +228,12 @@ def _undecided(report: Report, style: Style) -> Iterator[str]:
 
 
 def _findings(report: Report, style: Style) -> Iterator[str]:
-    """What the rules say of it."""
+    """Errors and warnings; notes where they count. The figures of a note stand in the table anyway."""
     if not report.findings:
         return
+    shown = [finding for finding in report.findings if finding.severity != "note" or report.fail_on == "note"]
     numbers = Counter(finding.severity for finding in report.findings)
     tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
-    yield paint(f"{tally}:", BOLD, style)
-    yield from finding_lines(report.findings, style)
+    hidden = "" if len(shown) == len(report.findings) else " (--fail-on note lists the notes)"
+    yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
+    yield from finding_lines(shown, style)

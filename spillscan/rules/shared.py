@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare import growth
+from spillscan.compare import growth, moved_to_shared
 from spillscan.model import Change, Finding, Rule
 from spillscan.rules import finding
 
@@ -40,19 +40,22 @@ def regressions(change: Change) -> Iterator[Finding]:
     """More shared memory, and whether spills moved into it."""
     if change.before is None or change.after is None:
         return
-    sizes = [(old or 0, new or 0) for name, old, new in change.metrics if name == "shared_bytes"]
-    marked = [(old or 0, new or 0) for name, old, new in change.metrics if name == "shared_spills"]
-    more = f"shared memory {sizes[0][0]:,} → {sizes[0][1]:,} B per block" if sizes else ""
-    fallen = [
-        f"{what} {old:,} → {new:,} B"
-        for what, metric in (("spill stores", "spill_store_bytes"), ("spill loads", "spill_load_bytes"))
-        for name, old, new in change.metrics
-        if name == metric and growth(change, name) < 0
+    told = {name: (old or 0, new or 0) for name, old, new in change.metrics if name in _LABELS}
+    parts = [
+        f"{label} {told[name][0]:,} → {told[name][1]:,}{unit}"
+        for name, (label, unit) in _LABELS.items()
+        if name in told
     ]
-    if growth(change, "shared_spills") > 0:
-        count = f"spill instructions on shared memory {marked[0][0]:,} → {marked[0][1]:,}"
-        yield finding(MOVED, ", ".join([*fallen, count, *([more] if more else [])]), change.after)
-    elif fallen and growth(change, "shared_bytes") > 0 and not marked:
-        yield finding(MOVED, f"{', '.join(fallen)}, but {more}: spills may have moved there", change.after)
+    if moved_to_shared(change):
+        sure = growth(change, "shared_spills") > 0
+        yield finding(MOVED, ", ".join(parts) + ("" if sure else ": spills may have moved there"), change.after)
     elif growth(change, "shared_bytes") > 0:
-        yield finding(GROWTH, more, change.after)
+        yield finding(GROWTH, parts[-1], change.after)
+
+
+_LABELS = {
+    "spill_store_bytes": ("spill stores", " B"),
+    "spill_load_bytes": ("spill loads", " B"),
+    "shared_spills": ("spills to shared memory", " instructions"),
+    "shared_bytes": ("shared memory", " B per block"),
+}
