@@ -28,9 +28,9 @@ class Figure:
 
 
 _LOCAL: tuple[tuple[AccessClass, str, str], ...] = (
-    ("array", "array", "local array"),
-    ("frame", "frame", "call frame"),
-    ("unknown", "unclassified", "unclassified local"),
+    ("array", "array", "array"),
+    ("frame", "frame", "frame"),
+    ("unknown", "unclassified", "other local"),
 )
 """(class, beginning of its figures' names, what people call it) of local memory that is no spill."""
 
@@ -40,7 +40,7 @@ FIGURES = (
     Figure(name="resident_blocks", label="blocks/SM"),
     Figure(name="active_warps", label="warps/SM"),
     Figure(name="spills_in_loops", label="spills in loops"),
-    Figure(name="spill_loop_depth", label="deepest spill loop"),
+    Figure(name="spill_loop_depth", label="spill loop depth"),
     Figure(name="registers", label="registers"),
     Figure(name="stack_bytes", label="stack", unit="B"),
     Figure(name="cumulative_stack_bytes", label="call stack", unit="B"),
@@ -48,15 +48,15 @@ FIGURES = (
     Figure(name="local_bytes", label="local", unit="B"),
     Figure(name="shared_bytes", label="shared", unit="B"),
     Figure(name="shared_spills", label="spills to shared"),
-    Figure(name="spill_stores", label="spill store instructions"),
-    Figure(name="spill_loads", label="spill load instructions"),
+    Figure(name="spill_stores", label="spill store instr."),
+    Figure(name="spill_loads", label="spill load instr."),
     *(
         Figure(name=f"{prefix}_{way}_bytes", label=f"{label} {way}s", unit="B")
         for _, prefix, label in _LOCAL
         for way in ("store", "load")
     ),
     *(
-        Figure(name=f"{prefix}_{way}s", label=f"{label} {way} instructions")
+        Figure(name=f"{prefix}_{way}s", label=f"{label} {way} instr.")
         for _, prefix, label in _LOCAL
         for way in ("store", "load")
     ),

@@ -16,8 +16,8 @@ from spillscan.residency.footprint import WORTH_SHOWING_BYTES
 from spillscan.residency.text import size
 
 LIMITED = "limited by (threads)"
-COLUMNS = ("kernel", "arch", "change", "metric", "before → after", "blocks/SM", LIMITED)
-_LEFT = ("kernel", "arch", "change", "metric", "before → after", LIMITED)
+COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
+_LEFT = ("kernel", "arch", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
 _COUNTS = tuple(figure.name for figure in FIGURES if figure.name.endswith(("_stores", "_loads")))
 """Numbers of instructions: shown only where the bytes beside them stay the same."""
@@ -42,7 +42,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         return
     shown = changes if style.rows is None else changes[: style.rows]
     blocks = any(effect.blocks for change in shown for effect in change.effects)
-    columns = COLUMNS if blocks else COLUMNS[:5]
+    columns = COLUMNS if blocks else COLUMNS[:4]
     totals = list(_totals(report)) if len(changes) > 1 else []
     figures = [_figures(change) for change in shown]
     wide = _Wide([metric for metrics in (*figures, totals) for metric in metrics])
@@ -92,33 +92,32 @@ def _large(name: str) -> bool:
 
 def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
     kernel = change.kernel
-    score = f" {change.score:.2f}" if change.state == "renamed" else ""
-    lead = [_name(change), kernel.key.arch or "-", change.state + score]
-    effects = [effect for effect in change.effects if effect.blocks]
-    more = [f"says {kind.replace('_', ' ')}" for kind in change.appeared]
-    more += [f"no longer {kind.replace('_', ' ')}" for kind in change.vanished]
-    if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in metrics):
-        more.append("spills may be in shared memory now")
+    lead = [_name(change), kernel.key.arch or "-"]
     if change.state in ("added", "removed"):
-        yield [*lead, "", _brief(kernel), "", ""], RED if change.state == "added" and any(kernel.spills or ()) else ""
+        spills = change.state == "added" and any(kernel.spills or ())
+        yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
-    for at in range(max(1, len(metrics) + len(more), len(effects))):
-        metric = metrics[at] if at < len(metrics) else None
-        text = more[at - len(metrics)] if 0 <= at - len(metrics) < len(more) else ""
+    effects = [effect for effect in change.effects if effect.blocks]
+    told = [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
+    told += _remarks(change)
+    for at in range(max(1, len(told), len(effects))):
+        label, text, color = told[at] if at < len(told) else ("", "", "")
         effect = effects[at] if at < len(effects) else None
-        color = _color(metric) if metric else (YELLOW if text.startswith(("says", "spills")) else "")
+        blocks = [_blocks(effect, named=len(effects) > 1), _limiters(effect)] if effect else ["", ""]
         if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
             color = RED
-        yield (
-            [
-                *(lead if at == 0 else ("", "", "")),
-                figure(metric[0]).label if metric else "",
-                wide.cell(metric) if metric else text,
-                _blocks(effect, named=len(effects) > 1) if effect else "",
-                _limiters(effect) if effect else "",
-            ],
-            color,
-        )
+        yield [*(lead if at == 0 else ("", "")), label, text, *blocks], color
+
+
+def _remarks(change: Change) -> list[tuple[str, str, str]]:
+    """(label, text, color) of what is no figure."""
+    found = [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
+    found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
+    if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
+        found.append(("", "spills may be in shared memory now", YELLOW))
+    if change.state == "renamed":
+        found.append(("renamed", f"{change.score:.0%} alike", ""))
+    return found
 
 
 def _name(change: Change) -> str:
@@ -209,11 +208,11 @@ def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide
             for metric, before, after in change.metrics
             if metric.partition("[")[0] == name
         ]
-        ways = (("up", sum(delta > 0 for delta in deltas)), ("down", sum(delta < 0 for delta in deltas)))
-        told = ", ".join(f"{number:,} {way}" for way, number in ways if number)
+        ways = (("↑", sum(delta > 0 for delta in deltas)), ("↓", sum(delta < 0 for delta in deltas)))
+        told = " ".join(f"{number:,}{way}" for way, number in ways if number)
         cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
         if told or cell:
-            yield [lead, "", told, figure(name).label, cell, "", ""], BOLD
+            yield [lead, told, figure(name).label, cell, "", ""], BOLD
             lead = ""
 
 

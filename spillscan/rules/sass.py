@@ -113,7 +113,7 @@ def regressions(change: Change) -> Iterator[Finding]:
     arrays = [metric for metric in grown if metric[0] in _ARRAYS]
     if arrays:
         fresh = all(figures[name][0] == 0 for name in _ARRAYS)
-        yield finding(NEW_ARRAY if fresh else MORE_ARRAY, _rise(arrays), change.after)
+        yield finding(NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}", change.after)
 
 
 def undecided_change(change: Change) -> Iterator[tuple[Rule, str]]:
