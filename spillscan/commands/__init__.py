@@ -1,8 +1,8 @@
 """One module a command, found by being there.
 
 A command module has ``NAME`` (the module's own), ``HELP`` (one line), a docstring (its description),
-``add_arguments(parser)`` and ``run(arguments) -> exit status``. It imports what it needs inside ``run``: ``--help`` must
-stay quick.
+``add_arguments(parser)`` and ``run(arguments) -> exit status``. It imports what it needs inside ``run``: ``--help``
+must stay quick.
 """
 
 from __future__ import annotations
