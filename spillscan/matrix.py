@@ -115,7 +115,7 @@ def _by_build(builds: Sequence[Build]) -> list[Cells]:
         place = {id(kernel): cells for kernel, cells in zip(latest, rows, strict=True)}
         order = {id(kernel): index for index, kernel in enumerate(build.kernels)}
         fresh = []
-        for before, after in pair(latest, build.kernels):
+        for before, after, _ in pair(latest, build.kernels):
             if after is None:
                 continue
             if before is None:

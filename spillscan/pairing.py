@@ -1,23 +1,17 @@
-"""Pairs the kernels of two builds and tells what changed. Pure: two builds in, changes out."""
+"""Tells what changed between two builds. Pure: two builds in, changes out."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from spillscan.compare import by_rank, compare, damage, messages
 from spillscan.effects import effects, metrics
+from spillscan.identity.pairs import pair
 from spillscan.model import Build, Change, Kernel
 from spillscan.policy import LaunchMap
 
-_Identity = Callable[[Kernel], Hashable]
-
-# From sure to less sure; what one pairs, the next does not see.
-_IDENTITIES: tuple[_Identity, ...] = (
-    lambda kernel: (kernel.role == "function", kernel.key),
-    lambda kernel: (kernel.role == "function", kernel.key.symbol, kernel.key.arch),
-)
+__all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +38,15 @@ def comparison(base: Build, head: Build, launches: LaunchMap | None = None, devi
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
-    for before, after in pair(base.kernels, head.kernels):
+    launches = launches or LaunchMap()
+    for before, after, score in pair(base.kernels, head.kernels):
         if before is None or after is None:
-            state = "added" if before is None else "removed"
-            changes.append(Change(state=state, before=before, after=after))  # type: ignore[arg-type]
-        elif change := changed(before, after, launches or LaunchMap(), devices):
-            (unsettled if change.state == "unknown" else changes).append(change)
+            changes.append(Change(state="added" if before is None else "removed", before=before, after=after))
+        elif score < 1:
+            change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
+            changes.append(replace(change, state="renamed", score=score))
+        elif alike := changed(before, after, launches, devices):
+            (unsettled if alike.state == "unknown" else changes).append(alike)
     return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
 
 
@@ -76,39 +73,3 @@ def changed(before: Kernel, after: Kernel, launches: LaunchMap, devices: Sequenc
 def _settled(kernel: Kernel) -> bool:
     """Whether the record tells what a gate must know."""
     return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)
-
-
-def pair(base: Iterable[Kernel], head: Iterable[Kernel]) -> list[tuple[Kernel | None, Kernel | None]]:
-    """Each kernel of either build once: with its counterpart, or alone."""
-    pairs: list[tuple[Kernel | None, Kernel | None]] = []
-    left, right = list(base), list(head)
-    for identity in _IDENTITIES:
-        befores: dict[Hashable, list[Kernel]] = defaultdict(list)
-        for kernel in left:
-            befores[identity(kernel)].append(kernel)
-        afters: dict[Hashable, list[Kernel]] = defaultdict(list)
-        for kernel in right:
-            afters[identity(kernel)].append(kernel)
-        left, right = [], []
-        for key in dict.fromkeys((*befores, *afters)):
-            ours, theirs = _align(befores.get(key, []), afters.get(key, []))
-            shared = min(len(ours), len(theirs))
-            pairs += zip(ours[:shared], theirs[:shared], strict=True)
-            left += ours[shared:]
-            right += theirs[shared:]
-    return pairs + [(kernel, None) for kernel in left] + [(None, kernel) for kernel in right]
-
-
-def _align(ours: list[Kernel], theirs: list[Kernel]) -> tuple[list[Kernel], list[Kernel]]:
-    """Namesakes in an order that pairs equals with equals first, so that a pure reordering is no change."""
-    if len(ours) <= 1 and len(theirs) <= 1:
-        return ours, theirs
-    same_ours, same_theirs, rest = [], [], list(theirs)
-    for kernel in ours:
-        twin = next((other for other in rest if compare(kernel, other) == ((), ())), None)
-        if twin is not None:
-            rest.remove(twin)
-            same_ours.append(kernel)
-            same_theirs.append(twin)
-    kept = set(map(id, same_ours))
-    return same_ours + [kernel for kernel in ours if id(kernel) not in kept], same_theirs + rest

@@ -56,9 +56,15 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from printed[len(printed) - len(last) :]
     yield ""
     states = Counter[str](change.state for change in changes)
-    unchanged = len(report.build.kernels) - len(changes) + states["removed"]
+    open_ones = {id(kernel) for kernel, _ in report.undecided}
+    unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
+    unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
     told = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
-    yield ", ".join(f"{states[state]:,} {state}" for state in told) + f", {unchanged:,} unchanged"
+    yield (
+        ", ".join(f"{states[state]:,} {state}" for state in told)
+        + f", {unchanged:,} unchanged"
+        + (f", {unknown:,} unknown" if unknown else "")
+    )
     yield from _undecided(report, style)
     yield from _findings(report, style)
 
@@ -77,7 +83,8 @@ class _Wide:
         numbers = f"{_number(name, before):>{self.before}} → {_number(name, after):>{self.after}}{unit}"
         if before is None or after is None:
             return numbers
-        return f"{numbers} ({'+' if after > before else '-'}{_number(name, abs(after - before))})"
+        sign = "" if after == before else "+" if after > before else "-"
+        return f"{numbers} ({sign}{_number(name, abs(after - before))})"
 
 
 def _number(name: str, value: int | None) -> str:
@@ -202,13 +209,11 @@ def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
 def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
     lead = "total"
     for name in (*_SUMMED, *_COUNTED):
-        deltas = [
-            (after or 0) - (before or 0)
-            for change in changes
-            for metric, before, after in change.metrics
-            if metric.partition("[")[0] == name
-        ]
-        ways = (("↑", sum(delta > 0 for delta in deltas)), ("↓", sum(delta < 0 for delta in deltas)))
+        rose, fell = (
+            sum(any(_is(metric, name) and way * _delta(metric) > 0 for metric in change.metrics) for change in changes)
+            for way in (1, -1)
+        )
+        ways = (("↑", rose), ("↓", fell))
         told = " ".join(f"{number:,}{way}" for way, number in ways if number)
         cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
         if told or cell:
@@ -216,9 +221,17 @@ def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide
             lead = ""
 
 
+def _is(metric: Metric, name: str) -> bool:
+    return metric[0].partition("[")[0] == name
+
+
+def _delta(metric: Metric) -> int:
+    return (metric[2] or 0) - (metric[1] or 0)
+
+
 def _undecided(report: Report, style: Style) -> Iterator[str]:
-    """Why kernels cannot be compared, commonest reason first."""
-    reasons = Counter(reason for _, reason in report.undecided)
+    """Why kernels cannot be compared, commonest reason first; what a reason says of one kernel alone is left out."""
+    reasons = Counter(reason.partition(": ")[0] for _, reason in report.undecided)
     for reason, number in reasons.most_common(_REASONS):
         yield paint(f"? cannot compare {count(number, 'kernel')}: {clean(reason)}", YELLOW, style)
     if len(reasons) > _REASONS:
