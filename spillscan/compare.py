@@ -44,7 +44,7 @@ FIGURES = (
     Figure(name="registers", label="registers"),
     Figure(name="stack_bytes", label="stack", unit="B"),
     Figure(name="cumulative_stack_bytes", label="call stack", unit="B"),
-    Figure(name="footprint_bytes", label="reserved on GPU", unit="B"),
+    Figure(name="footprint_bytes", label="GPU memory", unit="B"),
     Figure(name="local_bytes", label="local", unit="B"),
     Figure(name="shared_bytes", label="shared", unit="B"),
     Figure(name="shared_spills", label="spills to shared"),

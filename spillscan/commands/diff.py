@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
-from spillscan.commands.check import refuse_undecided
+from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
 from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -167,8 +167,9 @@ def _verdict(report: Report, builds: Sequence[Build]) -> int:
         return 0
     if any(at_least(finding.severity, report.fail_on) for finding in report.findings):
         return 1
-    for build in (builds[0], builds[-1]):
-        refuse_undecided(build, list(report.undecided))
+    refuse_empty(builds[0])
+    refuse_partial(builds[0])
+    refuse_undecided(builds[-1], list(report.undecided))
     return 0
 
 
