@@ -12,7 +12,6 @@ from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
-    from spillscan.policy import LaunchMap
 
 ISSUES_SHOWN = 8
 
@@ -67,16 +66,13 @@ def add_launches(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def launches(arguments: argparse.Namespace) -> LaunchMap:
-    """The launch map that the user gave."""
-    from spillscan.policy import LaunchMap, parse_launch
-
-    return LaunchMap(tuple(parse_launch(text) for text in arguments.launch))
-
-
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """--strict."""
-    parser.add_argument("--strict", action="store_true", help="exit 2 if anything in the input was not understood")
+    parser.add_argument(
+        "--strict",
+        action=argparse.BooleanOptionalAction,
+        help="exit 2 if anything in the input was not understood (default: no)",
+    )
 
 
 def whole_number(text: str) -> int:

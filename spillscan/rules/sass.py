@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Finding, Kernel, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 IN_LOOP = Rule(
@@ -50,7 +50,7 @@ MISMATCH = Rule(
 RULES = (IN_LOOP, ARRAY, MISMATCH)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
     if kernel.sass is None:
         return
