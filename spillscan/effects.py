@@ -5,23 +5,21 @@ Without a launch there are no blocks: a build log does not say how kernels are l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from spillscan.errors import UsageError
 from spillscan.model import Effect, Kernel, Metric, Usage
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches
+from spillscan.residency.compatibility import judged_on
 from spillscan.residency.devices import Device, Gpu, resolve
 from spillscan.residency.footprint import footprint
 from spillscan.residency.model import Launch, Occupancy
 from spillscan.residency.summary import summarise
 
-_SUFFIX = re.compile(r"sm_\d+([af]?)")
 
-
-def effects(before: Kernel, after: Kernel, launches: LaunchMap, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
+def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
     """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
 
     Both sides are launched alike: as the map says of the kernel's present name, else of its old one. Empty for device
@@ -32,7 +30,9 @@ def effects(before: Kernel, after: Kernel, launches: LaunchMap, devices: Sequenc
         return ()
     launch = launches.launch_of(after) or launches.launch_of(before)
     found = []
-    for name in [name for name in devices if runs_on(arch, name)] if devices else [arch]:
+    for name in judged_on(arch, devices):
+        if name is None:
+            continue
         try:
             device, gpu = resolve(name)
         except UsageError:  # an arch from a log that the table does not have
@@ -49,20 +49,6 @@ def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
             before, after = getattr(effect, name)
             if before != after:
                 yield f"{name}{key}", before, after
-
-
-def runs_on(arch: str, name: str) -> bool:
-    """Whether machine code for ``arch`` runs on the device called ``name``: the same major capability, no lower minor;
-    ``sm_90a`` on its own capability alone. Raises :class:`~spillscan.errors.UsageError` for an unknown ``name``."""
-    device, _ = resolve(name)
-    suffix = _SUFFIX.fullmatch(arch)
-    try:
-        target, _ = resolve(arch)
-    except UsageError:
-        return False
-    if suffix and suffix[1] == "a":
-        return target.version == device.version
-    return target.version[0] == device.version[0] and target.version[1] <= device.version[1]
 
 
 def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
@@ -139,7 +125,7 @@ def _footprints(
     return (first.total_bytes, second.total_bytes), first.gpu
 
 
-def blocks(kernel: Kernel, launches: LaunchMap) -> int | None:
+def blocks(kernel: Kernel, launches: Launches) -> int | None:
     """Resident blocks per SM of one kernel on its own target; ``None`` where launch, arch or registers are open."""
     launch = launches.launch_of(kernel)
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":

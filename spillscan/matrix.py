@@ -12,7 +12,7 @@ from spillscan.compare import figures
 from spillscan.effects import blocks
 from spillscan.model import Build, Kernel
 from spillscan.pairing import pair
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
 
 By = Literal["build", "arch"]
 
@@ -51,7 +51,7 @@ class Matrix:
     """In the order of the builds."""
     metrics: tuple[str, ...]
     """What a person wants to see of it; machine formats hold all figures."""
-    launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
 
     def values(self, row: Row, metric: str) -> tuple[int | None, ...]:
@@ -72,7 +72,7 @@ class Matrix:
 
 
 def matrix(
-    builds: Sequence[Build], labels: Sequence[str], by: By, metrics: Sequence[str], launches: LaunchMap | None = None
+    builds: Sequence[Build], labels: Sequence[str], by: By, metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
     """All kernels of ``builds``, paired from each build to the next as :func:`~spillscan.pairing.pair` does."""
     found = _by_build(builds)

@@ -9,7 +9,7 @@ from spillscan.compare import by_rank, compare, damage, messages
 from spillscan.effects import effects, metrics
 from spillscan.identity.pairs import pair
 from spillscan.model import Build, Change, Kernel
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 
@@ -25,12 +25,12 @@ class Comparison:
     tells registers or spills."""
 
 
-def diff(base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()) -> list[Change]:
+def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> list[Change]:
     """Added, removed and changed kernels, worst first; kernels that are not known to have changed are left out."""
     return list(comparison(base, head, launches, devices).changes)
 
 
-def comparison(base: Build, head: Build, launches: LaunchMap | None = None, devices: Sequence[str] = ()) -> Comparison:
+def comparison(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Comparison:
     """:func:`diff`, and the pairs that nobody can judge.
 
     ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
@@ -50,7 +50,7 @@ def comparison(base: Build, head: Build, launches: LaunchMap | None = None, devi
     return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
 
 
-def changed(before: Kernel, after: Kernel, launches: LaunchMap, devices: Sequence[str] = ()) -> Change | None:
+def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
     """What differs between two records of one kernel; ``None`` where they are known to be equal."""
     differing, unknown = compare(before, after)
     appeared, vanished = messages(before, after)

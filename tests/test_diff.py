@@ -15,7 +15,7 @@ import pytest
 from spillscan.model import Build, Change, Kernel
 from spillscan.pairing import changed, comparison
 from spillscan.pipeline import scan
-from spillscan.policy import LaunchMap
+from spillscan.policy import LaunchMap, Policy, at_least
 from spillscan.reports import Report, Style, text
 from spillscan.rules import regressions, undecided_changes
 from tests.conftest import FIXTURES, ROOT, read_text, run
@@ -109,7 +109,7 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
         base=Build(kernels=(before,)),
         build=Build(kernels=(after,)),
         changes=(change,),
-        findings=tuple(regressions([change])),
+        findings=tuple(regressions([change], Policy())),
     )
     lines = "".join(text.render(report, Style(width=100))).splitlines()
     assert lines[1].startswith("sums → sums_wide<16>  sm_90  registers  32 → 48 (+16)")
@@ -246,8 +246,9 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
     base, head = scan([BASE]), scan([HEAD, HEAD.with_name("head.sass.zst")])
     found = comparison(base, head)
     everything = (*found.changes, *found.unsettled)
-    assert undecided_changes(everything, "error") == []
-    names = {kernel.key.symbol for kernel, _ in undecided_changes(everything, "warning")}
+    undecided = undecided_changes(everything, Policy())
+    assert not any(at_least(each.severity, "error") for each in undecided)
+    names = {each.kernel.key.symbol for each in undecided}
     assert names == {"solve", "relax", "pick", "count"}, "sums and stage use no local memory now"
 
 

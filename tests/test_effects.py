@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spillscan import rules
 from spillscan.compare import FIGURES, figure, figures
-from spillscan.effects import effects, runs_on
+from spillscan.effects import effects
 from spillscan.errors import UsageError
-from spillscan.model import Advisory, Build, Kernel, KernelKey, Usage
+from spillscan.model import Advisory, Build, Change, Finding, Kernel, KernelKey, Usage
 from spillscan.pairing import comparison, diff
-from spillscan.policy import SEVERITIES, LaunchMap, parse_launch
-from spillscan.rules import regressions, undecided_changes
+from spillscan.policy import SEVERITIES, LaunchMap, Policy, at_least, parse_launch
+from spillscan.residency.compatibility import runs_on
 from spillscan.sass.model import LocalAccess, LocalTraffic, SassStats
 
 many = settings(deadline=None, max_examples=600, suppress_health_check=list(HealthCheck))
@@ -36,6 +38,15 @@ WORSENED = (
 
 def launch_map(entry: tuple[str, object] | None) -> LaunchMap:
     return LaunchMap(() if entry is None else (entry,))  # type: ignore[arg-type]
+
+
+def regressions(changes: Iterable[Change]) -> list[Finding]:
+    return rules.regressions(changes, Policy())
+
+
+def undecided_changes(changes: Iterable[Change], fail_on: str) -> list[tuple[Kernel, str]]:
+    found = rules.undecided_changes(changes, Policy())
+    return [(each.kernel, each.reason) for each in found if at_least(each.severity, fail_on)]
 
 
 amount = st.one_of(st.just(0), st.integers(0, 24), st.integers(0, 4000))

@@ -13,7 +13,9 @@ from spillscan import rules
 from spillscan.model import Finding, Kernel, KernelKey, Rule, Usage
 from spillscan.pairing import diff
 from spillscan.pipeline import scan
-from spillscan.policy import LaunchMap, Limits, parse_launch
+from spillscan.policy import Policy
+from spillscan.policy.document import layer
+from spillscan.policy.yamltext import parse
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
@@ -70,8 +72,7 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
         (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
         paths[0] = folder / "example.log"
     head = scan(paths)
+    policy = Policy((layer(parse(yaml.safe_dump(case.get("policy", {})), "example"), tuple(rules.all_rules())),))
     if base:
-        launches = LaunchMap(tuple(parse_launch(launch) for launch in case.get("launch", [])))
-        return rules.regressions(diff(scan(base), head, launches))
-    found, _ = rules.check(head, Limits(**case.get("policy", {})))
-    return found
+        return rules.regressions(diff(scan(base), head, policy), policy)
+    return list(rules.check(head, policy).findings)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _common, _policy
 from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
 from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillscan.model import Build, Change
+    from spillscan.matrix import By
+    from spillscan.model import Build
+    from spillscan.policy import Policy
     from spillscan.reports import Report
+    from spillscan.rules import Judgement
 
 NAME = "diff"
 HELP = "compare two builds, or several side by side"
@@ -53,15 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fail.add_argument(
         "--fail-on",
         choices=("error", "warning", "note", "never"),
-        default="never",
         help="exit with 1 where something got worse: the mildest finding that counts (default: never)",
     )
     fail.add_argument(
         "--fail-on-regression",
-        dest="fail_on",
-        action="store_const",
-        const="error",
-        help="short for --fail-on error: new or more spills, lost blocks per SM, another register allocation step",
+        action="store_true",
+        help="the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
+        " register allocation step",
     )
     parser.add_argument("--by", choices=("build", "arch"), help="a table of builds, or of archs, side by side")
     parser.add_argument(
@@ -80,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="compare blocks per SM on this device (H200, sm_86); repeatable (default: each kernel's own target)",
     )
+    _policy.add_limits(parser, "change")
+    _policy.add_file(parser)
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
@@ -90,28 +93,30 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.pipeline import scan
     from spillscan.reports import render
 
-    by = arguments.by or ("build" if len(arguments.inputs) > 2 else None)
+    by: By | None = arguments.by or ("build" if len(arguments.inputs) > 2 else None)
     render.check_forms(arguments.format, "matrix" if by else "diff")
     _check_call(arguments, by)
+    arguments.devices = ",".join(arguments.device) or None
+    policy = _policy.policy_of(arguments)
     builds = [scan(path) for path in arguments.inputs]
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
     )
     _refuse_devices(kept, arguments.device)
-    report = _report(kept, by, arguments)
+    report, judgement = _report(kept, by, arguments, policy)
     render.write(report, arguments.format, _common.rows_of(arguments))
     issues = [issue for build in builds for issue in build.issues]
     _common.tell_issues(issues)
-    if arguments.strict:
+    if policy.strict:
         _common.refuse_issues(issues)
-    return _verdict(report, builds)
+    return 0 if report.fail_on == "never" else _verdict(builds, judgement, policy)
 
 
-def _check_call(arguments: argparse.Namespace, by: str | None) -> None:
+def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
     if len(arguments.inputs) == 1 and by != "arch":
         raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
-    if len(arguments.inputs) == 1 and arguments.fail_on != "never":
+    if len(arguments.inputs) == 1 and (arguments.fail_on or arguments.fail_on_regression):
         raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
     if arguments.metric and by is None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
@@ -121,7 +126,7 @@ def _check_call(arguments: argparse.Namespace, by: str | None) -> None:
 
 def _refuse_devices(builds: Sequence[Build], names: Sequence[str]) -> None:
     """A device that no kernel runs on would compare nothing, silently."""
-    from spillscan.effects import runs_on
+    from spillscan.residency.compatibility import runs_on
 
     arches = sorted({kernel.key.arch for build in builds for kernel in build.kernels if kernel.key.arch})
     for name in names:
@@ -129,47 +134,52 @@ def _refuse_devices(builds: Sequence[Build], names: Sequence[str]) -> None:
             raise InputError(f"no kernel runs on {name}", f"the builds have {', '.join(arches) or 'no arch'}")
 
 
-def _report(builds: Sequence[Build], by: str | None, arguments: argparse.Namespace) -> Report:
+def _report(
+    builds: Sequence[Build], by: By | None, arguments: argparse.Namespace, policy: Policy
+) -> tuple[Report, Judgement]:
     from spillscan.matrix import matrix
-    from spillscan.pairing import comparison
+    from spillscan.pairing import Comparison, comparison
+    from spillscan.policy import at_least
     from spillscan.reports import Report
-    from spillscan.rules import regressions, undecided_changes
+    from spillscan.rules import Judgement, regressions, undecided_changes
 
-    launches = _common.launches(arguments)
+    gated = bool(arguments.fail_on or arguments.fail_on_regression)
     table = None
     if by is not None:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
-        table = matrix(builds, _labels(arguments.inputs), by, metrics, launches)  # type: ignore[arg-type]
-    changes: tuple[Change, ...] = ()
-    unsettled: tuple[Change, ...] = ()
-    if by is None or arguments.fail_on != "never":
-        found = comparison(builds[0], builds[-1], launches, arguments.device)
-        changes, unsettled = found.changes, found.unsettled
-    fail_on = arguments.fail_on if arguments.fail_on != "never" else "error"
-    return Report(
+        table = matrix(builds, _labels(arguments.inputs), by, metrics, policy)
+    judged = by is None or gated
+    found = comparison(builds[0], builds[-1], policy, policy.devices) if judged else Comparison()
+    judgement = Judgement(
+        findings=tuple(regressions(found.changes, policy)),
+        undecided=tuple(undecided_changes((*found.changes, *found.unsettled), policy)),
+    )
+    report = Report(
         kind="diff" if by is None else "matrix",
         base=builds[0],
         build=builds[-1],
-        changes=changes,
-        unsettled=unsettled,
+        changes=found.changes,
+        unsettled=found.unsettled,
         matrix=table,
-        findings=tuple(regressions(changes)),
-        undecided=tuple(undecided_changes((*changes, *unsettled), fail_on)),
-        launches=launches,
-        fail_on=arguments.fail_on,
+        findings=judgement.findings,
+        undecided=tuple(
+            (each.kernel, each.reason) for each in judgement.undecided if at_least(each.severity, policy.fail_on)
+        ),
+        launches=policy,
+        fail_on=policy.fail_on if gated else "never",
     )
+    return report, judgement
 
 
-def _verdict(report: Report, builds: Sequence[Build]) -> int:
+def _verdict(builds: Sequence[Build], judgement: Judgement, policy: Policy) -> int:
+    """As of ``check``; what is missing from the base may be what counts, too."""
     from spillscan.policy import at_least
 
-    if report.fail_on == "never":
-        return 0
-    if any(at_least(finding.severity, report.fail_on) for finding in report.findings):
+    if any(at_least(finding.severity, policy.fail_on) for finding in judgement.findings):
         return 1
     refuse_empty(builds[0])
     refuse_partial(builds[0])
-    refuse_undecided(builds[-1], list(report.undecided))
+    refuse_undecided(builds[-1], judgement, policy)
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, cast
 
 from spillscan.matrix import Matrix
 from spillscan.model import Build, Change, Finding, Kernel
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
@@ -41,7 +41,7 @@ class Report:
     """Of a diff, the pairs in which nothing is known to differ, but a build does not tell all."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
-    launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
     undecided: tuple[tuple[Kernel, str], ...] = ()
     """Kernels that the input does not let a rule judge, with the reason."""

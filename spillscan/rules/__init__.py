@@ -1,24 +1,51 @@
 """One module a family of rules, found by being there.
 
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
-has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it cannot tell,
-where the input leaves open what it must know. A module that judges changes has ``regressions(change)``: what got worse,
-and ``undecided_change(change)``: (rule, why it cannot tell), where one of the builds leaves open what it must know.
+has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
+tell, and why, where the input leaves open what it must know. A module that judges changes has
+``regressions(change, terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one
+of the builds leaves open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in
+force here.
 
-Severity follows effect, and never falls where a figure gets worse.
+Severity follows effect: a milder case is a rule of its own. It never falls where a figure gets worse.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
-from spillscan.model import Build, Change, Finding, Kernel, Rule
-from spillscan.policy import SEVERITIES, Limits, at_least
+from spillscan.model import Build, Change, Finding, Kernel, Rule, Severity
+from spillscan.policy import SEVERITIES, Policy, Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A kernel on which a rule cannot decide."""
+
+    rule: Rule
+    """The rule."""
+    severity: Severity
+    """How grave a finding of it would be."""
+    kernel: Kernel
+    """The kernel."""
+    reason: str
+    """What the input leaves open, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the rules make of a build."""
+
+    findings: tuple[Finding, ...]
+    """Most severe first."""
+    undecided: tuple[Undecided, ...]
+    """In the order of the families."""
 
 
 @cache
@@ -34,36 +61,50 @@ def all_rules() -> dict[str, Rule]:
     return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
 
 
-def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kernel, str]]]:
-    """(findings, most severe first; kernels on which a rule cannot decide, with the reason)."""
+def check(build: Build, policy: Policy) -> Judgement:
+    """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     found: list[Finding] = []
-    undecided: list[tuple[Kernel, str]] = []
+    undecided: list[Undecided] = []
+    terms = [policy.terms_of(kernel) for kernel in build.kernels]
     for family in families():
-        for kernel in build.kernels:
-            mine = list(family.findings(kernel, limits)) if hasattr(family, "findings") else []
-            found += mine
-            reason = family.undecided(kernel, limits) if hasattr(family, "undecided") and not mine else None
-            if reason:
-                undecided.append((kernel, reason))
-    return _sorted(found), undecided
+        if not hasattr(family, "findings"):
+            continue
+        for kernel, held in zip(build.kernels, terms, strict=True):
+            mine = list(family.findings(kernel, held))
+            found += _in_force(mine, held)
+            open_end = family.undecided(kernel, held) if not mine and hasattr(family, "undecided") else None
+            if open_end is not None:
+                rule, reason = open_end
+                severity = held.level(rule)
+                if severity != "off":
+                    undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason))
+    return Judgement(findings=tuple(_sorted(found)), undecided=tuple(undecided))
 
 
-def regressions(changes: Iterable[Change]) -> list[Finding]:
-    """What got worse, most severe first, then in the order of ``changes``."""
-    found = [finding for change in changes for family in families() for finding in _regressions(family, change)]
+def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
+    """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
+    found: list[Finding] = []
+    for change in changes:
+        terms = policy.terms_of(change.kernel)
+        for family in families():
+            if hasattr(family, "regressions"):
+                found += _in_force(family.regressions(change, terms), terms)
     return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
 
 
-def undecided_changes(changes: Iterable[Change], fail_on: str) -> list[tuple[Kernel, str]]:
-    """Kernels of which nobody knows whether they got worse, with the reason; as far as ``fail_on`` needs to know."""
-    return [
-        (change.kernel, reason)
-        for change in changes
-        for family in families()
-        if hasattr(family, "undecided_change")
-        for rule, reason in family.undecided_change(change)
-        if at_least(rule.severity, fail_on)
-    ]
+def undecided_changes(changes: Iterable[Change], policy: Policy) -> list[Undecided]:
+    """Kernels of which nobody knows whether they got worse, in the order of ``changes``."""
+    found: list[Undecided] = []
+    for change in changes:
+        terms = policy.terms_of(change.kernel)
+        for family in families():
+            open_end = family.undecided_change(change, terms) if hasattr(family, "undecided_change") else None
+            if open_end is not None:
+                rule, reason = open_end
+                severity = terms.level(rule)
+                if severity != "off":
+                    found.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
+    return found
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
@@ -79,9 +120,14 @@ def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     )
 
 
-def _regressions(family: ModuleType, change: Change) -> Iterator[Finding]:
-    if hasattr(family, "regressions"):
-        yield from family.regressions(change)
+def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
+    """The findings at the severities that hold for their kernel, without those that are off."""
+    for each in found:
+        level = terms.levels.get(each.rule)
+        if level is None:
+            yield each
+        elif level != "off":
+            yield replace(each, severity=level)
 
 
 def _sorted(found: list[Finding]) -> list[Finding]:

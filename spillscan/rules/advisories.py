@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from spillscan.model import Change, Finding, Judged, Kernel, Rule, Severity
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 _WARNING: Severity = "warning"
@@ -107,15 +107,15 @@ COSTLY = {rule.id.replace("-", "_"): rule for rule in RULES}
 """Rule by kind of advisory."""
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """One warning a kind, with the first text and how often it came."""
     yield from _of_kinds(kernel, {advisory.kind for advisory in kernel.advisories})
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """What the compiler did not say of this kernel before."""
     if change.before is None and change.after is not None:
-        yield from findings(change.after, Limits())
+        yield from findings(change.after, terms)
     elif change.after is not None and change.appeared:
         yield from _of_kinds(change.after, set(change.appeared))
 

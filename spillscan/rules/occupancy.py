@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Change, Effect, Finding, Rule
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 LOST = Rule(
@@ -34,7 +35,7 @@ BARRIERS = Rule(
 RULES = (LOST, BARRIERS)
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """Lost blocks, all devices in one finding; more barriers."""
     if change.before is None or change.after is None:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Change, Finding, Rule
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 REMOVED = Rule(
@@ -23,7 +24,7 @@ REMOVED = Rule(
 RULES = (REMOVED,)
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """A kernel that has no counterpart in the newer build."""
     if change.state == "removed" and change.before is not None:
         yield finding(REMOVED, "is in the older build only", change.before)

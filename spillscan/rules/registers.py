@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare import allocated
 from spillscan.model import Change, Finding, Kernel, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 REGISTERS = Rule(
@@ -23,8 +23,9 @@ REGISTERS = Rule(
     remedy="See what the step costs: `spillscan limiters` tells blocks per SM and the next step. To need fewer: "
     "smaller tiles, less unrolling, fewer values alive across loops, or a cap (`__launch_bounds__`, `__maxnreg__`, "
     "`-maxrregcount`). A cap that is too low makes the kernel spill: compare the spill bytes afterwards.",
-    tuning="`max_registers` (option `--max-registers`) is the most that a kernel may use; by default there is no "
-    "limit. `--launch` tells how a kernel is launched; a growth that costs no block is then a warning.",
+    tuning="`max_registers` is the most that a kernel may use; by default there is no limit. Between two builds, "
+    "growth up to `max_register_growth` (0 by default) is not reported. `launch` tells how a kernel is launched; a "
+    "growth that costs no block is then a warning.",
 )
 NO_LOSS = Rule(
     id="registers-no-loss",
@@ -53,25 +54,25 @@ IN_STEP = Rule(
 RULES = (REGISTERS, NO_LOSS, IN_STEP)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel with more registers than allowed."""
-    registers = kernel.usage.registers
-    if limits.max_registers is not None and registers is not None and registers > limits.max_registers:
-        yield finding(REGISTERS, f"uses {registers} registers, {limits.max_registers} allowed", kernel)
+    registers, most = kernel.usage.registers, terms.limits.max_registers
+    if most is not None and registers is not None and registers > most:
+        yield finding(REGISTERS, f"uses {registers} registers, {most} allowed", kernel)
 
 
-def undecided(kernel: Kernel, limits: Limits) -> str | None:
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose registers the log does not tell, or tells before the linker has its say."""
-    if limits.max_registers is None or kernel.role == "function":
+    if terms.limits.max_registers is None or kernel.role == "function":
         return None
     if kernel.usage.registers is None:
-        return "; ".join(kernel.reasons) or "the log does not say how many registers it uses"
+        return REGISTERS, "; ".join(kernel.reasons) or "the log does not say how many registers it uses"
     if kernel.final is False:
-        return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
+        return REGISTERS, "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
     return None
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More registers. Inside an allocation step they cost nothing: a note. Across one they are an error, unless the
     launch is known: then a lost block is the error (:mod:`spillscan.rules.occupancy`), and no loss a warning.
     """
@@ -79,7 +80,8 @@ def regressions(change: Change) -> Iterator[Finding]:
     if known is None or change.after is None:
         return
     before, after = known
-    if after <= before:
+    most = terms.limits.max_register_growth
+    if most is None or after - before <= most:
         return
     message = f"registers {before} → {after} (+{after - before})"
     taken = f"{allocated(before)} → {allocated(after)} allocated"
@@ -92,17 +94,16 @@ def regressions(change: Change) -> Iterator[Finding]:
         yield finding(NO_LOSS, f"{message}: {taken}, blocks per SM not fewer: {still}", change.after)
 
 
-def undecided_change(change: Change) -> Iterator[tuple[Rule, str]]:
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose registers one of the builds does not tell, or tells before the linker has its say."""
-    if change.before is None or change.after is None or "function" in (change.before.role, change.after.role):
-        return
-    if _known(change) is None:
-        for build, kernel in (("head", change.after), ("base", change.before)):
-            if kernel.usage.registers is None:
-                reason = "; ".join(kernel.reasons) or f"the {build} does not say how many registers it uses"
-                yield REGISTERS, reason
-                return
-        yield REGISTERS, "relocatable code: its registers are final in one of the builds only"
+    if terms.limits.max_register_growth is None or change.before is None or change.after is None:
+        return None
+    if "function" in (change.before.role, change.after.role) or _known(change) is not None:
+        return None
+    for build, kernel in (("head", change.after), ("base", change.before)):
+        if kernel.usage.registers is None:
+            return REGISTERS, "; ".join(kernel.reasons) or f"the {build} does not say how many registers it uses"
+    return REGISTERS, "relocatable code: its registers are final in one of the builds only"
 
 
 def _known(change: Change) -> tuple[int, int] | None:

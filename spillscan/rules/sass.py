@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.compare import figure, told
 from spillscan.model import Change, Finding, Kernel, Metric, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 IN_LOOP = Rule(
@@ -75,7 +75,7 @@ MISMATCH = Rule(
 RULES = (IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
     if kernel.sass is None:
         return
@@ -97,7 +97,7 @@ def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
             yield finding(MISMATCH, message, kernel)
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More or deeper spills in loops; local arrays that appear or are used more."""
     if change.before is None or change.after is None or not (change.before.sass and change.after.sass):
         return
@@ -116,15 +116,16 @@ def regressions(change: Change) -> Iterator[Finding]:
         yield finding(NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}", change.after)
 
 
-def undecided_change(change: Change) -> Iterator[tuple[Rule, str]]:
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose machine code was read on one side only, unless the newer code answers alone."""
     if change.before is None or change.after is None:
-        return
+        return None
     before, after = change.before.sass, change.after.sass
     if after is None and before is not None:
-        yield NEW_ARRAY, "the base has a dump of its machine code, the head has none"
-    elif before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
-        yield NEW_ARRAY, "the head has a dump of its machine code, the base has none"
+        return NEW_ARRAY, "the base has a dump of its machine code, the head has none"
+    if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
+        return NEW_ARRAY, "the head has a dump of its machine code, the base has none"
+    return None
 
 
 _LOOPS = ("spills_in_loops", "spill_loop_depth")

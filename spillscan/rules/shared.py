@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare import growth, moved_to_shared
 from spillscan.model import Change, Finding, Rule
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 GROWTH = Rule(
@@ -36,7 +37,7 @@ MOVED = Rule(
 RULES = (GROWTH, MOVED)
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More shared memory, and whether spills moved into it."""
     if change.before is None or change.after is None:
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare import told
 from spillscan.model import Change, Finding, Kernel, Metric, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 SPILL = Rule(
@@ -16,19 +16,17 @@ SPILL = Rule(
     title="The kernel spills registers to local memory",
     means="The kernel needs more values at once than it may hold in registers, so the compiler stores some to local "
     "memory and loads them back. The figures are bytes per thread, each spill instruction counted once, as ptxas "
-    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, spill "
-    "stores and spill loads are compared each: a fall in one does not excuse a rise in the other. A stack frame alone "
-    "is no spill.",
+    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, it "
+    "finds kernels that did not spill before, and new ones that do. A stack frame alone is no spill.",
     matters="Every spill is a memory instruction that the source does not ask for. Local memory is cached in L1, where"
     " it competes with the kernel's own data, and spills in an inner loop run once an iteration and thread.",
     remedy="Find where it hurts first: `spillscan show KERNEL DUMP` tells loops and source lines. Then give the kernel"
     " more registers (raise `-maxrregcount` or `__maxnreg__`, ask for fewer blocks in `__launch_bounds__`, use a "
     "smaller block), or let it keep fewer values alive: smaller tiles, less unrolling, recomputing what is cheap, "
     'splitting the kernel. From CUDA 13 on, ptxas can spill to shared memory (`.pragma "enable_smem_spilling"`).',
-    tuning="`max_spill_bytes` (option `--max-spill-bytes`) is how many bytes of stores and loads together a kernel may"
-    " spill; the default is 0.",
+    tuning="`max_spill_bytes` is how many bytes of stores and loads together a kernel may spill, and "
+    "`max_spill_growth_bytes` by how many either may grow between two builds; both are 0 by default.",
 )
-
 GROWTH = Rule(
     id="spill-growth",
     severity="error",
@@ -40,42 +38,47 @@ GROWTH = Rule(
     "little is easily made to spill a lot: it has no registers left.",
     remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
     "loops pay.",
-    tuning="It obeys no limit.",
+    tuning="`max_spill_growth_bytes` is by how many bytes either may grow; the default is 0.",
 )
+
 
 RULES = (SPILL, GROWTH)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
+    most = terms.limits.max_spill_bytes
+    if most is None:
+        return
     if kernel.spills is None:
         if _spills_untold(kernel):
             yield finding(SPILL, "spills registers; the log does not say how much", kernel)
-    elif sum(kernel.spills) > limits.max_spill_bytes:
-        allowed = f", {limits.max_spill_bytes:,} B allowed" if limits.max_spill_bytes else ""
+    elif sum(kernel.spills) > most:
+        allowed = f", {most:,} B allowed" if most else ""
         yield finding(SPILL, _figures(kernel) + allowed, kernel)
 
 
-def undecided(kernel: Kernel, limits: Limits) -> str | None:
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose spills the log does not tell."""
-    if kernel.spills is not None or kernel.final:
+    if kernel.spills is not None or kernel.final or terms.limits.max_spill_bytes is None:
         return None
-    return "; ".join(kernel.reasons) or "the log does not say whether it spills"
+    return SPILL, "; ".join(kernel.reasons) or "the log does not say whether it spills"
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
-    if change.after is None:
+    most = terms.limits.max_spill_growth_bytes
+    if change.after is None or most is None:
         return
     if change.before is None:
-        if any(change.after.spills or ()):
+        if max(change.after.spills or (0,)) > most:
             yield finding(SPILL, f"is new and {_figures(change.after)}", change.after)
         return
     pairs = _pairs(change)
     grown = [
         f"{what} {before:,} → {after:,} B (+{after - before:,})"
         for what, before, after in pairs
-        if before is not None and after is not None and after > before
+        if before is not None and after is not None and after - before > most
     ]
     if grown:
         first = all(before == 0 for _, before, _ in pairs)
@@ -84,21 +87,18 @@ def regressions(change: Change) -> Iterator[Finding]:
         yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
 
 
-def undecided_change(change: Change) -> Iterator[tuple[Rule, str]]:
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose spills one of the builds does not tell, unless the other answers alone: none now is no growth."""
-    if change.after is None or any(True for _ in regressions(change)):
-        return
-    if change.before is None:
-        reason = undecided(change.after, Limits())
-    elif change.after.spills is None:
-        linked = change.before.spills is None and change.before.final and change.after.final
-        reason = None if linked else "; ".join(change.after.reasons) or "the head does not say whether it spills"
-    elif any(before is None and after for _, before, after in _pairs(change)):
-        reason = "; ".join(change.before.reasons) or "it spills, and the base does not say whether it did before"
-    else:
-        reason = None
-    if reason:
-        yield SPILL, reason
+    most = terms.limits.max_spill_growth_bytes
+    if change.after is None or most is None or any(True for _ in regressions(change, terms)):
+        return None
+    before, after = change.before, change.after
+    if after.spills is None:
+        linked = (before is None or (before.spills is None and before.final)) and after.final
+        return None if linked else (SPILL, "; ".join(after.reasons) or "the head does not say whether it spills")
+    if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change)):
+        return None
+    return SPILL, "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
 
 
 def _pairs(change: Change) -> list[Metric]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare import growth
 from spillscan.model import Change, Finding, Rule
+from spillscan.policy import Terms
 from spillscan.residency.footprint import INITIAL_STACK_BYTES
 from spillscan.residency.text import size
 from spillscan.rules import finding
@@ -40,7 +41,7 @@ RULES = (GROWTH, RESERVE)
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More stack: a warning where it reserves memory, a note where it does not."""
     if change.before is None or change.after is None:
         return
