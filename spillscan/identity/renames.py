@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 
 from spillscan.identity import mangling
-from spillscan.identity.anatomy import anatomy
+from spillscan.identity.anatomy import Anatomy, anatomy
 from spillscan.identity.candidates import Blocks, Named, candidates, strong, weak
 from spillscan.identity.likeness import THRESHOLD, Likeness
 from spillscan.model import Kernel
