@@ -28,6 +28,8 @@ _METRIC_NAMES = {
 }
 _SPARE = ("cmem", "bar", "stack", "smem")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
+_WIDEST = 100
+"""Characters of a full name in a table."""
 _DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
 
 
@@ -201,8 +203,11 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
         yield from table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
         yield from fold(len(changes) - len(shown), style)
         yield ""
-    states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
-    unchanged = len(report.build.kernels) - states["changed"] - states["added"]
+    every = ("changed", "renamed", "added", "removed")
+    states = {state: sum(change.state == state for change in changes) for state in every}
+    unchanged = len(report.build.kernels) - states["changed"] - states["renamed"] - states["added"]
+    if not states["renamed"]:
+        del states["renamed"]
     yield ", ".join(f"{count:,} {state}" for state, count in states.items()) + f", {unchanged:,} unchanged"
     errors = [finding for finding in report.findings if finding.severity == "error"]
     if errors:
@@ -215,19 +220,31 @@ def _change_rows(change: Change) -> Iterator[Row]:
     assert kernel is not None
     name, arch = display_name(kernel.key.symbol), kernel.key.arch or NOT_SAID
     name += " (function)" if kernel.role == "function" else ""
-    if change.state != "changed":
+    if change.before is None or change.after is None:
         usage = kernel.usage
         registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
         spills = f", spills {usage.spill_bytes:,} B" if usage.spill_bytes else ""
         color = RED if spills and change.state == "added" else ""
         yield [name, arch, change.state, "", registers + spills], color
         return
-    for index, (metric, before, after) in enumerate(change.metrics):
+    lead = [name, arch, change.state]
+    if change.state == "renamed":
+        yield [*lead, "was", _former_name(change.before, name)], ""
+        lead = ["", "", ""]
+    for metric, before, after in change.metrics:
         worse = (after or 0) > (before or 0)
         important = metric.startswith("spill") or metric == "registers"
         color = (RED if worse else GREEN) if important else ""
         delta = (after or 0) - (before or 0)
         unit = " B" if "bytes" in metric else ""
         figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
-        lead = [name, arch, "changed"] if index == 0 else ["", "", ""]
         yield [*lead, _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem")), figures], color
+        lead = ["", "", ""]
+
+
+def _former_name(kernel: Kernel, name: str) -> str:
+    """What tells it from ``name``: the full name where the short one is the same."""
+    short, full = display_name(kernel.key.symbol), kernel.name
+    if short != name:
+        return short
+    return full if len(full) <= _WIDEST else f"{full[:_WIDEST]}…"
