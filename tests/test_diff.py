@@ -112,8 +112,8 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
         findings=tuple(regressions([change], Policy())),
     )
     lines = "".join(text.render(report, Style(width=100))).splitlines()
-    assert lines[1].startswith("sums → sums_wide<16>  sm_90  registers  32 → 48 (+16)")
-    assert "83% alike" in lines[2]
+    assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
+    assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
     assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
     assert any("error: sums_wide<16>" in line for line in lines), "a rename carries its regression along"
 
