@@ -26,7 +26,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """The next node, if it is no alias and has no anchor: what stands twice is written twice."""
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise yaml.MarkedYAMLError(problem="anchors and aliases are not read", problem_mark=event.start_mark)
         return super().compose_node(parent, index)
