@@ -22,7 +22,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--config",
         metavar="FILE",
-        help="policy file (default: spillscan.yaml or [tool.spillscan] of pyproject.toml, here or above)",
+        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above)",
     )
     group.add_argument("--no-config", action="store_true", help="read no policy file")
 
@@ -72,8 +72,6 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
     notes: list[Issue] = []
     for entry, pattern in policy.unused(build.kernels):
-        if not entry.origin:
-            continue  # a layer's own settings, which name no kernel
         place, _, line = entry.origin.rpartition(":")
         origin = Origin(input=place, line=int(line), format="policy") if place else None
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
