@@ -187,6 +187,27 @@ def test_matrix_keeps_namesakes_of_several_units_apart() -> None:
     assert sorted(cells) == sorted((kernel["symbol"], kernel["arch"]) for kernel in kernels)
 
 
+def test_hostile_names_do_not_act(tmp_path: Path) -> None:
+    log = (
+        "ptxas info    : Compiling entry function 'k{}' for 'sm_80'\nptxas info    : Function properties for k{}\n"
+        "    {} bytes stack frame, {} bytes spill stores, 0 bytes spill loads\nptxas info    : Used {} registers\n"
+    )
+    names = ["\x1b[31m", "\x9b2J", "\u202e", "=cmd()", "|<b>`"]
+    for path, figures in (("a\x1b[2J.log", (0, 0, 24)), ("b.log", (8, 8, 40))):
+        (tmp_path / path).write_text("".join(log.format(name, name, *figures) for name in names))
+    builds = [tmp_path / "a\x1b[2J.log", tmp_path / "b.log"]
+    for arguments in ((), ("--by", "build"), ("--by", "arch")):
+        shown = run("diff", *builds, *arguments, "--all").stdout.decode()
+        assert shown.count("\n") >= len(names)
+        assert all(sign.isprintable() or sign == "\n" for sign in shown)
+        cells = [
+            cell
+            for row in csv.reader(io.StringIO(run("diff", *builds, *arguments, "-f", "csv").stdout.decode()))
+            for cell in row
+        ]
+        assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
 # ---- the gate -----------------------------------------------------------------------------------------------------
 
 
