@@ -85,5 +85,9 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
     if grave:
         place = f"{grave[0].origin}: " if grave[0].origin else ""
         raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")
-    if all(kernel.spills is None for kernel in build.kernels):
-        raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")
+    asked = [kernel for kernel in build.kernels if policy.limits_of(kernel).max_spill_bytes is not None]
+    if asked and all(kernel.spills is None for kernel in build.kernels):
+        raise UndecidedError(
+            "no kernel's spills are told",
+            "give ptxas's own report too (nvcc -Xptxas -v), or ask for none (--max-spill-bytes none)",
+        )
