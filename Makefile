@@ -30,9 +30,11 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
+	$(BIN)/python -m tests.benchmarks.pairing_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python tests/oracle/identity_oracle.py
 
 wheel: $(READY)
 	rm -rf dist
