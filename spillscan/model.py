@@ -236,7 +236,7 @@ class Change:
     metrics: tuple[tuple[str, int | None, int | None], ...] = ()
     """(metric, before, after) of each figure that differs."""
     score: float = 1.0
-    """How sure the pairing is; 1 where symbol and arch are equal."""
+    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
