@@ -66,13 +66,15 @@ def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     """What the rules find in an example's build or change."""
-    given = case["input"] if isinstance(case["input"], list) else [case["input"]]
-    paths = [FIXTURES / name for name in given]
+    paths, base = (
+        [FIXTURES / name for name in (given if isinstance(given, list) else [given])]
+        for given in (case["input"], case.get("base", []))
+    )
     if "first_line" in case:
         (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
         paths[0] = folder / "example.log"
     head = scan(paths)
     policy = Policy((layer(parse(yaml.safe_dump(case.get("policy", {})), "example"), tuple(rules.all_rules())),))
-    if "base" in case:
-        return rules.regressions(diff(scan(FIXTURES / case["base"]), head), policy)
+    if base:
+        return rules.regressions(diff(scan(base), head, policy), policy)
     return list(rules.check(head, policy).findings)
