@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _baseline, _common
 from spillscan.errors import UndecidedError
 
 if TYPE_CHECKING:
@@ -20,19 +20,7 @@ EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-re
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
-    parser.add_argument(
-        "--max-spill-bytes",
-        type=_common.whole_number,
-        default=0,
-        metavar="N",
-        help="most bytes of spill stores and loads together, per thread (default: 0)",
-    )
-    parser.add_argument(
-        "--max-registers",
-        type=_common.whole_number,
-        metavar="N",
-        help="most registers per thread (default: no limit)",
-    )
+    _common.add_limits(parser)
     parser.add_argument(
         "--fail-on",
         choices=("error", "warning", "note", "never"),
@@ -42,29 +30,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     from spillscan.pipeline import scan
-    from spillscan.policy import Limits, at_least
+    from spillscan.policy import at_least
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
     render.check_forms(arguments.format)
+    gate = _baseline.gate(arguments)
     everything = scan(_common.inputs_or_stdin(arguments.inputs))
     build = _common.select(everything, arguments.arch, arguments.kernel)
-    limits = Limits(max_spill_bytes=arguments.max_spill_bytes, max_registers=arguments.max_registers)
-    findings, undecided = check(build, limits)
-    report = Report(kind="check", build=build, findings=tuple(findings))
+    findings, undecided = check(build, _common.limits(arguments))
+    verdict = gate.judge(findings, build, everything)
+    report = gate.report(Report(kind="check", build=build), verdict)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(everything.issues)
+    _common.tell_issues(gate.issues(verdict))
     if arguments.strict:
         _common.refuse_issues(everything.issues)
     if arguments.fail_on == "never":
         return 0
-    if any(at_least(finding.severity, arguments.fail_on) for finding in findings):
+    if verdict.expired or any(at_least(finding.severity, arguments.fail_on) for finding in verdict.open):
         return 1
+    gate.refuse_fewer(verdict, build)
     refuse_undecided(everything, undecided)
     return 0
 

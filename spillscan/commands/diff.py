@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _common
+from spillscan.commands import _baseline, _common
 from spillscan.commands.check import refuse_undecided
 
 NAME = "diff"
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,20 +37,23 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.rules import check, regressions
 
     render.check_forms(arguments.format)
+    gate = _baseline.gate(arguments)
     base, head = scan(arguments.base), scan(arguments.head)
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in (base, head)]
     _common.refuse_empty(base.kernels + head.kernels, kept[0].kernels + kept[1].kernels)
     changes = diff(*kept)
-    findings = regressions(changes)
-    report = Report(kind="diff", base=kept[0], build=kept[1], changes=tuple(changes), findings=tuple(findings))
+    verdict = gate.judge(regressions(changes), kept[1], head, of_changes=True)
+    report = gate.report(Report(kind="diff", base=kept[0], build=kept[1], changes=tuple(changes)), verdict)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(base.issues + head.issues)
+    _common.tell_issues(gate.issues(verdict))
     if arguments.strict:
         _common.refuse_issues(base.issues + head.issues)
     if not arguments.fail_on_regression:
         return 0
-    if any(finding.severity == "error" for finding in findings):
+    if verdict.expired or any(finding.severity == "error" for finding in verdict.open):
         return 1
+    gate.refuse_fewer(verdict, kept[1])
     _, undecided = check(kept[1], Limits())
     refuse_undecided(kept[1], undecided)
     return 0

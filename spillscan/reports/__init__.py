@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding
 from spillscan.policy import LaunchMap
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,8 @@ class Report:
     """Worst first."""
     launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
+    baseline: Verdict | None = None
+    """What the baseline makes of the findings; ``None`` without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 A module has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it
 cannot tell, where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
+A module whose findings can get worse has ``measure(rule, kernel)``: the figures by which they do.
 """
 
 from __future__ import annotations
@@ -41,6 +42,19 @@ def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kerne
 def regressions(changes: list[Change]) -> list[Finding]:
     """What got worse, most severe first."""
     return _sorted([finding for family in families() for change in changes for finding in _regressions(family, change)])
+
+
+def measure(rule: str, kernel: Kernel) -> tuple[tuple[str, int], ...] | None:
+    """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
+
+    ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
+    an older one, so that no baseline excuses it.
+    """
+    for family in families():
+        figures = family.measure(rule, kernel) if hasattr(family, "measure") else None
+        if figures is not None:
+            return tuple(sorted(figures.items()))
+    return None
 
 
 def finding(rule: str, severity: Severity, message: str, kernel: Kernel) -> Finding:

@@ -27,3 +27,11 @@ def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
             yield finding(kind.replace("_", "-"), "warning", f"ptxas: {texts[0]}{more}", kernel)
+
+
+def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+    """How often ptxas said it."""
+    kind = rule.replace("-", "_")
+    if kind not in COSTLY:
+        return None
+    return {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}

@@ -51,5 +51,12 @@ def regressions(change: Change) -> Iterator[Finding]:
         )
 
 
+def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+    """Registers, where they are final."""
+    if rule != "registers" or kernel.usage.registers is None or kernel.final is False:
+        return None
+    return {"registers": kernel.usage.registers}
+
+
 def _allocated(registers: int) -> int:
     return -(-registers // ALLOCATION_UNIT) * ALLOCATION_UNIT

@@ -29,3 +29,18 @@ def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
                 f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
             )
             yield finding("spill-mismatch", "warning", message, kernel)
+
+
+def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    local = kernel.sass.local
+    if rule == "spill-in-loop":
+        looping = local.spills_in_loops
+        depths = range(1, max(looping, default=1) + 1)
+        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+    if rule == "local-array":
+        arrays = local.of("array")
+        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    return None

@@ -47,6 +47,14 @@ def regressions(change: Change) -> Iterator[Finding]:
         yield finding("spill", "error", ", ".join(grown), change.after)
 
 
+def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+    """Bytes of spill stores and of spill loads, each."""
+    if rule != "spill" or kernel.spills is None:
+        return None
+    stores, loads = kernel.spills
+    return {"stores": stores, "loads": loads}
+
+
 def _figures(kernel: Kernel) -> str:
     stores, loads = kernel.spills or (0, 0)
     return f"spills: {stores:,} B stores, {loads:,} B loads per thread"
