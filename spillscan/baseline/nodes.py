@@ -10,6 +10,9 @@ from spillscan.errors import UsageError
 if TYPE_CHECKING:
     from yaml import Node
 
+DEEPEST = 32
+"""Nesting that no baseline has; PyYAML's composer in C would exhaust the stack on much more."""
+
 MOST_SHOWN = 60
 """Characters of a wrong value that a message repeats."""
 
@@ -35,6 +38,11 @@ class Document:
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
+            depth = 0
+            for event in yaml.parse(text, Loader=loader):
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > DEEPEST:
+                    self.fail(int(event.start_mark.line) + self._first_line, "no YAML: nested too deeply")
             return yaml.compose(text, Loader=loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -43,8 +51,6 @@ class Document:
         except yaml.reader.ReaderError as error:
             line = self._first_line + text.count("\n", 0, int(error.position))
             self.fail(line, f"no YAML: {error.reason}")
-        except RecursionError:
-            self.fail(self._first_line, "no YAML: nested too deeply")
 
     def mapping(self, node: Node, what: str) -> Iterator[tuple[str, Node, Node]]:
         """(key, key's node, value's node) of a mapping whose keys are plain text and different."""

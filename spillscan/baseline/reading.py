@@ -26,6 +26,7 @@ _CONFLICT = re.compile(r"^(?:<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 _STRING = r'"([ !#-\[\]-~\xa1-\u1fff\u2010-\u2027\u2030-\ud7ff]*)"'
 _NUMBER = r"(?:0|[1-9][0-9]{0,17})"
 _NAME = r"[a-z][a-z0-9_-]*"
+_NAMED = re.compile(_NAME)
 _FIGURES = rf"\{{{_NAME}: {_NUMBER}(?:, {_NAME}: {_NUMBER})*\}}"
 _COPIES = rf"(?:{_FIGURES}|\[{_FIGURES}(?:, {_FIGURES})*\])"
 _LINE = re.compile(
@@ -52,16 +53,16 @@ def parse(text: str, label: str) -> Baseline:
     preamble, body = text[: start.start()], text[start.start() :]
     suppressions = read_preamble(preamble, Document(label))
     document = Document(label, preamble.count("\n") + 1)
-    entries = entries_by_line(body, document)
+    entries = entries_by_line(body)
     if entries is None:
         entries = entries_by_yaml(body, document)
     return Baseline(entries=entries, suppressions=suppressions, preamble=preamble)
 
 
-def entries_by_line(body: str, document: Document) -> dict[Identity, Entry] | None:
+def entries_by_line(body: str) -> dict[Identity, Entry] | None:
     """The entries where all of ``body`` is as it was written; else ``None``."""
     heading = "kernels:\n"
-    if not body.startswith(heading):
+    if not body.startswith(heading) or body == heading:
         return None
     entries: dict[Identity, Entry] = {}
     position = len(heading)
@@ -114,11 +115,13 @@ def _figures(text: str) -> Figures:
 def _entry(node: Node, document: Document) -> Entry:
     name = None
     recorded: dict[str, Copies] = {}
-    for key, _, value in document.mapping(node, "an entry"):
+    for key, key_node, value in document.mapping(node, "an entry"):
         if key == "name":
             name = document.text(value, "`name`")
-        else:
+        elif _NAMED.fullmatch(key):
             recorded[key] = _copies(value, key, document)
+        else:
+            document.fail(document.line(key_node), f"{cut(key)} is no rule")
     if name is None:
         document.fail(document.line(node), "an entry has no `name`")
     return Entry(name=name, recorded=recorded)
@@ -130,8 +133,12 @@ def _copies(node: Node, rule: str, document: Document) -> Copies:
     nodes: list[Node] = node.value if isinstance(node, yaml.SequenceNode) else [node]
     copies = []
     for each in nodes:
-        pairs = document.mapping(each, f"what is recorded of {cut(rule)}")
-        copies.append(tuple(sorted((name, document.whole_number(value, f"`{name}`")) for name, _, value in pairs)))
+        figures = []
+        for name, key, value in document.mapping(each, f"what is recorded of {cut(rule)}"):
+            if not _NAMED.fullmatch(name):
+                document.fail(document.line(key), f"{cut(name)} is no figure")
+            figures.append((name, document.whole_number(value, f"`{name}`")))
+        copies.append(tuple(sorted(figures)))
     if not copies or not all(copies):
         document.fail(document.line(node), f"{cut(rule)} has no figures", "remove it, or the whole entry")
     return tuple(copies)

@@ -1,0 +1,55 @@
+"""Builds made of plain figures, and what the rules find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from spillscan.baseline.judging import Verdict, apply
+from spillscan.baseline.model import Baseline
+from spillscan.baseline.recording import EMPTY, record
+from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
+from spillscan.policy import Limits
+from spillscan.rules import check
+
+TODAY = date(2026, 1, 31)
+
+
+def kernel(
+    symbol: str = "_Z4gemmPf",
+    spills: tuple[int, int] | None = (0, 0),
+    *,
+    registers: int | None = 64,
+    arch: str | None = "sm_90a",
+    unit: str = "",
+    role: Role = "entry",
+) -> Kernel:
+    stores, loads = spills or (None, None)
+    usage = Usage(registers=registers, spill_store_bytes=stores, spill_load_bytes=loads)
+    return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), role=role, usage=usage)
+
+
+def build(*kernels: Kernel) -> Build:
+    return Build(kernels=kernels)
+
+
+def copies(spills: Iterable[tuple[int, int]], symbol: str = "_Z4gemmPf") -> Build:
+    """One kernel, compiled in several translation units."""
+    return build(*(kernel(symbol, each, unit=f"{unit}.o") for unit, each in enumerate(spills)))
+
+
+def findings(of: Build, limits: Limits | None = None) -> list[Finding]:
+    return check(of, limits or Limits())[0]
+
+
+def written(of: Build, old: Baseline = EMPTY, limits: Limits | None = None) -> Baseline:
+    found, undecided = check(of, limits or Limits())
+    return record(of, found, [each for each, _ in undecided], old, TODAY).baseline
+
+
+def judged(of: Build, baseline: Baseline, limits: Limits | None = None, today: date = TODAY) -> Verdict:
+    return apply(findings(of, limits), of, baseline, today)
+
+
+def states(verdict: Verdict) -> Sequence[str | None]:
+    return [finding.baseline_state for finding in verdict.findings]
