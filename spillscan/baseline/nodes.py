@@ -42,7 +42,8 @@ class Document:
             for event in yaml.parse(text, Loader=loader):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 if depth > DEEPEST:
-                    self.fail(int(event.start_mark.line) + self._first_line, "no YAML: nested too deeply")
+                    line = event.start_mark.line if event.start_mark else 0
+                    self.fail(int(line) + self._first_line, "no YAML: nested too deeply")
             return yaml.compose(text, Loader=loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark

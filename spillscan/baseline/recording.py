@@ -12,6 +12,7 @@ from spillscan.baseline.judging import Verdict, apply
 from spillscan.baseline.keys import identity_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity
 from spillscan.baseline.writing import PREAMBLE
+from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
 
@@ -116,7 +117,7 @@ def _lowered(rule: str, copies: Copies, groups: Groups, identity: Identity) -> C
 
 
 def _name(identity: Identity, kernels: list[Kernel]) -> str:
-    """The short name for tables, cut; equal in every checkout as far as the demangler allows."""
-    name = min(display_name(kernel.key.symbol) for kernel in kernels)
+    """The name for tables, cut; of the canonical symbol, so that it is the same in every checkout."""
+    name = min(display_name(canonical(kernel.key.symbol)) for kernel in kernels)
     cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return cut if cut.strip() else identity.symbol[:LONGEST_NAME]
