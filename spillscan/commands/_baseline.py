@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
 from spillscan.errors import UndecidedError, UsageError
+from spillscan.policy.keys import KEYS
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
     from spillscan.baseline.model import Baseline, Suppression
     from spillscan.model import Build, Finding, Issue
+    from spillscan.policy import Policy
     from spillscan.reports import Report
 
 DEFAULT_FILE = "spillscan-baseline.yaml"
@@ -37,8 +39,6 @@ class Gate:
     """The day on which suppressions hold or not."""
     allow_fewer: bool
     """Whether fewer kernels than known are all right."""
-    expected: int | None
-    """How many kernels there must be at least."""
 
     def judge(self, findings: Sequence[Finding], build: Build, whole: Build, *, of_changes: bool = False) -> Verdict:
         """The verdict on the findings of ``build`` (or of its changes), the selected part of ``whole``."""
@@ -83,11 +83,8 @@ class Gate:
         ]
         return expired + idle
 
-    def refuse_fewer(self, verdict: Verdict, build: Build) -> None:
-        """A build that has less than it should decides nothing."""
-        count = sum(kernel.role != "function" for kernel in build.kernels)
-        if self.expected is not None and count < self.expected:
-            raise UndecidedError(f"{count:,} kernels, {self.expected:,} expected (--expect-kernels)")
+    def refuse_fewer(self, verdict: Verdict) -> None:
+        """A build that has less than the baseline knows decides nothing."""
         if self.allow_fewer:
             return
         if verdict.fewer:
@@ -112,9 +109,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REF",
         help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
     )
-    group.add_argument(
-        "--expect-kernels", type=_common.whole_number, metavar="N", help="exit 2 if there are fewer than N kernels"
-    )
+    key = KEYS["expect_kernels"]
+    group.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
     group.add_argument(
         "--allow-fewer", action="store_true", help="accept fewer kernels (or figures) than the baseline knows"
     )
@@ -126,9 +122,9 @@ def add_today(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--today", type=_day, metavar="DATE", help=argparse.SUPPRESS)
 
 
-def gate(arguments: argparse.Namespace) -> Gate:
-    """What the arguments ask for; the baseline is read, and refused where it is broken."""
-    path = arguments.baseline
+def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
+    """What the arguments and the policy ask for; the baseline is read, and refused where it is broken."""
+    path = policy.baseline
     if arguments.baseline_from is not None and path is None:
         raise UsageError("--baseline-from without --baseline", f"say which file: --baseline {DEFAULT_FILE}")
     baseline = own = None
@@ -145,7 +141,6 @@ def gate(arguments: argparse.Namespace) -> Gate:
         own=own,
         today=today(arguments),
         allow_fewer=arguments.allow_fewer,
-        expected=arguments.expect_kernels,
     )
 
 

@@ -12,7 +12,6 @@ from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
-    from spillscan.policy import LaunchMap, Limits
 
 ISSUES_SHOWN = 8
 
@@ -67,40 +66,13 @@ def add_launches(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def launches(arguments: argparse.Namespace) -> LaunchMap:
-    """The launch map that the user gave."""
-    from spillscan.policy import LaunchMap, parse_launch
-
-    return LaunchMap(tuple(parse_launch(text) for text in arguments.launch))
-
-
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """--max-spill-bytes and --max-registers."""
-    parser.add_argument(
-        "--max-spill-bytes",
-        type=whole_number,
-        default=0,
-        metavar="N",
-        help="most bytes of spill stores and loads together, per thread (default: 0)",
-    )
-    parser.add_argument(
-        "--max-registers",
-        type=whole_number,
-        metavar="N",
-        help="most registers per thread (default: no limit)",
-    )
-
-
-def limits(arguments: argparse.Namespace) -> Limits:
-    """The limits that the user gave."""
-    from spillscan.policy import Limits
-
-    return Limits(max_spill_bytes=arguments.max_spill_bytes, max_registers=arguments.max_registers)
-
-
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """--strict."""
-    parser.add_argument("--strict", action="store_true", help="exit 2 if anything in the input was not understood")
+    parser.add_argument(
+        "--strict",
+        action=argparse.BooleanOptionalAction,
+        help="exit 2 if anything in the input was not understood (default: no)",
+    )
 
 
 def whole_number(text: str) -> int:

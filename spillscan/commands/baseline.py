@@ -6,13 +6,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _baseline, _common
+from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_undecided
 
 if TYPE_CHECKING:
     from spillscan.baseline.model import Baseline
     from spillscan.baseline.recording import Recording
     from spillscan.model import Build
+    from spillscan.policy import Policy
 
 NAME = "baseline"
 HELP = "record the findings that are accepted, or drop those that are gone"
@@ -32,14 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "-o",
             "--output",
-            default=_baseline.DEFAULT_FILE,
+            dest="baseline",
             metavar="FILE",
-            help=f"the baseline (default: {_baseline.DEFAULT_FILE})",
+            help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
         )
         action.add_argument(
             "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
         )
-        _common.add_limits(action)
+        _policy.add_limits(action, "build")
+        _common.add_launches(action)
+        _policy.add_file(action)
         _common.add_strict(action)
         _baseline.add_today(action)
         action.set_defaults(work=work)
@@ -58,14 +61,16 @@ def write(arguments: argparse.Namespace) -> int:
     from spillscan.baseline.recording import EMPTY, record
     from spillscan.rules import check
 
-    known = os.path.exists(arguments.output)
-    old = _baseline.read(arguments.output) if known else EMPTY
-    build = _build(arguments)
-    findings, undecided = check(build, _common.limits(arguments))
-    made = record(build, findings, [kernel for kernel, _ in undecided], old, _baseline.today(arguments))
-    _save(made.baseline, arguments.output)
+    policy, path = _policy_and_path(arguments)
+    known = os.path.exists(path)
+    old = _baseline.read(path) if known else EMPTY
+    build = _build(arguments, policy)
+    judgement = check(build, policy)
+    undecided = [each.kernel for each in judgement.undecided]
+    made = record(build, judgement.findings, undecided, old, _baseline.today(arguments))
+    _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
-    _tell(f"{arguments.output}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else ""))
+    _tell(f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else ""))
     _tell_left_out(made)
     return 0
 
@@ -77,26 +82,33 @@ def prune(arguments: argparse.Namespace) -> int:
     from spillscan.baseline.recording import prune as pruned
     from spillscan.rules import check
 
-    old = _baseline.read(arguments.output)
-    build = _build(arguments)
-    findings, _ = check(build, _common.limits(arguments))
+    policy, path = _policy_and_path(arguments)
+    old = _baseline.read(path)
+    build = _build(arguments, policy)
+    findings = check(build, policy).findings
     new = pruned(build, findings, old, _baseline.today(arguments), arguments.arch)
-    _save(new, arguments.output)
+    _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity].recorded != entry.recorded for identity, entry in new.entries.items())
-    _tell(f"{arguments.output}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}")
+    _tell(f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}")
     return 0
 
 
-def _build(arguments: argparse.Namespace) -> Build:
+def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
+    policy = _policy.policy_of(arguments)
+    return policy, policy.baseline or _baseline.DEFAULT_FILE
+
+
+def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     """The build, if there is all of it."""
     from spillscan.pipeline import scan
+    from spillscan.rules import Judgement
 
     everything = scan(_common.inputs_or_stdin(arguments.inputs))
     _common.tell_issues(everything.issues)
-    if arguments.strict:
+    if policy.strict:
         _common.refuse_issues(everything.issues)
-    refuse_undecided(everything, [])
+    refuse_undecided(everything, Judgement(findings=(), undecided=()), policy)
     return _common.select(everything, arguments.arch, [])
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Verdict
@@ -34,7 +34,7 @@ class Report:
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
-    launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
     baseline: Verdict | None = None
     """What the baseline makes of the findings; ``None`` without one."""

@@ -7,10 +7,11 @@ from datetime import date
 
 from spillscan.baseline.judging import Verdict, apply
 from spillscan.baseline.model import Baseline
-from spillscan.baseline.recording import EMPTY, record
+from spillscan.baseline.recording import EMPTY, Recording, record
 from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
-from spillscan.policy import Limits
-from spillscan.rules import check
+from spillscan.policy import Policy
+from spillscan.policy.words import from_options
+from spillscan.rules import all_rules, check
 
 TODAY = date(2026, 1, 31)
 
@@ -38,17 +39,25 @@ def copies(spills: Iterable[tuple[int, int]], symbol: str = "_Z4gemmPf") -> Buil
     return build(*(kernel(symbol, each, unit=f"{unit}.o") for unit, each in enumerate(spills)))
 
 
-def findings(of: Build, limits: Limits | None = None) -> list[Finding]:
-    return check(of, limits or Limits())[0]
+def limited(**limits: int) -> Policy:
+    return Policy((from_options({name: str(value) for name, value in limits.items()}, (), (), all_rules()),))
 
 
-def written(of: Build, old: Baseline = EMPTY, limits: Limits | None = None) -> Baseline:
-    found, undecided = check(of, limits or Limits())
-    return record(of, found, [each for each, _ in undecided], old, TODAY).baseline
+def findings(of: Build, policy: Policy | None = None) -> list[Finding]:
+    return list(check(of, policy or Policy()).findings)
 
 
-def judged(of: Build, baseline: Baseline, limits: Limits | None = None, today: date = TODAY) -> Verdict:
-    return apply(findings(of, limits), of, baseline, today)
+def recorded(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Recording:
+    judgement = check(of, policy or Policy())
+    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, TODAY)
+
+
+def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Baseline:
+    return recorded(of, old, policy).baseline
+
+
+def judged(of: Build, baseline: Baseline, policy: Policy | None = None, today: date = TODAY) -> Verdict:
+    return apply(findings(of, policy), of, baseline, today)
 
 
 def states(verdict: Verdict) -> Sequence[str | None]:

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan import rules
 from spillscan.baseline.comparing import as_copies, compare
 from spillscan.baseline.model import Figures
 from spillscan.baseline.reading import parse
-from spillscan.baseline.recording import EMPTY, prune, record
+from spillscan.baseline.recording import prune
 from spillscan.baseline.writing import text_of
 from spillscan.model import Advisory, Build
-from spillscan.policy import Limits
-from tests.baseline.support import TODAY, build, copies, findings, judged, kernel, states, written
+from tests.baseline.support import TODAY, build, copies, findings, judged, kernel, limited, recorded, states, written
 
 BYTES = st.integers(0, 3).map(lambda n: 8 * n)
 SPILLS = st.tuples(BYTES, BYTES)
@@ -26,7 +24,7 @@ KERNELS = st.dictionaries(
     st.tuples(SPILLS, st.integers(1, 255)),
     min_size=1,
 )
-LIMITS = Limits(max_spill_bytes=0, max_registers=128)
+LIMITS = limited(max_spill_bytes=0, max_registers=128)
 
 
 def made(kernels: dict[tuple[str, str | None], tuple[tuple[int, int], int]]) -> Build:
@@ -69,7 +67,7 @@ def test_fixed_and_stale() -> None:
 
 @given(KERNELS)
 def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) -> None:  # type: ignore[type-arg]
-    baseline = written(made(kernels), limits=LIMITS)
+    baseline = written(made(kernels), policy=LIMITS)
     text = text_of(baseline)
     again = parse(text, "b.yaml")
     assert again == baseline
@@ -79,12 +77,12 @@ def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) ->
     assert text_of(written(made(kernels), again, LIMITS)) == text
     assert text_of(prune(made(kernels), findings(made(kernels), LIMITS), again, TODAY)) == text
     backwards = made(dict(reversed(kernels.items())))
-    assert text_of(written(backwards, limits=LIMITS)) == text
+    assert text_of(written(backwards, policy=LIMITS)) == text
 
 
 @given(KERNELS, KERNELS)
 def test_nothing_worse_passes(before: dict, after: dict) -> None:  # type: ignore[type-arg]
-    verdict = judged(made(after), written(made(before), limits=LIMITS), LIMITS)
+    verdict = judged(made(after), written(made(before), policy=LIMITS), LIMITS)
     failing = {(f.kernel.key.symbol, f.kernel.key.arch, f.rule) for f in verdict.open}
     for key, ((stores, loads), registers) in after.items():
         was = before.get(key)
@@ -96,7 +94,7 @@ def test_nothing_worse_passes(before: dict, after: dict) -> None:  # type: ignor
 
 @given(KERNELS, KERNELS)
 def test_prune_adds_and_raises_nothing(before: dict, after: dict) -> None:  # type: ignore[type-arg]
-    old = written(made(before), limits=LIMITS)
+    old = written(made(before), policy=LIMITS)
     new = prune(made(after), findings(made(after), LIMITS), old, TODAY)
     assert set(new.entries) <= set(old.entries)
     for identity, entry in new.entries.items():
@@ -134,15 +132,15 @@ def test_copies(before: list[tuple[int, int]], after: list[tuple[int, int]], wor
 
 @given(st.lists(SPILLS, min_size=1, max_size=5), st.lists(SPILLS, min_size=1, max_size=5))
 def test_copies_against_every_pairing(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
-    recorded = as_copies([_figures(each) for each in before])
+    accepted = as_copies([_figures(each) for each in before])
     now = [_figures(each) for each in after]
-    least = tuple((name, min(dict(each)[name] for each in recorded)) for name, _ in recorded[0])
-    places = [*recorded, *[least] * (len(now) - len(recorded))]
+    least = tuple((name, min(dict(each)[name] for each in accepted)) for name, _ in accepted[0])
+    places = [*accepted, *[least] * (len(now) - len(accepted))]
     possible = any(
         all(value <= dict(place)[name] for figures, place in zip(now, order, strict=False) for name, value in figures)
         for order in permutations(places, len(now))
     )
-    assert (None not in compare(now, recorded)) == possible
+    assert (None not in compare(now, accepted)) == possible
 
 
 def _figures(spills: tuple[int, int]) -> Figures:
@@ -154,7 +152,7 @@ def _figures(spills: tuple[int, int]) -> Figures:
 
 def test_undecided_kernels_are_not_recorded() -> None:
     unsure = build(kernel("_Z1aPf", None), kernel("_Z1bPf"))
-    made = record(unsure, *_checked(unsure), EMPTY, TODAY)
+    made = recorded(unsure)
     assert [identity.symbol for identity in made.baseline.entries] == ["_Z1bPf"]
     assert [each.key.symbol for each in made.undecided] == ["_Z1aPf"]
     assert states(judged(build(kernel("_Z1aPf", (8, 8))), made.baseline)) == ["new"]
@@ -172,18 +170,13 @@ def test_figures_that_are_not_told_now_stay_recorded() -> None:
 
 def test_a_finding_without_figures_is_never_excused() -> None:
     warned = build(_warned(kernel(spills=None)))
-    made = record(warned, *_checked(warned), EMPTY, TODAY)
+    made = recorded(warned)
     assert [each.rule for each in made.unmeasured] == ["spill"]
     assert states(judged(warned, made.baseline)) == ["new"]
     known = written(copies([(8, 8)]))
     verdict = judged(warned, known)
     assert states(verdict) == ["worse"]
     assert "cannot be compared" in verdict.findings[0].message
-
-
-def _checked(of: Build) -> tuple[list, list]:  # type: ignore[type-arg]
-    found, undecided = rules.check(of, Limits())
-    return found, [each for each, _ in undecided]
 
 
 def _warned(of):  # type: ignore[no-untyped-def]
