@@ -334,3 +334,24 @@ def test_suppressions_match_symbol_full_and_short_name(tmp_path: Path, name: str
     run("baseline", "write", BASE, "-o", path)
     suppress(path, SUPPRESSION.replace("*gemm*", name))
     assert run("check", HEAD, "--baseline", path, *DAY).returncode == 0
+
+
+# ---- another checkout ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["two", "rdc"])
+def test_it_holds_in_another_checkout(tmp_path: Path, other: str) -> None:
+    """Anonymous namespaces and statics are named after the place of their source; -rdc puts it before more names."""
+    one, two = (FIXTURES / "nvcc" / f"checkout-{name}-13.0.log" for name in ("one", other))
+    path, again = tmp_path / NAME, tmp_path / "again.yaml"
+    assert run("baseline", "write", one, "-o", path).returncode == 0
+    result = run("check", two, "--baseline", path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith(b"baseline: 6 outstanding\n")
+    assert run("baseline", "write", two, "-o", again).returncode == 0
+    assert again.read_bytes() == path.read_bytes()
+    worse = worsened(two, tmp_path, "780 bytes spill stores", "784 bytes spill stores")
+    result = run("check", worse, "--baseline", path)
+    assert result.returncode == 1
+    assert b"hidden (sm_80): spills: 784 B stores" in result.stdout
+    assert b"baseline: 1 worse, 5 outstanding\n" in result.stdout
