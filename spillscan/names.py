@@ -55,8 +55,8 @@ def display_name(symbol: str, width: int = 28) -> str:
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
-    """All that a person may call a kernel, each once: the symbol, the full name, that without return type and parameters
-    (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
+    """All that a person may call a kernel, each once: the symbol, the full name, that without return type and
+    parameters (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
     """
     name = demangle(symbol)
     if name == symbol and "(" not in name:

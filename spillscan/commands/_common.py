@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -140,6 +141,13 @@ def refuse_issues(issues: Sequence[Issue]) -> None:
     grave = [issue for issue in issues if issue.severity != "note"]
     if grave:
         raise UndecidedError(f"{len(grave)} issues in the input (--strict): {grave[0].message}")
+
+
+def say(text: str) -> None:
+    """Print ``text``, whatever the terminal's encoding cannot show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    print(text)
 
 
 def rows_of(arguments: argparse.Namespace) -> int | None:

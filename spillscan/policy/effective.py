@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from spillscan.model import Kernel
 from spillscan.policy.keys import KEYS, Value
 from spillscan.policy.layers import Entry, Layer, Setting
 from spillscan.policy.matching import Matcher
-from spillscan.policy.severity import Level
 from spillscan.policy.terms import Limits, Terms
 from spillscan.residency.model import Launch
 
@@ -79,9 +79,23 @@ class Policy:
         """How ``kernel`` is launched; ``None`` where nobody said."""
         return self.terms_of(kernel).launch
 
-    def naming(self, kernel: Kernel) -> tuple[Entry, ...]:
-        """The entries that hold for ``kernel``, from weak to strong."""
-        return tuple(self.entries[index] for index in self._matcher.entries(self._matcher.mask(kernel)))
+    def said_of(self, kernel: Kernel) -> Entry:
+        """All that is said of ``kernel``, each value with its origin; what nobody said is left out."""
+        return self._said(self._matcher.mask(kernel))
+
+    def in_force(self) -> tuple[Entry, ...]:
+        """The entries that name kernels, without what a stronger layer overrules for all, and without empty ones."""
+        found: list[Entry] = []
+        for number, layer in enumerate(self.layers):
+            above = self.layers[number + 1 :]
+            names = {name for each in above for name in each.settings}
+            rules = {rule for each in above for rule in each.levels}
+            for entry in layer.entries:
+                settings = {name: setting for name, setting in entry.settings.items() if name not in names}
+                levels = {rule: setting for rule, setting in entry.levels.items() if rule not in rules}
+                if settings or levels or entry.launch:
+                    found.append(replace(entry, settings=settings, levels=levels))
+        return tuple(found)
 
     def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Entry, str]]:
         """(entry, pattern) of those that name none of ``kernels``, in order."""
@@ -99,16 +113,24 @@ class Policy:
     def _terms(self) -> dict[int, Terms]:
         return {}
 
-    def _resolved(self, mask: int) -> Terms:
-        limits: dict[str, Value] = {}
-        levels: dict[str, Level] = {}
-        launch: Launch | None = None
+    def _said(self, mask: int) -> Entry:
+        said = Entry()
         for index in self._matcher.entries(mask):
             entry = self.entries[index]
-            limits |= {name: setting.value for name, setting in entry.settings.items()}
-            levels |= {rule: setting.value for rule, setting in entry.levels.items()}
-            launch = entry.launch.value if entry.launch else launch
-        return Terms(limits=Limits(**limits), levels=levels, launch=launch, devices=self.devices)  # type: ignore[arg-type]
+            said = replace(
+                said,
+                settings={**said.settings, **entry.settings},
+                levels={**said.levels, **entry.levels},
+                launch=entry.launch or said.launch,
+            )
+        return said
+
+    def _resolved(self, mask: int) -> Terms:
+        said = self._said(mask)
+        limits: dict[str, Any] = {name: setting.value for name, setting in said.settings.items()}
+        levels = {rule: setting.value for rule, setting in said.levels.items()}
+        launch = said.launch.value if said.launch else None
+        return Terms(limits=Limits(**limits), levels=levels, launch=launch, devices=self.devices)
 
 
 def _entries(layers: Iterable[Layer]) -> Iterator[Entry]:

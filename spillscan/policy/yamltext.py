@@ -36,8 +36,9 @@ for _tag, _pattern, _first in (
 
 def parse(text: str, name: str) -> Node:
     """The (first and only) document of ``text``; ``name`` is the file's. An empty one is an empty mapping."""
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise UsageError(f"{_at(name, event.start_mark)}: anchors and aliases are not read", "write it out")
@@ -45,12 +46,14 @@ def parse(text: str, name: str) -> Node:
     except yaml.MarkedYAMLError as error:
         place = _at(name, error.problem_mark or error.context_mark)
         raise UsageError(f"{place}: broken YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{name}: broken YAML: {str(error).splitlines()[0]}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise UsageError(f"{name}:{line}: broken YAML: {error.reason}") from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deep") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     if root is None:
         return Node({}, f"{name}:1")
     return _node(root, name, root.start_mark.line + 1, 0)
