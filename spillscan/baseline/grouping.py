@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from spillscan.baseline.keys import identity_of
 from spillscan.baseline.model import Figures, Identity
 from spillscan.model import Finding, Kernel
+from spillscan.policy import Policy
 from spillscan.rules import measure
 
 Groups = dict[Identity, list[Kernel]]
@@ -29,7 +30,7 @@ def by_rule(findings: Iterable[Finding]) -> dict[tuple[Identity, str], list[Find
     return dict(groups)
 
 
-def told(rule: str, kernels: Sequence[Kernel]) -> list[Figures]:
+def told(rule: str, kernels: Sequence[Kernel], policy: Policy) -> list[Figures]:
     """What ``rule`` measures of each copy that tells it."""
-    measured = (measure(rule, kernel) for kernel in kernels)
+    measured = (measure(rule, kernel, policy.terms_of(kernel)) for kernel in kernels)
     return [figures for figures in measured if figures is not None]

@@ -12,7 +12,7 @@ from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
 from spillscan.baseline.keys import key_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
 from spillscan.model import Build, Finding, Kernel
-from spillscan.policy import matches
+from spillscan.policy import Policy, matches
 from spillscan.rules import measure
 
 
@@ -64,13 +64,14 @@ def apply(
     findings: Iterable[Finding],
     build: Build,
     baseline: Baseline,
+    policy: Policy,
     today: date,
     *,
     whole: Build | None = None,
     own: Baseline | None = None,
     of_changes: bool = False,
 ) -> Verdict:
-    """The verdict on the ``findings`` of ``build``.
+    """The verdict on the ``findings`` that ``policy`` makes of ``build``.
 
     ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
@@ -86,9 +87,9 @@ def apply(
     for (identity, rule), ours in by_rule(open_findings).items():
         entry = baseline.entries.get(identity)
         recorded = entry.recorded.get(rule) if entry else None
-        states |= _states(ours, groups.get(identity, []), recorded)
+        states |= _states(ours, groups.get(identity, []), recorded, policy)
     judged = [states.get(id(finding), finding) for finding in judged]
-    fixed, untold = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline)
+    fixed, untold = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
     mine = own or baseline
     return Verdict(
         findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
@@ -123,29 +124,35 @@ def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[
             yield each
 
 
-def _states(findings: list[Finding], copies: Sequence[Kernel], recorded: Copies | None) -> dict[int, Finding]:
+def _states(
+    findings: list[Finding], copies: Sequence[Kernel], recorded: Copies | None, policy: Policy
+) -> dict[int, Finding]:
     """By id of each of ``findings`` (one rule on one kernel): the finding with its state."""
     if recorded is None:
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
     rule = findings[0].rule
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
-    measured = {each: figures for each, kernel in kernels.items() if (figures := measure(rule, kernel)) is not None}
+    measured = {}
+    for each, kernel in kernels.items():
+        figures = measure(rule, kernel, policy.terms_of(kernel))
+        if figures is not None:
+            measured[each] = figures
     limits = compare([*measured.values()], recorded)
     verdicts = {each: (measured[each], limit) for each, limit in zip(measured, limits, strict=True)}
     marked = {}
     for finding in findings:
-        figures, limit = verdicts.get(id(finding.kernel), (None, None))
+        present, limit = verdicts.get(id(finding.kernel), (None, None))
         if limit is None:
-            why = "recorded" if figures is not None else "cannot be compared; recorded"
+            why = "recorded" if present is not None else "cannot be compared; recorded"
             message = f"{finding.message}; {why}: {_said(recorded)}"
             marked[id(finding)] = replace(finding, baseline_state="worse", message=message)
         else:
-            marked[id(finding)] = replace(finding, baseline_state="outstanding" if figures == limit else "better")
+            marked[id(finding)] = replace(finding, baseline_state="outstanding" if present == limit else "better")
     return marked
 
 
 def _absent(
-    found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline
+    found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline, policy: Policy
 ) -> tuple[list[Accepted], list[Accepted]]:
     """(fixed, untold) of what is recorded of kernels that are there, without a finding."""
     there = set(found)
@@ -157,7 +164,7 @@ def _absent(
         for rule in sorted(entry.recorded):
             if (identity, rule) not in there:
                 accepted = Accepted(identity=identity, name=entry.name, rule=rule)
-                (fixed if told(rule, groups[identity]) else untold).append(accepted)
+                (fixed if told(rule, groups[identity], policy) else untold).append(accepted)
     return fixed, untold
 
 

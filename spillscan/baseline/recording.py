@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from spillscan.baseline.comparing import as_copies, compare
-from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
+from spillscan.baseline.grouping import by_identity, by_rule, told
 from spillscan.baseline.judging import Verdict, apply
 from spillscan.baseline.keys import identity_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity
@@ -15,6 +15,7 @@ from spillscan.baseline.writing import PREAMBLE
 from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
+from spillscan.policy import Policy
 
 EMPTY = Baseline(preamble=PREAMBLE)
 """What a first ``write`` begins with."""
@@ -44,6 +45,7 @@ def record(
     findings: Iterable[Finding],
     undecided: Iterable[Kernel],
     old: Baseline,
+    policy: Policy,
     today: date,
 ) -> Recording:
     """``old`` with all kernels and findings of ``build`` as they are now.
@@ -52,7 +54,7 @@ def record(
     not tell. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
     """
     groups = by_identity(build.kernels)
-    before = apply(findings, build, old, today)
+    before = apply(findings, build, old, policy, today)
     found = by_rule(finding for finding in before.findings if finding.baseline_state != "suppressed")
     rules: dict[Identity, list[str]] = {}
     for identity, rule in found:
@@ -61,13 +63,13 @@ def record(
     entries = dict(old.entries)
     unmeasured: list[Finding] = []
     for identity, kernels in groups.items():
-        recorded = _untold(entries.pop(identity, None), kernels)
+        recorded = _untold(entries.pop(identity, None), kernels, policy)
         for rule in rules.get(identity, ()):
-            figures = told(rule, kernels)
+            figures = told(rule, kernels, policy)
             if figures:
                 recorded[rule] = as_copies(figures)
             if len(figures) < len(kernels):
-                unmeasured += [f for f in found[identity, rule] if not told(rule, [f.kernel])]
+                unmeasured += [f for f in found[identity, rule] if not told(rule, [f.kernel], policy)]
         if recorded or (identity not in unsure and not identity.function):
             entries[identity] = Entry(name=_name(identity, kernels), recorded=recorded)
         elif identity in old.entries and not identity.function:
@@ -81,19 +83,26 @@ def record(
     )
 
 
-def prune(build: Build, findings: Iterable[Finding], old: Baseline, today: date, archs: Iterable[str] = ()) -> Baseline:
+def prune(
+    build: Build,
+    findings: Iterable[Finding],
+    old: Baseline,
+    policy: Policy,
+    today: date,
+    archs: Iterable[str] = (),
+) -> Baseline:
     """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
     findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised.
     """
     groups = by_identity(build.kernels)
     scope = set(archs)
-    verdict = apply(findings, build, old, today)
+    verdict = apply(findings, build, old, policy, today)
     fixed = {(each.identity, each.rule) for each in verdict.fixed}
     entries = {}
     for identity, entry in old.entries.items():
         if identity in groups:
             recorded = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
-            lowered = {rule: _lowered(rule, copies, groups, identity) for rule, copies in recorded.items()}
+            lowered = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in recorded.items()}
             if lowered or not identity.function:
                 entries[identity] = replace(entry, recorded=lowered)
         elif scope and identity.arch not in scope:
@@ -101,16 +110,15 @@ def prune(build: Build, findings: Iterable[Finding], old: Baseline, today: date,
     return replace(old, entries=entries)
 
 
-def _untold(entry: Entry | None, kernels: list[Kernel]) -> dict[str, Copies]:
+def _untold(entry: Entry | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
     """What was recorded of figures that these kernels do not tell."""
     recorded = entry.recorded if entry else {}
-    return {rule: copies for rule, copies in recorded.items() if not told(rule, kernels)}
+    return {rule: copies for rule, copies in recorded.items() if not told(rule, kernels, policy)}
 
 
-def _lowered(rule: str, copies: Copies, groups: Groups, identity: Identity) -> Copies:
+def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -> Copies:
     """The present figures, unless one of them is worse than recorded, or not told."""
-    kernels = groups[identity]
-    figures = told(rule, kernels)
+    figures = told(rule, kernels, policy)
     if len(figures) < len(kernels) or any(limit is None for limit in compare(figures, copies)):
         return copies
     return as_copies(figures)

@@ -35,6 +35,8 @@ class Gate:
     """What excuses findings."""
     own: Baseline | None = None
     """With ``--baseline-from``: the baseline of the change itself."""
+    policy: Policy
+    """What makes the findings."""
     today: date
     """The day on which suppressions hold or not."""
     allow_fewer: bool
@@ -46,7 +48,9 @@ class Gate:
 
         if self.baseline is None:
             return Verdict(findings=tuple(findings))
-        return apply(findings, build, self.baseline, self.today, whole=whole, own=self.own, of_changes=of_changes)
+        return apply(
+            findings, build, self.baseline, self.policy, self.today, whole=whole, own=self.own, of_changes=of_changes
+        )
 
     def report(self, report: Report, verdict: Verdict) -> Report:
         """``report`` with the findings and what the baseline makes of them."""
@@ -139,6 +143,7 @@ def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
         path=path,
         baseline=baseline,
         own=own,
+        policy=policy,
         today=today(arguments),
         allow_fewer=arguments.allow_fewer,
     )

@@ -67,7 +67,7 @@ def write(arguments: argparse.Namespace) -> int:
     build = _build(arguments, policy)
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
-    made = record(build, judgement.findings, undecided, old, _baseline.today(arguments))
+    made = record(build, judgement.findings, undecided, old, policy, _baseline.today(arguments))
     _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
     _tell(f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else ""))
@@ -86,7 +86,7 @@ def prune(arguments: argparse.Namespace) -> int:
     old = _baseline.read(path)
     build = _build(arguments, policy)
     findings = check(build, policy).findings
-    new = pruned(build, findings, old, _baseline.today(arguments), arguments.arch)
+    new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity].recorded != entry.recorded for identity, entry in new.entries.items())

@@ -4,7 +4,7 @@ A module declares its ``RULES``: id, severity and documentation of each; a findi
 has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
 tell, and why, where the input leaves open what it must know. A module that judges changes has
 ``regressions(change, terms)``. ``terms`` is what the policy demands of the kernel; severities are put in force here.
-A module whose findings can get worse has ``measure(rule, kernel)``: the figures by which they do.
+A module whose findings can get worse has ``measure(rule, kernel, terms)``: the figures by which they do.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ def regressions(changes: Sequence[Change], policy: Policy) -> list[Finding]:
     return _sorted(found)
 
 
-def measure(rule: str, kernel: Kernel) -> tuple[tuple[str, int], ...] | None:
+def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
     """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
 
     ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
     an older one, so that no baseline excuses it.
     """
     for family in families():
-        figures = family.measure(rule, kernel) if hasattr(family, "measure") else None
+        figures = family.measure(rule, kernel, terms) if hasattr(family, "measure") else None
         if figures is not None:
             return tuple(sorted(figures.items()))
     return None

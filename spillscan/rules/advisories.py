@@ -116,7 +116,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
             yield finding(rule, f"ptxas: {texts[0]}{more}", kernel)
 
 
-def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """How often ptxas said it."""
     kind = rule.replace("-", "_")
     if kind not in COSTLY:

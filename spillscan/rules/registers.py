@@ -75,7 +75,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
         yield finding(IN_STEP, f"{message}, inside the allocation step of {_allocated(after)}", change.after)
 
 
-def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Registers, where they are final."""
     if rule != "registers" or kernel.usage.registers is None or kernel.final is False:
         return None

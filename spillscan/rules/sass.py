@@ -72,7 +72,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
             yield finding(MISMATCH, message, kernel)
 
 
-def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
     if kernel.sass is None:
         return None

@@ -73,7 +73,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
         yield finding(SPILL, ", ".join(grown), change.after)
 
 
-def measure(rule: str, kernel: Kernel) -> dict[str, int] | None:
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Bytes of spill stores and of spill loads, each."""
     if rule != "spill" or kernel.spills is None:
         return None

@@ -7,7 +7,7 @@ from datetime import date
 
 from spillscan.baseline.judging import Verdict, apply
 from spillscan.baseline.model import Baseline
-from spillscan.baseline.recording import EMPTY, Recording, record
+from spillscan.baseline.recording import EMPTY, Recording, prune, record
 from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
 from spillscan.policy import Policy
 from spillscan.policy.words import from_options
@@ -48,8 +48,9 @@ def findings(of: Build, policy: Policy | None = None) -> list[Finding]:
 
 
 def recorded(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Recording:
-    judgement = check(of, policy or Policy())
-    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, TODAY)
+    policy = policy or Policy()
+    judgement = check(of, policy)
+    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, policy, TODAY)
 
 
 def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Baseline:
@@ -57,7 +58,11 @@ def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> B
 
 
 def judged(of: Build, baseline: Baseline, policy: Policy | None = None, today: date = TODAY) -> Verdict:
-    return apply(findings(of, policy), of, baseline, today)
+    return apply(findings(of, policy), of, baseline, policy or Policy(), today)
+
+
+def pruned(of: Build, old: Baseline, policy: Policy | None = None) -> Baseline:
+    return prune(of, findings(of, policy), old, policy or Policy(), TODAY)
 
 
 def states(verdict: Verdict) -> Sequence[str | None]:

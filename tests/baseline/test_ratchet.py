@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from spillscan.baseline.comparing import as_copies, compare
 from spillscan.baseline.model import Figures
 from spillscan.baseline.reading import parse
-from spillscan.baseline.recording import prune
 from spillscan.baseline.writing import text_of
 from spillscan.model import Advisory, Build
-from tests.baseline.support import TODAY, build, copies, findings, judged, kernel, limited, recorded, states, written
+from tests.baseline.support import build, copies, judged, kernel, limited, pruned, recorded, states, written
 
 BYTES = st.integers(0, 3).map(lambda n: 8 * n)
 SPILLS = st.tuples(BYTES, BYTES)
@@ -75,7 +74,7 @@ def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) ->
     assert not verdict.open
     assert (verdict.fixed, verdict.stale, verdict.fewer, verdict.untold) == ((), (), (), ())
     assert text_of(written(made(kernels), again, LIMITS)) == text
-    assert text_of(prune(made(kernels), findings(made(kernels), LIMITS), again, TODAY)) == text
+    assert text_of(pruned(made(kernels), again, LIMITS)) == text
     backwards = made(dict(reversed(kernels.items())))
     assert text_of(written(backwards, policy=LIMITS)) == text
 
@@ -95,7 +94,7 @@ def test_nothing_worse_passes(before: dict, after: dict) -> None:  # type: ignor
 @given(KERNELS, KERNELS)
 def test_prune_adds_and_raises_nothing(before: dict, after: dict) -> None:  # type: ignore[type-arg]
     old = written(made(before), policy=LIMITS)
-    new = prune(made(after), findings(made(after), LIMITS), old, TODAY)
+    new = pruned(made(after), old, LIMITS)
     assert set(new.entries) <= set(old.entries)
     for identity, entry in new.entries.items():
         for rule, kept in entry.recorded.items():
@@ -162,7 +161,7 @@ def test_figures_that_are_not_told_now_stay_recorded() -> None:
     known = written(copies([(8, 8)]))
     unsure = build(kernel(spills=None))
     assert written(unsure, known) == known
-    assert prune(unsure, findings(unsure), known, TODAY) == known
+    assert pruned(unsure, known) == known
     verdict = judged(unsure, known)
     assert [each.rule for each in verdict.untold] == ["spill"]
     assert verdict.fixed == ()

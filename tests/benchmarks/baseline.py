@@ -30,8 +30,9 @@ ARGUMENTS = "N7cutlass4gemm6kernel13GemmUniversalIN4cute5tupleIJiiiiEEENS1_10col
 def main() -> None:
     """Print a line a candidate."""
     build = a_build()
-    judgement = check(build, Policy())
-    baseline = record(build, judgement.findings, (), EMPTY, TODAY).baseline
+    policy = Policy()
+    judgement = check(build, policy)
+    baseline = record(build, judgement.findings, (), EMPTY, policy, TODAY).baseline
     text = text_of(baseline)
     body = text[text.index("\nkernels:") + 1 :]
     plain = [[*key, asdict(entry)] for key, entry in baseline.entries.items()]
@@ -45,8 +46,9 @@ def main() -> None:
             "read": lambda: parse(text, "b.yaml"),
             "read, reformatted by hand": lambda: entries_by_yaml(body, Document("b.yaml")),
             f"yaml.load ({loader.__name__})": lambda: yaml.load(body, Loader=loader),
-            "judge": lambda: apply(judgement.findings, build, baseline, TODAY),
-            "record and write": lambda: text_of(record(build, judgement.findings, (), baseline, TODAY).baseline),
+            "judge": lambda: apply(judgement.findings, build, baseline, policy, TODAY),
+            "record": lambda: record(build, judgement.findings, (), baseline, policy, TODAY),
+            "write": lambda: text_of(baseline),
         }
     )
     for name, each in seconds.items():
