@@ -30,9 +30,11 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
+	$(BIN)/python tests/benchmarks/policy.py
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python -m tests.oracle.wrap_oracle
 
 wheel: $(READY)
 	rm -rf dist

@@ -37,7 +37,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="only kernels whose symbol, full name or short name matches; repeatable",
+        help="only kernels of which a name matches: symbol, full, short, or as tables show it; repeatable",
     )
 
 

@@ -22,7 +22,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--config",
         metavar="FILE",
-        help="policy file (default: spillscan.yaml or [tool.spillscan] of pyproject.toml, here or above)",
+        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above)",
     )
     group.add_argument("--no-config", action="store_true", help="read no policy file")
 

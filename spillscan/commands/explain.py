@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def lines(rule: Rule) -> Iterator[str]:
     """What there is to say of ``rule``, for a terminal."""
-    yield f"{rule.id}: {rule.title}"
+    yield from textwrap.wrap(f"{rule.id}: {rule.title}", WIDTH, break_on_hyphens=False)
     yield f"{rule.severity}; judges {' and '.join(f'a {judged}' for judged in rule.judges)}"
     for heading, text in (
         ("What it means", rule.means),
@@ -70,7 +70,7 @@ def suppression(rule: Rule) -> tuple[str, ...]:
     other = "warning" if rule.severity == "error" else "error"
     return (
         "severity:",
-        f"  {rule.id}: {other}  # for all kernels; or --severity {rule.id}={other}",
+        f"  {rule.id}: {other}  # for all kernels, as --severity does",
         "kernels:",
         '  - match: "attention::*"',
         f"    severity: {{{rule.id}: off}}",

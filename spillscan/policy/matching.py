@@ -20,7 +20,9 @@ class Matcher:
         self.lines = [(index, pattern) for index, entry in enumerate(entries) for pattern in entry.match or ("*",)]
         """(index of the entry, pattern) of each bit, from the lowest on."""
         ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
-        self._by_name = [(pattern.needle, bit, pattern.expression) for pattern, bit in ready]
+        everything = compiled("*")
+        self._always = sum(bit for pattern, bit in ready if pattern == everything)
+        self._by_name = [(each.needle, bit, each.expression) for each, bit in ready if each != everything]
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._names: dict[str, int] = {}
@@ -30,11 +32,11 @@ class Matcher:
     def mask(self, kernel: Kernel) -> int:
         """The bits that name ``kernel``."""
         key = kernel.key
-        named = self._names.get(key.symbol)
+        named = self._names.get(key.symbol) if self._by_name else self._always  # names cost: only where they count
         if named is None:
             names = names_of(key.symbol)
             text = text_of(names)
-            named = 0
+            named = self._always
             for needle, bit, expression in self._by_name:  # Pattern.fits, spelled out: this runs millions of times
                 if needle in text and (expression is None or any(map(expression.fullmatch, names))):
                     named |= bit

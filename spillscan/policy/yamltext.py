@@ -24,6 +24,13 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as the base class has it
 
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node, if it is no alias and has no anchor: what stands twice is written twice."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise yaml.MarkedYAMLError(problem="anchors and aliases are not read", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
 
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -39,9 +46,6 @@ def parse(text: str, name: str) -> Node:
     loader = None
     try:
         loader = _Loader(text)
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise UsageError(f"{_at(name, event.start_mark)}: anchors and aliases are not read", "write it out")
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         place = _at(name, error.problem_mark or error.context_mark)
