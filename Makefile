@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
 	$(BIN)/python tests/benchmarks/policy.py
+	$(BIN)/python -m tests.benchmarks.baseline
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py

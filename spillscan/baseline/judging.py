@@ -11,6 +11,7 @@ from spillscan.baseline.comparing import compare
 from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
 from spillscan.baseline.keys import key_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
+from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
 from spillscan.policy import Policy, matches
 from spillscan.rules import measure, recorded_as
@@ -114,8 +115,16 @@ def _excuses(suppression: Suppression, finding: Finding) -> bool:
     return (
         suppression.rule == finding.rule
         and suppression.arch in (None, finding.kernel.key.arch)
-        and matches(finding.kernel, suppression.kernel)
+        and any(matches(kernel, suppression.kernel) for kernel in _as_called(finding.kernel))
     )
+
+
+def _as_called(kernel: Kernel) -> Iterator[Kernel]:
+    """``kernel`` as the build calls it, and as the baseline does."""
+    yield kernel
+    symbol = canonical(kernel.key.symbol)
+    if symbol != kernel.key.symbol:
+        yield replace(kernel, key=replace(kernel.key, symbol=symbol))
 
 
 def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:

@@ -216,6 +216,10 @@ MISTAKES = {
         "version: 1\n" + SUPPRESSION.replace("reason", "raeson") + f"kernels:\n{LINE}",
         r"b\.yaml:5: unknown key 'raeson'; did you mean `reason`\?",
     ),
+    "no pattern": (
+        "version: 1\n" + SUPPRESSION.replace("k*", "re:(") + f"kernels:\n{LINE}",
+        r"b\.yaml:3: 're:\(' is no regular expression: .+",
+    ),
     "suppressions are a mapping": (
         f"version: 1\nsuppressions: {{kernel: k}}\nkernels:\n{LINE}",
         r"b\.yaml:2: `suppressions` must be a list, not a mapping",
