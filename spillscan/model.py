@@ -239,6 +239,8 @@ class Effect:
     """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
     dynamic_shared_bytes: int = 0
     """Dynamic shared memory of the launch, bytes per block."""
+    launch_source: str | None = None
+    """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
     resident_blocks: tuple[int | None, int | None] = (None, None)
     """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
     active_warps: tuple[int | None, int | None] = (None, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,11 @@ from spillscan.pairing import changed, comparison
 from spillscan.pipeline import scan
 from spillscan.policy import LaunchMap, Policy, at_least
 from spillscan.reports import Report, Style, text
-from spillscan.rules import regressions, undecided_changes
+from spillscan.rules import all_rules, regressions, undecided_changes
+from tests import test_readme
 from tests.conftest import FIXTURES, ROOT, read_text, run
 
+DOCUMENT = ROOT / "docs" / "diff.md"
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
@@ -53,8 +57,6 @@ WIDTHS = ("80", "160")
 
 def printed(call: tuple[str | Path, ...], width: str) -> str:
     """What a person sees at the top of a checkout."""
-    import os
-
     words = [part.relative_to(ROOT) if isinstance(part, Path) else part for part in call]
     environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": width}
     return run(*words, env=environment).stdout.decode()
@@ -86,8 +88,6 @@ def test_one_line_where_nothing_changed() -> None:
 
 
 def test_colors_are_where_it_got_worse_or_better() -> None:
-    import os
-
     painted = run(*CALLS["effects-launched"], env=os.environ | {"FORCE_COLOR": "1"}).stdout.decode().splitlines()
     assert any(line.startswith("\x1b[31m") and "868 B" in line for line in painted)
     assert any(line.startswith("\x1b[32m") and "(-112)" in line for line in painted)
@@ -112,8 +112,8 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
         findings=tuple(regressions([change], Policy())),
     )
     lines = "".join(text.render(report, Style(width=100))).splitlines()
-    assert lines[1].startswith("sums → sums_wide<16>  sm_90  registers  32 → 48 (+16)")
-    assert "83% alike" in lines[2]
+    assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
+    assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
     assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
     assert any("error: sums_wide<16>" in line for line in lines), "a rename carries its regression along"
 
@@ -276,8 +276,35 @@ def test_a_matrix_compares_the_first_build_with_the_last() -> None:
     assert status(BASE, HEAD, BASE, "--fail-on", "error", "--kernel", "sums") == 0
 
 
+def documented() -> str:
+    """``docs/diff.md`` with what the command prints now."""
+    return test_readme.EXAMPLE.sub(
+        lambda match: f"```console\n$ {match[1]}\n{test_readme.printed(match[1])}```",
+        DOCUMENT.read_text(encoding="utf-8"),
+    )
+
+
+def test_the_document_shows_what_the_command_prints() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == documented()
+
+
+def test_the_document_names_the_rules_and_their_severities() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    table = text[text.index("| change | rule |") : text.index("Registers across a step")]
+    known = all_rules()
+    for row in table.splitlines()[2:]:
+        cells = row.split("|")
+        names = [name for part in cells[2].split(";") for name in re.findall(r"`([\w-]+)`", part)[:1]]
+        levels = [level.strip() for level in cells[3].split(";")]
+        for name, level in zip(names, levels * len(names) if len(levels) == 1 else levels, strict=False):
+            assert known[name].severity == level, name
+    judged = {rule.id for rule in known.values() if rule.judges == ("change",)}
+    assert judged <= set(re.findall(r"`([\w-]+)`", table))
+
+
 def write() -> None:
-    """Put the command's present output into ``golden/``."""
+    """Put the command's present output into ``golden/`` and ``docs/diff.md``."""
+    DOCUMENT.write_text(documented(), encoding="utf-8")
     for name, call in CALLS.items():
         for width in WIDTHS:
             (GOLDEN / f"diff-{name}-{width}.txt").write_text(printed(call, width), encoding="utf-8")

@@ -7,18 +7,22 @@ is kept beside the builds: which kernel became which.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field, replace
 
 from spillscan.model import Build, Kernel, KernelKey, Usage
 
-WORDS = (
-    "gemm softmax norm reduce scan sort transpose attention rope gelu relu conv pool scatter gather histogram spmm spmv "
-    "fft cholesky lu qr trsm axpy dot copy fill cast quantize dequantize topk argmax cumsum embedding lookup bias add mul "
-    "layer batch group rms flash paged decode prefill merge split pack unpack shuffle random sample mask causal window "
-    "stencil advect diffuse pressure velocity force integrate neighbor cell list octree bvh ray hit shade denoise blur "
-    "sobel canny resize warp rotate crop blend encode decode entropy huffman bitonic radix prefix segmented strided fused"
-).split()
-SCOPES = "ops core detail kernels native cuda impl math linalg image physics render nn sparse graph io util v1".split()
+WORDS = re.findall(
+    r"\w+",
+    """
+gemm softmax norm reduce scan sort transpose attention rope gelu relu conv pool scatter gather histogram spmm spmv fft
+cholesky lu qr trsm axpy dot copy fill cast quantize dequantize topk argmax cumsum embedding lookup bias add mul layer
+batch group rms flash paged decode prefill merge split pack unpack shuffle random sample mask causal window stencil
+advect diffuse pressure velocity force integrate neighbor cell list octree bvh ray hit shade denoise blur sobel canny
+resize warp rotate crop blend encode entropy huffman bitonic radix prefix segmented strided fused
+""",
+)
+SCOPES = ("ops", "core", "detail", "kernels", "native", "cuda", "impl", "math", "linalg", "image", "physics", "render")
 TYPES = ("f", "d", "i", "j", "x", "h", "6__half", "13__nv_bfloat16", "Pf", "Pd", "Pi", "PKf", "PKd", "PKi", "b", "m")
 PARAMETERS = (
     "Pf",
@@ -185,7 +189,7 @@ RENAMES = {
 
 
 def make(seed: int, templates: int = 120, changed: float = 0.4) -> Case:
-    """Two builds of ``templates`` templates, of which a share was changed one way or another, the same for all archs."""
+    """Two builds of ``templates`` templates, of which a share was changed, each in one way for all archs."""
     rng = random.Random(seed)
     case = Case()
     taken: set[str] = set()
@@ -197,7 +201,7 @@ def make(seed: int, templates: int = 120, changed: float = 0.4) -> Case:
         choices = rng.randrange(2**32)  # one decision for all instances
         for name in instances:
             afters = _afters(kind, name, choices)
-            if any(after.symbol() in taken - {name.symbol()} for after in afters):
+            if any(after.symbol() in taken and after != name for after in afters):
                 continue
             taken |= {after.symbol() for after in afters}
             for arch in ARCHS:
