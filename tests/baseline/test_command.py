@@ -270,6 +270,21 @@ def test_expected_kernels() -> None:
     assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
 
 
+def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path) -> None:
+    log, dump = (FIXTURES / "sass" / name for name in ("ptxas-13.5.log", "nvdisasm-c-sm_90a-13.5.sass"))
+    path = tmp_path / NAME
+    assert run("baseline", "write", log, dump, "-o", path).returncode == 0
+    assert run("check", log, dump, "--baseline", path, "--fail-on", "note").returncode == 0
+    assert run("check", log, "--baseline", path).returncode == 0
+    result = run("check", log, "--baseline", path, "--fail-on", "warning")
+    assert result.returncode == 2
+    assert b"records spill-in-loop of " in result.stderr
+    assert run("check", log, "--baseline", path, "--fail-on", "warning", "--allow-fewer").returncode == 0
+    assert (
+        run("check", log, "--baseline", path, "--fail-on", "warning", "--severity", "spill-in-loop=off").returncode == 0
+    )
+
+
 # ---- suppressions --------------------------------------------------------------------------------------------------
 
 
