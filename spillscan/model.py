@@ -275,7 +275,7 @@ class Change:
     metrics: tuple[Metric, ...] = ()
     """Each figure that both builds tell and that differs."""
     score: float = 1.0
-    """How sure the pairing is; 1 where symbol and arch are equal."""
+    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
     unknown: tuple[Metric, ...] = ()
     """Each figure that only one of the builds tells: neither equal nor different."""
     appeared: tuple[str, ...] = ()

@@ -33,13 +33,13 @@ _REASONS = 3
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """A table a change and figure, totals, the count of changes, and the findings that matter."""
+    """A row a change and figure, the totals, the count of changes, and the findings that matter."""
     changes = report.changes
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = sorted({kernel.key.arch for kernel in report.build.kernels if kernel.key.arch})
         kind = "no known changes" if report.undecided else "no changes"
-        yield f"{kind} in {kernels}{'; ' if arches else ''}{', '.join(arches)}"
+        yield clean(f"{kind} in {kernels}{'; ' if arches else ''}{', '.join(arches)}")
         yield from _undecided(report, style)
         return
     shown = changes if style.rows is None else changes[: style.rows]
@@ -67,6 +67,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
+    if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
+        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     yield from _undecided(report, style)
     yield from _findings(report, style)
 

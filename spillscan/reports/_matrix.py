@@ -22,9 +22,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     """The kernels in which a metric differs, or all of them where all rows are wanted; a table a metric."""
     matrix = report.matrix
     assert matrix is not None
-    heads = list(matrix.builds)
+    heads = [clean(build) for build in matrix.builds]
     if matrix.by == "arch":
-        heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
+        heads = [clean(arch or "arch?") for arch, _ in groupby(column.arch for column in matrix.columns)]
         if len(matrix.builds) > 1:
             yield from _legend_by_arch(matrix)
     elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:

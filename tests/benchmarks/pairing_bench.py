@@ -10,6 +10,7 @@ that all have something to drop.
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def builds(kernels: int) -> tuple[Build, Build]:
 def measure(kernels: int) -> None:
     """Print kernels, CPU seconds, MB added and changes of one comparison."""
     base, head = builds(kernels)
+    gc.disable()  # as the command does
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.process_time()
     changes = diff(base, head)

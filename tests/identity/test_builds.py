@@ -121,9 +121,9 @@ def test_the_command_tells_of_renames() -> None:
     told = run("diff", logs[0], logs[1], "--fail-on-regression")
     assert told.returncode == 1
     text = told.stdout.decode()
-    assert "softmax_rows_fused  sm_90  renamed  was           softmax_rows\n" in text
+    assert "softmax_rows_fused  sm_90  renamed       softmax_rows → softmax_rows_fused (70% alike)\n" in text
     assert "0 changed, 1 renamed, 0 added, 0 removed, 21 unchanged" in text
-    assert "was     gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
+    assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
     (change,) = json.loads(run("diff", logs[0], logs[1], "-f", "json").stdout)["changes"]
     assert change["state"] == "renamed"
     assert 0 < change["score"] < 1
