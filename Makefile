@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
 	$(BIN)/python tests/benchmarks/policy.py
+	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 
 oracle: $(READY)

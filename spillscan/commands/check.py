@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _baseline, _common, _policy
 from spillscan.errors import UndecidedError
 
 if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
     from spillscan.model import Build
     from spillscan.policy import Policy
     from spillscan.rules import Judgement
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,32 +41,36 @@ def run(arguments: argparse.Namespace) -> int:
 
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
+    gate = _baseline.gate(arguments, policy)
     everything = _policy.with_rot(scan(_common.inputs_or_stdin(arguments.inputs)), policy)
     build = _common.select(everything, arguments.arch, arguments.kernel)
     judgement = check(build, policy)
+    held = gate.judge(judgement.findings, build, everything)
     report = Report(
         kind="check",
         build=build,
-        findings=judgement.findings,
         undecided=tuple((each.kernel, each.reason) for each in judgement.undecided),
         launches=policy,
         fail_on=policy.fail_on,
     )
-    render.write(report, arguments.format, _common.rows_of(arguments))
-    _common.tell_issues(everything.issues)
+    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
+    _common.tell_issues((*gate.issues(held), *everything.issues))
     if policy.strict:
         _common.refuse_issues(everything.issues)
-    return verdict(everything, judgement, policy)
+    return verdict(everything, judgement, policy, gate, held)
 
 
-def verdict(build: Build, judgement: Judgement, policy: Policy) -> int:
-    """1 where a finding is as grave as the policy's ``fail_on``, 0 where none is and nothing is left open."""
+def verdict(build: Build, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict) -> int:
+    """1 where a finding that no baseline excuses is as grave as the policy's ``fail_on``, or a suppression has expired;
+    0 where none is and nothing is left open.
+    """
     from spillscan.policy import at_least
 
     if policy.fail_on == "never":
         return 0
-    if any(at_least(finding.severity, policy.fail_on) for finding in judgement.findings):
+    if held.expired or any(at_least(finding.severity, policy.fail_on) for finding in held.open):
         return 1
+    gate.refuse_fewer(held)
     refuse_undecided(build, judgement, policy)
     return 0
 

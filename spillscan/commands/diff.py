@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
 from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spillscan.baseline.judging import Verdict
     from spillscan.matrix import By
     from spillscan.model import Build
     from spillscan.policy import Policy
@@ -86,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_call(arguments, by)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
+    gate = _baseline.gate(arguments, policy)
     builds = [scan(path) for path in arguments.inputs]
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(
@@ -105,12 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     _refuse_devices(kept, arguments.device)
     report, judgement = _report(kept, by, arguments, policy)
-    render.write(report, arguments.format, _common.rows_of(arguments))
+    held = gate.judge(judgement.findings, kept[-1], builds[-1], of_changes=True)
+    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
     issues = [issue for build in builds for issue in build.issues]
-    _common.tell_issues(issues)
+    _common.tell_issues((*gate.issues(held), *issues))
     if policy.strict:
         _common.refuse_issues(issues)
-    return 0 if report.fail_on == "never" else _verdict(builds, report, judgement, policy)
+    return 0 if report.fail_on == "never" else _verdict(builds, report, judgement, policy, gate, held)
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
@@ -161,7 +165,6 @@ def _report(
         changes=found.changes,
         unsettled=found.unsettled,
         matrix=table,
-        findings=judgement.findings,
         undecided=tuple(
             (each.kernel, each.reason) for each in judgement.undecided if at_least(each.severity, policy.fail_on)
         ),
@@ -171,12 +174,15 @@ def _report(
     return report, judgement
 
 
-def _verdict(builds: Sequence[Build], report: Report, judgement: Judgement, policy: Policy) -> int:
+def _verdict(
+    builds: Sequence[Build], report: Report, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict
+) -> int:
     """As of ``check``; what is missing from the base may be what counts, too."""
     from spillscan.policy import at_least
 
-    if any(at_least(finding.severity, policy.fail_on) for finding in judgement.findings):
+    if held.expired or any(at_least(finding.severity, policy.fail_on) for finding in held.open):
         return 1
+    gate.refuse_fewer(held)
     refuse_empty(builds[0])
     refuse_partial(builds[0])
     if report.base and report.base.kernels and _arches(report.base).isdisjoint(_arches(report.build)):

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.matrix import Matrix
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.policy import Launches, LaunchMap
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
@@ -47,6 +50,13 @@ class Report:
     """Kernels that the input does not let a rule judge, with the reason."""
     fail_on: str = "error"
     """Mildest severity that fails the check; ``never``."""
+    baseline: Verdict | None = None
+    """What the baseline makes of the findings; ``None`` without one."""
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings that no baseline excuses, most severe first."""
+        return tuple(finding for finding in self.findings if not finding.excused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.names import display_name
 from spillscan.policy import SEVERITIES
 from spillscan.reports import Report, Style
-from spillscan.reports._findings import finding_lines
+from spillscan.reports._findings import baseline_line, finding_lines
 from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
 from spillscan.residency.footprint import WORTH_SHOWING_BYTES
 from spillscan.residency.text import size
@@ -244,11 +244,14 @@ def _undecided(report: Report, style: Style) -> Iterator[str]:
 
 def _findings(report: Report, style: Style) -> Iterator[str]:
     """Errors and warnings; notes where they count. The figures of a note stand in the table anyway."""
-    if not report.findings:
+    findings = report.open_findings
+    if not findings:
+        yield from baseline_line(report)
         return
-    shown = [finding for finding in report.findings if finding.severity != "note" or report.fail_on == "note"]
-    numbers = Counter(finding.severity for finding in report.findings)
+    shown = [finding for finding in findings if finding.severity != "note" or report.fail_on == "note"]
+    numbers = Counter(finding.severity for finding in findings)
     tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
-    hidden = "" if len(shown) == len(report.findings) else " (--fail-on note lists the notes)"
+    hidden = "" if len(shown) == len(findings) else " (--fail-on note lists the notes)"
     yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
     yield from finding_lines(shown, style)
+    yield from baseline_line(report)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.model import Finding
 from spillscan.names import display_name
-from spillscan.reports import Style
+from spillscan.reports import Report, Style
 from spillscan.reports._table import DIM, RED, YELLOW, clean, fold, paint
 
 
@@ -21,5 +21,13 @@ def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
         where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
         severity = paint(finding.severity, color, style)
-        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
+        state = f", {finding.baseline_state}" if finding.baseline_state else ""
+        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}{state}]"
     yield from fold(len(findings) - len(shown), style)
+
+
+def baseline_line(report: Report) -> Iterator[str]:
+    """``baseline: 1 new, 1 worse, 40 outstanding``: only what there is."""
+    if report.baseline is not None:
+        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
+        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"

@@ -33,11 +33,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
             yield from _change(change)
         return
     if report.kind == "check":
-        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE))
+        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE, "baseline_state"))
         for finding in report.findings:
             place = (finding.origin.input, finding.origin.line) if finding.origin else ("", "")
             head = (finding.rule, finding.severity, finding.message)
-            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place))
+            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place, finding.baseline_state))
         return
     yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
     for kernel in report.build.kernels:

@@ -31,7 +31,7 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
             _copy(pieces, sys.stdout)
         else:
-            _write_whole(pieces, path)
+            write_whole(pieces, path)
 
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> None:
@@ -62,7 +62,7 @@ def _style(rows: int | None, to_terminal: bool) -> Style:
     return Style(width=max(60, width), color=color, rows=rows)
 
 
-def _write_whole(pieces: Iterable[str], path: str) -> None:
+def write_whole(pieces: Iterable[str], path: str) -> None:
     """Write beside ``path`` first: a failure leaves what was there."""
     folder = os.path.dirname(os.path.abspath(path))
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.model import Build, Kernel
 from spillscan.names import display_name
 from spillscan.reports import ALL_KINDS, Report, Style, _diff, _matrix
-from spillscan.reports._findings import finding_lines
+from spillscan.reports._findings import baseline_line, finding_lines
 from spillscan.reports._table import RED, YELLOW, Row, count, fold, table
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
@@ -164,6 +164,8 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
 
 
 def _check(report: Report, style: Style) -> Iterator[str]:
-    yield from finding_lines(report.findings, style)
-    found = count(len(report.findings), "finding") if report.findings else "no findings"
+    findings = report.open_findings
+    yield from finding_lines(findings, style)
+    found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
+    yield from baseline_line(report)

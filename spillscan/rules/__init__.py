@@ -5,7 +5,8 @@ has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(
 tell, and why, where the input leaves open what it must know. A module that judges changes has
 ``regressions(change, terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one
 of the builds leaves open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in
-force here.
+force here. A module whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which
+they do.
 
 Severity follows effect: a milder case is a rule of its own. It never falls where a figure gets worse.
 """
@@ -105,6 +106,25 @@ def undecided_changes(changes: Iterable[Change], policy: Policy) -> list[Undecid
                 if severity != "off":
                     found.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
     return found
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
+    """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
+
+    ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
+    an older one, so that no baseline excuses it.
+    """
+    for family in families():
+        figures = family.measure(rule, kernel, terms) if hasattr(family, "measure") else None
+        if figures is not None:
+            return tuple(sorted(figures.items()))
+    return None
+
+
+def recorded_as(rule: str) -> str:
+    """The rule under which a baseline records what ``rule`` finds."""
+    known = all_rules().get(rule)
+    return known.recorded_as or rule if known else rule
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:

@@ -126,3 +126,11 @@ def _of_kinds(kernel: Kernel, kinds: Collection[str]) -> Iterator[Finding]:
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
             yield finding(rule, f"ptxas: {texts[0]}{more}", kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """How often ptxas said it."""
+    kind = rule.replace("-", "_")
+    if kind not in COSTLY:
+        return None
+    return {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}

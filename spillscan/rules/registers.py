@@ -38,6 +38,7 @@ NO_LOSS = Rule(
     remedy="Nothing, where the launch that spillscan was told is the only one. `spillscan limiters` tells how far the "
     "next step is.",
     tuning="It is a warning and fails a gate only under `fail_on: warning`.",
+    recorded_as="registers",
 )
 IN_STEP = Rule(
     id="registers-in-step",
@@ -49,6 +50,7 @@ IN_STEP = Rule(
     matters="It costs nothing now. The kernel is nearer to the next step, which `registers` reports as an error.",
     remedy="Nothing. If the kernel is the one that matters, see why it grew before the next change takes the step.",
     tuning="It is a note and fails a gate only under `fail_on: note`.",
+    recorded_as="registers",
 )
 
 RULES = (REGISTERS, NO_LOSS, IN_STEP)
@@ -114,3 +116,10 @@ def _known(change: Change) -> tuple[int, int] | None:
     if before is None or after is None or (change.before.final is False) != (change.after.final is False):
         return None
     return before, after
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Registers, where they are final."""
+    if rule != "registers" or kernel.usage.registers is None or kernel.final is False:
+        return None
+    return {"registers": kernel.usage.registers}

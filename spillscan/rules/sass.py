@@ -46,6 +46,7 @@ NEW_ARRAY = Rule(
     matters="An array that was in registers is now in memory. One index that is no longer a constant is enough.",
     remedy="As for `local-array`: constant indices after unrolling, shared memory, no address of a local variable.",
     tuning="It is a warning and fails a gate only under `fail_on: warning`.",
+    recorded_as="local-array",
 )
 MORE_ARRAY = Rule(
     id="local-array-growth",
@@ -58,6 +59,7 @@ MORE_ARRAY = Rule(
     "of the same accesses.",
     remedy="See whether the loop around them was unrolled further: `spillscan show KERNEL DUMP`.",
     tuning="It is a note and fails a gate only under `fail_on: note`.",
+    recorded_as="local-array",
 )
 MISMATCH = Rule(
     id="spill-mismatch",
@@ -95,6 +97,21 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
                 f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
             )
             yield finding(MISMATCH, message, kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    local = kernel.sass.local
+    if rule == "spill-in-loop":
+        looping = local.spills_in_loops
+        depths = range(1, max(looping, default=1) + 1)
+        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+    if rule == "local-array":
+        arrays = local.of("array")
+        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    return None
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:

@@ -39,6 +39,7 @@ GROWTH = Rule(
     remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
     "loops pay.",
     tuning="`max_spill_growth_bytes` is by how many bytes either may grow; the default is 0.",
+    recorded_as="spill",
 )
 
 
@@ -111,6 +112,14 @@ def _pairs(change: Change) -> list[Metric]:
 def _spills_untold(kernel: Kernel) -> bool:
     """Whether the compiler warns of spills without figures."""
     return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of spill stores and of spill loads, each."""
+    if rule != "spill" or kernel.spills is None:
+        return None
+    stores, loads = kernel.spills
+    return {"stores": stores, "loads": loads}
 
 
 def _figures(kernel: Kernel) -> str:
