@@ -41,7 +41,7 @@ def weak(kernel: Kernel, name: Anatomy) -> Iterator[tuple[Hashable, ...]]:
     """Blocks in which one part, or one word of the base name, agrees."""
     yield "base", name.base
     for word in name.words:
-        if not word.isdigit():
+        if len(word) > 1:
             yield "word", word
 
 
@@ -92,4 +92,4 @@ def _forwards(name: Anatomy) -> tuple[str, ...]:
 
 
 def _backwards(name: Anatomy) -> tuple[str, ...]:
-    return (name.base, *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])
+    return (name.base[::-1], *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])

@@ -19,6 +19,8 @@ THRESHOLD = 0.62
 _BASE, _ARGUMENTS, _PARAMETERS, _SCOPES, _RECORD = 0.35, 0.15, 0.2, 0.1, 0.2
 _NUMBER = 0.3
 """What a word of digits counts against one of letters."""
+_SAYS_LITTLE = frozenset(("kernel", "kernels", "cuda", "gpu", "device", "impl", "func", "fn"))
+"""Words that any base name may have; each counts as a number does."""
 _OTHER_INSTANCE = 0.7
 """Factor where all template arguments differ, and other instances of the template are in both builds."""
 
@@ -127,4 +129,6 @@ def _word_weights(names: Iterable[Iterable[Anatomy]]) -> dict[str, float]:
     most: Counter[str] = Counter()
     for side in names:
         most |= Counter(word for words in {name.base: name.words for name in side}.values() for word in words)
-    return {word: (_NUMBER if word.isdigit() else 1.0) / sqrt(count) for word, count in most.items()}
+    return {
+        word: (_NUMBER if word.isdigit() or word in _SAYS_LITTLE else 1.0) / sqrt(count) for word, count in most.items()
+    }

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from spillscan.identity.likeness import record
 from spillscan.model import Kernel, Usage
 
-_FEW = 200
+_FEW = 64
 """More namesakes than this are not compared with each other, which costs their number squared."""
 _NUMBERED = ("Ul", "Ut", "lambda", "unnamed", "__nv_dl_tag")
 _FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")

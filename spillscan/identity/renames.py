@@ -11,7 +11,7 @@ from spillscan.identity import mangling
 from spillscan.identity.anatomy import anatomy
 from spillscan.identity.candidates import Blocks, Named, candidates, strong, weak
 from spillscan.identity.likeness import THRESHOLD, Likeness
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Usage
 
 Match = tuple[Kernel, Kernel, float]
 """Before, after, likeness."""
@@ -20,7 +20,9 @@ _SURE = 0.9
 """A pair that is this much alike in a strong block is not compared with weaker ones."""
 _SUPPORT, _NO_SUPPORT = 0.2, 0.85
 """Two functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
-records; the factor if none has."""
+records; the factor if too few have."""
+_ENOUGH = 2
+"""How many equal records are no chance; one that tells of a stack or of spills counts as two."""
 _MOST = 0.999
 """No likeness is an identity."""
 _SAMPLE = 2000
@@ -50,18 +52,20 @@ def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tu
 def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: float, *kinds: Blocks) -> list[Match]:
     """Each kernel once, the most alike pair first; among equals the order of names decides."""
     scored = []
-    tallies: dict[Hashable, list[bool]] = defaultdict(list)
+    tallies: dict[Hashable, list[int]] = defaultdict(list)
     for index, other in candidates(ours, theirs, *kinds):
         (before, one), (after, two) = ours[index], theirs[other]
         unlike = likeness.unlike(one, two)
         scored.append((likeness.score(before, one, after, two), index, other, unlike))
         if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
-            tallies[one.template, two.template].append(before.usage == after.usage)
+            equal = before.usage == after.usage
+            tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
     ranked = []
     for score, index, other, unlike in scored:
         if unlike:
             tally = tallies.get((ours[index][1].template, theirs[other][1].template), [])
-            total = score + _SUPPORT * sum(tally) / len(tally) if any(tally) else score * _NO_SUPPORT
+            supported = sum(tally) >= _ENOUGH
+            total = score + _SUPPORT * sum(map(bool, tally)) / len(tally) if supported else score * _NO_SUPPORT
         else:
             total = score
         if total >= least:
@@ -76,6 +80,10 @@ def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: flo
             used_right.add(other)
             matches.append((ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)))
     return matches
+
+
+def _weight(usage: Usage) -> int:
+    return _ENOUGH if usage.stack_bytes or usage.spill_bytes else 1
 
 
 def _named(kernels: Sequence[Kernel]) -> list[Named]:

@@ -27,17 +27,17 @@ _TEMPORARY = re.compile(r"^tmpxft_[0-9a-f]+_[0-9a-f]+(?:_\d+)?_|(?:_compute_\d+\
 _NUMBER = re.compile(r"\d*_")
 _VALUE = re.compile(r"n?\d+(?=E)")
 _LAMBDA = re.compile(r"Lj\d+E\Z")
-_NAMESPACE = re.compile(r"(?:CUB|THRUST|_V)_\d+(?:_SM)?(?:_[\dA-Z]+)+|__\d+")
+_RELEASE, _VERSION = r"(?:CUB|THRUST|_V)_\d+(?:_SM)?(?:_[\dA-Z]+)+", r"__\d+"
 
-# Names that are not mangled, or were piped through a demangler.
+# Names that were piped through a demangler, SASS's helpers, temporary names.
 _WORDS = (
-    (re.compile(r"\b_GLOBAL__N_\w+|<unnamed>|\{anonymous\}"), "(anonymous namespace)"),
-    (re.compile(r"\b_INTERNAL_\w+"), "_INTERNAL_"),
-    (re.compile(r"\b(?:CUB|THRUST|_V)_\d\w*"), "_V_"),
-    (re.compile(r"(?<=::)__\d+(?=::)"), "__1"),
+    (re.compile(r"\b_GLOBAL__N_\w+(?=::)|<unnamed>(?=::)|\{anonymous\}(?=::)"), "(anonymous namespace)"),
+    (re.compile(r"\b_INTERNAL_\w+(?=::)"), "_INTERNAL_"),
+    (re.compile(rf"(?<=::){_RELEASE}(?=::)"), "_V_"),
+    (re.compile(rf"(?<=::){_VERSION}(?=::)"), "__1"),
     (re.compile(r"(?<=[)}e])#\d+(?=\})|(?<='lambda)\d+(?=')|(?<='unnamed)\d+(?=')"), ""),
     (re.compile(r"\btmpxft_[0-9a-f]+_[0-9a-f]+(?:[-_]\d+)?_"), "tmpxft_"),
-    (re.compile(r"\b__internal_\d+_"), "__internal_"),
+    (re.compile(r"^__internal_\d+_$"), "__internal_"),
 )
 
 
@@ -149,6 +149,6 @@ def _replaced(name: str) -> str:
         return "12_GLOBAL__N_1"  # what clang and gcc call an unnamed namespace
     if identifier.startswith("_INTERNAL_"):
         return "10_INTERNAL_"
-    if not _NAMESPACE.fullmatch(identifier):
-        return name
-    return "3__1" if identifier.startswith("__") else "3_V_"
+    if re.fullmatch(_VERSION, identifier):
+        return "3__1"
+    return "3_V_" if re.fullmatch(_RELEASE, identifier) else name

@@ -74,6 +74,9 @@ KEPT = (
     "_Z1fILN2ns4KindE5EEvv",
     "_Z1fIL4Kind12EEvv",
     "plain_kernel_2",
+    "CUB_2_is_a_name",
+    "_INTERNAL_too",
+    "__internal_2_x",
     "",
     "_Z",
 )
@@ -209,12 +212,12 @@ def test_any_string_is_understood_or_left(text: str) -> None:
     assert canonical(once) == once
 
 
-@given(identifiers, identifiers)
+@given(stable, stable)
 def test_distinct_plain_names_stay_distinct(one: str, two: str) -> None:
-    for form in ("{0}", "_Z{1}{0}Pf", "_ZN2ns{1}{0}EPf"):
+    assert (canonical(one) == canonical(two)) == (one == two)
+    for form in ("_Z{1}{0}Pf", "_ZN2ns{1}{0}EPf"):
         left, right = (form.format(name, len(name)) for name in (one, two))
-        if not any(re.search(r"_GLOBAL__N_|_INTERNAL_|(CUB|THRUST|_V)_\d|__", name) for name in (one, two)):
-            assert (canonical(left) == canonical(right)) == (one == two)
+        assert (canonical(left) == canonical(right)) == (one == two)
 
 
 def test_hostile_nesting_is_walked_once() -> None:

@@ -176,6 +176,13 @@ def test_another_instance_of_a_living_template_is_another_kernel() -> None:
     assert (40, 41) in registers(pair([instance("i", 40)], [kernel("_ZN2ns5scaleIiLb1EEEvPT_", 41)]))
 
 
+def test_unrelated_kernels_are_not_renames() -> None:
+    """Neither a word that any kernel has nor equal registers make one of another."""
+    base = [kernel("_Z10foo_kernelPfi", 24), kernel("_Z7scatterPfi", 30), kernel("saxpy_kernel", 16)]
+    head = [kernel("_Z10bar_kernelPfi", 24), kernel("_Z6bitonePfi", 30), kernel("dot_kernel", 16)]
+    assert all(before is None or after is None for before, after, _ in pair(base, head))
+
+
 @pytest.mark.parametrize("count", [20_000])
 def test_candidates_are_few_however_large_the_block(count: int) -> None:
     """20,000 instances against 20,000 renamed ones: compared each with each it would be 400 million."""
