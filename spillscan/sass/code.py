@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spillscan.model import Origin, Role
@@ -168,6 +169,8 @@ class _Judge:
             labels=code.labels,
             parts=code.parts,
         )
+        if role != "function":
+            self.graph = self.graph._replace(entries=sorted({*self.graph.entries, *_unnamed(self.graph)}))
         self.starts = [0, *self.graph.entries]
         self.role: Role = role if role != "unknown" else self._role()
         used = {self.part_of(access.address) for access in self.accesses}
@@ -211,6 +214,8 @@ class _Judge:
         own_frame = None
         if self.role == "function":
             frame = self._frame(0)
+            if frame is None and not any(a.store for a in found if not a.part and a.slot is not None):
+                frame = 0  # it has none: what it loads are arguments
             saved = (a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame))
             own_frame = traffic_of(tuple(saved))
         return LocalTraffic(
@@ -231,8 +236,9 @@ class _Judge:
             annotations=self.code.annotations,
             device=device,
             calls=part in self.callers,
-            frame=self._frame(part) if device else None,
+            frame=lambda: self._frame(part),
             taken=lambda: any(terminals.line("taken").match(operands) for operands in self.uses(part)),
+            refilled=() if part else self._refilled(),
         )
         for access, target, kind, depth in zip(accesses, targets, kinds, depths, strict=True):
             yield LocalAccess(
@@ -250,6 +256,16 @@ class _Judge:
                 source=access.source,
             )
 
+    def _refilled(self) -> set[int]:
+        """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
+        found = set()
+        for access in self.accesses:
+            part = self.part_of(access.address)
+            target = local.target(access.modifiers, access.operands)
+            if part and target.last_use and target.slot is not None:
+                found.add(target.slot - (self._frame(part) or 0))
+        return found
+
     def _frame(self, part: int) -> int | None:
         """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
         for operands in self.uses(part):
@@ -258,3 +274,15 @@ class _Judge:
                 amount -= (amount >= 1 << 31) << 32
                 return -amount if amount < 0 else None
         return None
+
+
+def _unnamed(graph: flow.Flow) -> Iterator[int]:
+    """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
+    leads there, and the next sure way out is a return."""
+    targets = {control.target for control in graph.controls} | {target for _, target in graph.inner_calls}
+    sure = {control.address for control in graph.controls if control.target is None and not control.conditional}
+    leaves = [(address, opcode) for address, opcode in sorted(graph.leaves) if address in sure]
+    for (address, _), (_, following) in pairwise(leaves):
+        near = {address + WORD, address + 2 * WORD}  # on Maxwell a control word may stand between
+        if following in flow.RETURNS and not near & targets:
+            yield address + WORD
