@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_launches(parser)
+    parser.add_argument(
+        "--operands",
+        action="store_true",
+        help="also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
+    )
     _common.add_strict(parser)
 
 
@@ -28,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     render.check_forms(arguments.format)
     launches = _common.launches(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    build = scan(_common.inputs_or_stdin(arguments.inputs), operands=arguments.operands)
     kept = _common.select(build, arguments.arch, arguments.kernel)
     report = Report(kind="scan", build=kept, launches=launches)
     render.write(report, arguments.format, _common.rows_of(arguments))

@@ -9,6 +9,7 @@ from spillscan.model import Issue, Stats
 from spillscan.readers import Reading
 
 if TYPE_CHECKING:
+    from spillscan.sass.operands import Wanted
     from spillscan.source import Stream
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
@@ -26,10 +27,19 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, name: str) -> Reading:
     """The functions of one dump."""
+    return _read(stream, name, None)
+
+
+def read_operands(stream: Stream, name: str) -> Reading:
+    """The functions of one dump, with the registers that they name and their bank conflicts."""
+    return _read(stream, name, lambda symbol: True)
+
+
+def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
     from spillscan import sass
 
     reading = Reading()
-    dump = sass.reader(stream.file(), name)
+    dump = sass.reader(stream.file(), name, operands=operands)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)

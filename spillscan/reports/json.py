@@ -15,6 +15,7 @@ from spillscan.snapshot import (
     issue_to_json,
     kernel_to_json,
     origin_to_json,
+    sass_to_json,
     stats_to_json,
     usage_to_json,
 )
@@ -64,7 +65,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
             f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
-            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
+            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))}}}'
         )
 
 

@@ -15,11 +15,13 @@ from spillscan.sass.model import (
     LivePeak,
     LocalAccess,
     LocalTraffic,
+    Operands,
     SassFunction,
     SassStats,
     SourceLine,
     traffic_of,
 )
+from spillscan.sass.operands import OperandReader
 
 LOCAL = frozenset({b"STL", b"LDL"})
 WORD = 8
@@ -98,6 +100,8 @@ class Code:
         self.shared_spills = 0
         self.registers: int | None = None
         self.live_peak: LivePeak | None = None
+        self.operands: OperandReader | None = None
+        """Set where somebody wants to know what the operands name."""
         self.labels: Mapping[bytes, int] = {}
         self.parts: tuple[int, ...] = ()
         """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
@@ -110,8 +114,8 @@ class Code:
     def record(self) -> SassFunction:
         """What the function is."""
         role, traffic = self._role(), NO_TRAFFIC
-        if self.local_count:
-            judge = _Judge(self, role)
+        judge = _Judge(self, role) if self.local_count else None
+        if judge is not None:
             role, traffic = judge.role, judge.traffic()
         return SassFunction(
             symbol=self.symbol,
@@ -126,10 +130,15 @@ class Code:
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
                 registers=self.registers,
+                operands=self._operands(judge or _Judge(self, role)) if self.operands else None,
                 live_peak=self.live_peak,
                 origin=self.origin,
             ),
         )
+
+    def _operands(self, judge: _Judge) -> Operands | None:
+        assert self.operands
+        return self.operands.result(judge.depths(self.operands.conflicts))
 
     def _instruction_bytes(self) -> int:
         """Two words from Volta on, one before."""
@@ -199,9 +208,13 @@ class _Judge:
             if where == part:
                 yield operands
 
+    def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
+        """Loops around each of some ascending addresses."""
+        return loops.depths(self.graph.controls, self.graph.entries, addresses)
+
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
+        depths = self.depths([access.address for access in self.accesses])
         found: list[LocalAccess] = []
         begin = 0
         while begin < len(self.accesses):

@@ -12,6 +12,7 @@ from spillscan.sass.blocks import SIZE, Block, Blocks, Stream
 from spillscan.sass.code import Code, Cubin
 from spillscan.sass.layout import MAX_LINES, Layout, learn
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.operands import OperandReader, Wanted
 from spillscan.sass.rows import DepartureError, Rows, Span, fit
 from spillscan.sass.runs import Runs
 from spillscan.sass.stack import StackUses
@@ -56,14 +57,18 @@ class _State(NamedTuple):
 class Dump:
     """One dump: an iterator of functions and issues. ``outcome`` says how much was read, and is final at the end.
 
-    ``path`` "lark" reads every line of every function with Lark: the same records, slower.
+    ``path`` "lark" reads every line of every function with Lark: the same records, slower. ``operands``: of which
+    functions the operands are read as well.
     """
 
-    def __init__(self, stream: Stream, origin: str, path: Path = "rows", size: int = SIZE) -> None:
+    def __init__(
+        self, stream: Stream, origin: str, path: Path = "rows", size: int = SIZE, operands: Wanted | None = None
+    ) -> None:
         self.outcome = Outcome()
         self._blocks = Blocks(stream, size)
         self._input = origin
         self._path = path
+        self._operands = operands
         self._rows = Rows()
         self._runs = Runs(self._unknown_line)
         self._line = 1
@@ -145,6 +150,8 @@ class Dump:
             self._rows.scan(block.buffer, block.words, block.halves, self._spans)
             for span in self._spans:
                 self._uses(span.code).add(block, span.begin, span.end)
+                if span.code.operands:
+                    span.code.operands.text(bytes(block.buffer[span.begin : span.end]))
             self._spans.clear()
         self._saved = self._state(at)
 
@@ -233,6 +240,8 @@ class Dump:
         assert self._code
         self._line += self._runs.read(self._code, bytes(block.buffer[at:stop]), self._line)
         self._uses(self._code).add(block, at, stop)
+        if self._code.operands:
+            self._code.operands.text(bytes(block.buffer[at:stop]))
         self._layout = None
         self._saved = self._state(stop)
         return stop - at
@@ -240,7 +249,10 @@ class Dump:
     def _tail(self, text: bytes) -> None:
         """What is left at the end of the input: less than a pattern, or a line without an end."""
         if text and self._code:
-            self._line += self._runs.read(self._code, text if text.endswith(b"\n") else text + b"\n", self._line)
+            text = text if text.endswith(b"\n") else text + b"\n"
+            self._line += self._runs.read(self._code, text, self._line)
+            if self._code.operands:
+                self._code.operands.text(text)
         elif text:
             self._preamble(text + b"\n")
         if self._code:
@@ -259,6 +271,8 @@ class Dump:
         elif rule == "function":
             origin = Origin(input=self._input, line=self._line, format=FORMAT)
             self._code, self._layout = Code(values[0], self._cubin, origin), None
+            if self._operands and self._operands(values[0]):
+                self._code.operands = OperandReader(self._cubin.arch)
         elif rule == "member":
             self._cubin = self._cubin._replace(object=values[0])
         elif rule == "image":

@@ -59,6 +59,11 @@ def classes(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
+def unknown(opcodes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """The mnemonics that are in no class, by name."""
+    return tuple(sorted(opcode for opcode, _ in opcodes if opcode not in OF))
+
+
 def intensity(by_class: dict[str, int]) -> float | None:
     """Floating-point instructions per global, generic or texture instruction; ``None`` without any of the latter."""
     memory = sum(by_class.get(name, 0) for name in _MEMORY)

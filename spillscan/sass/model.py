@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -21,8 +22,9 @@ alone; nothing to judge: no access to local memory."""
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
 """``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
-SCHEMA = 1
-"""Version of :meth:`SassStats.to_json`."""
+Flow = Literal["followed", "guessed", "none"]
+"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC and
+BRK); no control flow was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +96,42 @@ class Traffic:
         return self.store_bytes + self.load_bytes
 
 
-def traffic_of(accesses: tuple[LocalAccess, ...]) -> Traffic:
+def traffic_of(accesses: Iterable[LocalAccess]) -> Traffic:
     """The sum of some accesses."""
-    stores = store_bytes = load_bytes = 0
+    count = stores = store_bytes = load_bytes = 0
     for access in accesses:
+        count += 1
         if access.store:
             stores += 1
             store_bytes += access.bytes
         else:
             load_bytes += access.bytes
-    return Traffic(stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes)
+    return Traffic(stores=stores, loads=count - stores, store_bytes=store_bytes, load_bytes=load_bytes)
+
+
+def sum_of(traffics: Iterable[Traffic]) -> Traffic:
+    """Some groups together."""
+    found = list(traffics)
+    return Traffic(
+        stores=sum(traffic.stores for traffic in found),
+        loads=sum(traffic.loads for traffic in found),
+        store_bytes=sum(traffic.store_bytes for traffic in found),
+        load_bytes=sum(traffic.load_bytes for traffic in found),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Accesses of one class at one loop depth."""
+
+    kind: AccessClass
+    """What they are."""
+    depth: int | None
+    """Natural loops around them; ``None`` where that is unknown."""
+    own: bool
+    """Of the function itself, else of callees that the same listing holds."""
+    traffic: Traffic
+    """How many, and their bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,21 +139,36 @@ class LocalTraffic:
     """Every access to local memory of one function. The classes always add up to the total."""
 
     accesses: tuple[LocalAccess, ...] = ()
-    """In the order of their addresses."""
+    """In the order of their addresses; empty where a snapshot was read."""
+    kept: tuple[Group, ...] | None = None
+    """What a snapshot keeps of the accesses; ``None`` where a dump was read."""
     evidence: Evidence = "none"
     """What the classes rest on."""
-    flow: Literal["followed", "guessed", "none"] = "none"
-    """How sure the loop depths are: every branch has its target; some targets are inferred (indirect branches,
-    Maxwell's SYNC and BRK); no control flow was read."""
+    flow: Flow = "none"
+    """How sure the loop depths are."""
 
     frame: Traffic | None = None
     """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
     on its own (saves of the caller's registers included); ``None`` for an entry."""
 
     @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """All accesses by depth (innermost first, unknown last), class, and whose they are."""
+        if self.kept is not None:
+            return self.kept
+        found: dict[tuple[int, AccessClass, bool], list[LocalAccess]] = {}
+        for access in self.accesses:
+            depth = -1 if access.depth is None else access.depth
+            found.setdefault((-depth, access.kind, not access.part), []).append(access)
+        return tuple(
+            Group(kind=kind, depth=-depth if depth <= 0 else None, own=own, traffic=traffic_of(accesses))
+            for (depth, kind, own), accesses in sorted(found.items())
+        )
+
+    @cached_property
     def total(self) -> Traffic:
         """All accesses."""
-        return traffic_of(self.accesses)
+        return sum_of(group.traffic for group in self.groups)
 
     @cached_property
     def spill(self) -> Traffic:
@@ -135,19 +178,19 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == "spill" and not access.part))
+        return sum_of(group.traffic for group in self.groups if group.kind == "spill" and group.own)
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == kind))
+        return sum_of(group.traffic for group in self.groups if group.kind == kind)
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
         """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
         found: dict[int | None, Counter[AccessClass]] = {}
-        for access in self.accesses:
-            found.setdefault(access.depth, Counter())[access.kind] += 1
-        return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
+        for group in self.groups:
+            found.setdefault(group.depth, Counter())[group.kind] += group.traffic.accesses
+        return found
 
     @property
     def spills_in_loops(self) -> dict[int, int]:
@@ -173,6 +216,21 @@ class LivePeak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """What the operands of a function's instructions name."""
+
+    highest_register: int | None
+    """Number of the highest general register that is named; a wide operand names its first. ``None``: none is."""
+    highest_uniform_register: int | None
+    """The same of uniform registers (Turing and later)."""
+    highest_predicate: int | None
+    """The same of predicates."""
+    bank_conflicts: tuple[tuple[int | None, int], ...] | None
+    """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
+    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.sass.banks`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SassStats:
     """What one function's machine code holds."""
 
@@ -188,6 +246,8 @@ class SassStats:
     """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
     registers: int | None = None
     """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
+    operands: Operands | None = None
+    """Registers that the code names, and their bank conflicts; ``None`` where they were not asked for."""
     live_peak: LivePeak | None = None
     """The live-register peak; ``None`` without ``-plr``."""
     origin: Origin | None = None
@@ -199,31 +259,14 @@ class SassStats:
         return mix.classes(self.opcodes)
 
     @property
+    def unknown_opcodes(self) -> tuple[str, ...]:
+        """Mnemonics that no class holds; their instructions are of class ``other``."""
+        return mix.unknown(self.opcodes)
+
+    @property
     def arithmetic_intensity(self) -> float | None:
         """Static floating-point instructions per global or generic memory instruction: a hint, loops not weighed."""
         return mix.intensity(self.opcode_classes)
-
-    def to_json(self) -> dict[str, object]:
-        """The ``sass`` object of a kernel in JSON reports."""
-        local, spill = self.local.total, self.local.spill
-        return {
-            "instructions": self.instructions,
-            "code_bytes": self.code_bytes,
-            "stl_count": local.stores,
-            "ldl_count": local.loads,
-            "stl_bytes": local.store_bytes,
-            "ldl_bytes": local.load_bytes,
-            "spill_store_count": spill.stores,
-            "spill_load_count": spill.loads,
-            "spill_store_bytes": spill.store_bytes,
-            "spill_load_bytes": spill.load_bytes,
-            "by_loop_depth": [
-                {"depth": depth, **{kind: counts[kind] for kind in ("spill", "array", "frame", "unknown")}}
-                for depth, counts in self.local.by_loop_depth.items()
-            ],
-            "opcode_classes": self.opcode_classes,
-            "evidence": self.local.evidence,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from spillscan.sass.blocks import Stream
 from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction, Marked
 from spillscan.sass.lines import lines
 from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
+from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm"
 
@@ -35,9 +36,10 @@ _RULES = (
 class Disassembly:
     """One text: an iterator of functions and issues; ``outcome`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str) -> None:
+    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
         self.outcome = Outcome()
         self._stream = stream
+        self._operands = operands
         self._input = origin
         self._cubin = Cubin()
         self._ready: list[SassFunction | Issue] = []
@@ -78,12 +80,14 @@ class Disassembly:
             )
 
     def _instruction(self, fields: tuple[bytes, ...], number: int, live: int | None) -> None:
-        address, _, opcode, _, operands, note = fields
+        address, guard, opcode, modifiers, operands, note = fields
         code = self._code
         if code is None:
-            code = self._code = Code("", self._cubin, self._origin(number))
+            code = self._code = self._begin("", number)
         code.count(opcode.decode())
         place = code.last_address = int(address, 16)
+        if code.operands:
+            code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
             self._labels.update(dict.fromkeys(self._waiting, place))
             self._waiting.clear()
@@ -101,6 +105,12 @@ class Disassembly:
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
+    def _begin(self, symbol: str, number: int) -> Code:
+        code = Code(symbol, self._cubin, self._origin(number))
+        if self._operands and self._operands(symbol):
+            code.operands = OperandReader(self._cubin.arch)
+        return code
+
     def _file(self, values: tuple[bytes | None, ...]) -> None:
         file, line, _ = values
         self._frames.append((_decode(file or b""), int(line or 0)))
@@ -111,7 +121,7 @@ class Disassembly:
             self._waiting.append(values[0])
         elif rule == "section":
             self._finish()
-            self._code = Code(_decode(values[0]), self._cubin, self._origin(number))
+            self._code = self._begin(_decode(values[0]), number)
         elif rule == "other_section":
             self._finish()
         elif rule == "registers" and self._code:

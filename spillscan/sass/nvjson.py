@@ -18,6 +18,7 @@ from spillscan.sass import flow
 from spillscan.sass.blocks import Stream
 from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction, Marked
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm-json"
 
@@ -30,9 +31,10 @@ _FIRST_WIDE = 7
 class JsonDisassembly:
     """One document: an iterator of functions and issues; ``outcome`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str) -> None:
+    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
         self.outcome = Outcome()
         self._stream = stream
+        self._operands = operands
         self._input = origin
         self._text = ""
         self._ended = False
@@ -97,6 +99,8 @@ class JsonDisassembly:
         start = int(function.get("start", 0))
         if code is None:
             code = Code(str(function["function-name"]), self._cubin, Origin(input=self._input, format=FORMAT))
+            if self._operands and self._operands(code.symbol):
+                code.operands = OperandReader(self._cubin.arch)
         else:
             code.parts = (*code.parts, start)
         marked: list[Instruction] = []
@@ -113,6 +117,9 @@ class JsonDisassembly:
                 (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),
             )
             guard = str(item.get("predicate", ""))
+            if code.operands:
+                dots = b"." + modifiers.encode() if modifiers else b""
+                code.operands.instruction(address, guard.encode(), name, dots, operands)
             note = b""
             if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
                 note = ANNOTATION
