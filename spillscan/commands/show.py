@@ -141,7 +141,8 @@ def _operands(operands: Operands) -> str:
         return text + "; register banks of this architecture are not public"
     total = sum(count for _, count in operands.bank_conflicts)
     places = ", ".join(
-        f"{count} at {'unknown depth' if depth is None else f'depth {depth}'}" for depth, count in operands.bank_conflicts
+        f"{count} at {'unknown depth' if depth is None else f'depth {depth}'}"
+        for depth, count in operands.bank_conflicts
     )
     return text + f"; {total} register bank conflicts" + (f" ({places})" if total else "")
 

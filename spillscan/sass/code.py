@@ -250,7 +250,7 @@ class _Judge:
             device=device,
             calls=part in self.callers,
             frame=lambda: self._frame(part),
-            taken=lambda: any(terminals.line("taken").match(operands) for operands in self.uses(part)),
+            taken=lambda: self._taken(part),
             refilled=() if part else self._refilled(),
         )
         for access, target, kind, depth in zip(accesses, targets, kinds, depths, strict=True):
@@ -268,6 +268,11 @@ class _Judge:
                 part=part,
                 source=access.source,
             )
+
+    def _taken(self, part: int) -> bool:
+        """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
+        parts = range(len(self.starts)) if not part else [part]
+        return any(terminals.line("taken").match(operands) for each in parts for operands in self.uses(each))
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""

@@ -76,7 +76,9 @@ def from_json(value: dict[str, Any]) -> SassStats:
         registers=_optional(value["registers"]),
         operands=None if operands is None else _operands(operands),
         live_peak=None if peak is None else _peak(peak),
-        origin=None if origin is None else Origin(input=str(origin["input"]), line=origin["line"], format=origin["format"]),
+        origin=None
+        if origin is None
+        else Origin(input=str(origin["input"]), line=origin["line"], format=origin["format"]),
     )
 
 

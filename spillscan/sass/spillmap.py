@@ -60,7 +60,9 @@ def sentences(function: SassFunction) -> Iterator[str]:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth
             counts[depth, access.store, where(access.source)] += 1
-    for (depth, store, place), count in sorted((+counts).items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
+    for (depth, store, place), count in sorted(
+        (+counts).items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])
+    ):
         what = ("spill store" if store else "spill load") + "s" * (count > 1)
         nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
         yield f"{count} {what} {nesting}" + (f", {place}" if place else "")

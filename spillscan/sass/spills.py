@@ -1,11 +1,14 @@
 """Spill, local array, callee frame or unknown: each access by the best evidence at hand.
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
-2. The last-use rule. ptxas puts ``.LU`` on refills only. Without any ``LDL.LU`` a function spills nothing. With one,
-   its slots on the stack are spills; where the function also uses local memory by other addresses, takes the address of
-   its frame, or calls something that may look for arguments on the stack, only those not below the lowest slot that a
-   refill reads: arrays and arguments lie below the spill area.
-3. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
+2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
+   together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are spills;
+   where the function also uses local memory by other addresses, takes the address of its frame, or calls something that
+   may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays and arguments
+   lie below the spill area.
+3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
+   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing tells.
+4. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
    its own frame, and arguments that the caller left on the stack above it.
 
 What none of these tells is ``unknown``. The classes always add up to all accesses.
@@ -46,8 +49,8 @@ def classify(
 
     ``annotations``: the dump marks spills, so what is not marked is none. ``device``: not a kernel. ``calls``: it
     calls something that is not inlined. ``frame``: bytes that it takes from the stack pointer, where that is seen;
-    ``taken``: whether the address of its frame goes into another register; both are asked only where they decide. ``refilled``:
-    slots of the function that callees in its listing refill from.
+    ``taken``: whether the address of its frame goes into another register; both are asked only where they decide.
+    ``refilled``: slots of the function that callees in its listing refill from.
     """
     if annotations:
         return _annotated(accesses, device=device, calls=calls, frame=frame, taken=taken)
@@ -59,14 +62,19 @@ def classify(
             return ["unknown"] * len(accesses)
         return _without_refill(accesses, calls=calls, taken=taken, frame=frame)
     stored = {access.target.slot for access in accesses if access.store}
-    lowest = min(*refills, *(slot for slot in refilled if slot in stored), min(refills))
+    refills += [slot for slot in refilled if slot in stored]
     arrays = any(access.target.slot is None for access in accesses) or taken()
-    mixed = calls or arrays
-    if mixed:
-        lowest = _grown(lowest, accesses, arrays=arrays)
-    spilled = [access.target.slot is not None and (not mixed or access.target.slot >= lowest) for access in accesses]
+    if not (calls or arrays):
+        return ["spill"] * len(accesses)
+    surely = min(refills)
+    maybe = _grown(surely, accesses, arrays=arrays)
+    lowest = surely if arrays else maybe
+    spilled = [_reaches(access, lowest) for access in accesses]
     rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=taken)
-    return ["spill" if is_spill else other for is_spill, other in zip(spilled, rest, strict=True)]
+    return [
+        "spill" if is_spill else "unknown" if _reaches(access, maybe) else other
+        for access, is_spill, other in zip(accesses, spilled, rest, strict=True)
+    ]
 
 
 def _without_refill(
@@ -82,10 +90,7 @@ def _without_refill(
         return kinds
     arrays = any(access.target.slot is None for access in accesses) or taken()
     lowest = _grown(upper, accesses, arrays=arrays)
-    return [
-        "unknown" if access.target.slot is not None and access.target.slot >= lowest else kind
-        for access, kind in zip(accesses, kinds, strict=True)
-    ]
+    return ["unknown" if _reaches(access, lowest) else kind for access, kind in zip(accesses, kinds, strict=True)]
 
 
 def _grown(lowest: int, accesses: Sequence[Access], *, arrays: bool) -> int:
@@ -104,6 +109,10 @@ def _grown(lowest: int, accesses: Sequence[Access], *, arrays: bool) -> int:
             break
         begin = slot
     return lowest if arrays and begin == min(slot for slot, _ in slots) else begin
+
+
+def _reaches(access: Access, lowest: int) -> bool:
+    return access.target.slot is not None and access.target.slot >= lowest
 
 
 def _annotated(
