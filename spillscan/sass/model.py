@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spillscan.model import Issue, Origin, Role
 from spillscan.sass import mix
@@ -94,23 +95,42 @@ class Traffic:
         return self.store_bytes + self.load_bytes
 
 
-def traffic_of(accesses: tuple[LocalAccess, ...]) -> Traffic:
-    """The sum of some accesses."""
-    stores = store_bytes = load_bytes = 0
-    for access in accesses:
-        if access.store:
-            stores += 1
-            store_bytes += access.bytes
+class Group(NamedTuple):
+    """Accesses that no figure tells apart."""
+
+    kind: AccessClass
+    store: bool
+    bytes: int
+    depth: int | None
+    inner: bool
+    """In a callee that the listing holds after the function."""
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """Accesses that can be counted without being made."""
+
+    def groups(self) -> Counter[Group]:
+        """How many there are of each group."""
+
+
+def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
+    stores = loads = store_bytes = load_bytes = 0
+    for group, count in groups:
+        if group.store:
+            stores += count
+            store_bytes += count * group.bytes
         else:
-            load_bytes += access.bytes
-    return Traffic(stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes)
+            loads += count
+            load_bytes += count * group.bytes
+    return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraffic:
     """Every access to local memory of one function. The classes always add up to the total."""
 
-    accesses: tuple[LocalAccess, ...] = ()
+    accesses: Sequence[LocalAccess] = ()
     """In the order of their addresses."""
     evidence: Evidence = "none"
     """What the classes rest on."""
@@ -123,9 +143,15 @@ class LocalTraffic:
     on its own (saves of the caller's registers included); ``None`` for an entry."""
 
     @cached_property
+    def _groups(self) -> Counter[Group]:
+        if isinstance(self.accesses, Grouped):
+            return self.accesses.groups()
+        return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
+
+    @cached_property
     def total(self) -> Traffic:
         """All accesses."""
-        return traffic_of(self.accesses)
+        return _sum(self._groups.items())
 
     @cached_property
     def spill(self) -> Traffic:
@@ -135,18 +161,18 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == "spill" and not access.part))
+        return _sum(item for item in self._groups.items() if item[0].kind == "spill" and not item[0].inner)
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == kind))
+        return _sum(item for item in self._groups.items() if item[0].kind == kind)
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
         """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
         found: dict[int | None, Counter[AccessClass]] = {}
-        for access in self.accesses:
-            found.setdefault(access.depth, Counter())[access.kind] += 1
+        for group, count in self._groups.items():
+            found.setdefault(group.depth, Counter())[group.kind] += count
         return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
 
     @property

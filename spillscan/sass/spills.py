@@ -14,18 +14,9 @@ What none of these tells is ``unknown``. The classes always add up to all access
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from spillscan.sass.local import Target
+from spillscan.sass.local import Access
 from spillscan.sass.model import AccessClass
-
-
-class Access(NamedTuple):
-    """What the rules look at."""
-
-    target: Target
-    store: bool
-    annotated: bool
 
 
 def classify(
@@ -45,18 +36,23 @@ def classify(
     """
     if annotations:
         return _annotated(accesses, device=device, calls=calls, frame=frame, taken=taken)
-    refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
+    slots = [access.target.slot for access in accesses]
+    used = [access.target.slot for access in accesses if access.target.last_use]
+    refills = [slot for slot in used if slot is not None]
     if device:
         return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
-        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
+        if used:  # a refill that is not on the stack: no rule says where
             return ["unknown"] * len(accesses)
-        return _no_spill([True] * len(accesses), accesses, calls=calls, taken=taken)
+        return _no_spill(slots, accesses, calls=calls, taken=taken)
+    if not (calls or None in slots or taken()):
+        return ["spill"] * len(accesses)
     lowest = min(refills)
-    mixed = calls or any(access.target.slot is None for access in accesses) or taken()
-    spilled = [access.target.slot is not None and (not mixed or access.target.slot >= lowest) for access in accesses]
-    rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=taken)
-    return ["spill" if is_spill else other for is_spill, other in zip(spilled, rest, strict=True)]
+    below = [None if slot is None or slot >= lowest else slot for slot in slots]
+    rest = _no_spill(below, accesses, calls=calls, taken=taken)
+    return [
+        "spill" if slot is not None and slot >= lowest else other for slot, other in zip(slots, rest, strict=True)
+    ]
 
 
 def _annotated(
@@ -65,7 +61,12 @@ def _annotated(
     rest = (
         [_of_device(access, frame, refills=False) for access in accesses]
         if device
-        else _no_spill([not access.annotated for access in accesses], accesses, calls=calls, taken=taken)
+        else _no_spill(
+            [None if access.annotated else access.target.slot for access in accesses],
+            accesses,
+            calls=calls,
+            taken=taken,
+        )
     )
     return ["spill" if access.annotated else other for access, other in zip(accesses, rest, strict=True)]
 
@@ -85,12 +86,13 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
 
 
 def _no_spill(
-    asked: Sequence[bool], accesses: Sequence[Access], *, calls: bool, taken: Callable[[], bool]
+    asked: Sequence[int | None], accesses: Sequence[Access], *, calls: bool, taken: Callable[[], bool]
 ) -> list[AccessClass]:
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
-    called, and cannot be told from an array's element where the frame's address is taken as well."""
+    called, and cannot be told from an array's element where the frame's address is taken as well. ``asked``: the slots
+    that are no spills."""
     slots: AccessClass = "array"
-    if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
+    if calls and any(slot is not None for slot in asked):
         indexed = any(access.target.slot is None for access in accesses) or taken()
         slots = "unknown" if indexed else "frame"
     return [_indexed(access) if access.target.slot is None else slots for access in accesses]
