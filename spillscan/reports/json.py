@@ -9,13 +9,13 @@ from typing import Any
 from spillscan import __version__
 from spillscan.model import Change, Finding, Kernel, Origin, Usage
 from spillscan.reports import Report, Style
+from spillscan.sass.snapshot import to_json as sass_to_json
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
     issue_to_json,
     kernel_to_json,
     origin_to_json,
-    sass_to_json,
     stats_to_json,
     usage_to_json,
 )

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import terminals
-from spillscan.sass.blocks import SIZE, Block, Blocks, Stream
+from spillscan.sass import kept, terminals
+from spillscan.sass.blocks import BEGIN, SIZE, Block, Blocks, Stream
 from spillscan.sass.code import Code, Cubin
 from spillscan.sass.layout import MAX_LINES, Layout, learn
 from spillscan.sass.model import Outcome, SassFunction
@@ -79,20 +79,20 @@ class Dump:
         self._cubin = Cubin(-1)
         self._ready: list[Code | Issue] = []
         self._spans: list[Span] = []
-        self._saved = self._state(0)
+        self._saved = self._state(BEGIN)
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        block, at = self._blocks.next(None, 0), 0
+        block, at = self._blocks.next(None, 0), BEGIN
         while True:
-            self._saved = self._state(0)
+            self._saved = self._state(BEGIN)
             self.outcome.undecodable_bytes += block.foreign()
             try:
-                at = self._window(block, 0, careful=False)
+                at = self._window(block, BEGIN, careful=False)
             except DepartureError:
                 at = self._window(block, self._restore(), careful=True)
             yield from self._records()
-            self.outcome.bytes += at
-            if self._blocks.finished or (not at and block.end > _LONGEST_LINE):
+            self.outcome.bytes += at - BEGIN
+            if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
                 break
             block = self._blocks.next(block, at)
         self._tail(bytes(block.buffer[at : block.end]))
@@ -147,7 +147,7 @@ class Dump:
     def _flush(self, block: Block, at: int) -> None:
         """Scan the spans gathered so far; from here on a departure goes back no further."""
         if self._spans:
-            self._rows.scan(block.buffer, block.words, block.halves, self._spans)
+            self._rows.scan(block, self._spans)
             for span in self._spans:
                 self._uses(span.code).add(block, span.begin, span.end)
                 if span.code.operands:
@@ -201,7 +201,7 @@ class Dump:
 
     def _span(self, span: Span, block: Block, end: int, careful: bool) -> int:
         """Take whole patterns as rows; careful: scan them now, and give what departs to Lark."""
-        if self._spans and self._spans[0].layout.columns != span.layout.columns:
+        if self._spans and self._spans[0].layout != span.layout:
             self._flush(block, span.begin)
         self._spans.append(span)
         if careful and not self._scanned(span, block):
@@ -315,18 +315,18 @@ class Dump:
         return Issue(code=code, message=message, severity=severity, origin=origin)
 
     def _records(self) -> Iterator[SassFunction | Issue]:
+        codes = [item for item in self._ready if isinstance(item, Code)]
+        using = [code for code in codes if code.local_count]
+        marked = dict(zip(map(id, using), kept.read([code.pieces for code in using], {}), strict=True))
         for item in self._ready:
             if isinstance(item, Issue):
                 yield item
                 continue
             if item.tally is not None:
-                if item.opcodes:
-                    for opcode, times in self._rows.opcodes(item.tally):
-                        item.count(opcode, times)
-                else:
-                    item.opcodes = dict(self._rows.opcodes(item.tally))
+                for opcode, times in self._rows.opcodes.counted(item.tally).items():
+                    item.count(opcode, times)
             self.outcome.functions += 1
-            yield item.record()
+            yield item.record(marked.get(id(item)))
             if isinstance(item.stack_uses, StackUses):
                 item.stack_uses.close()
         self._ready.clear()

@@ -164,7 +164,7 @@ def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
     return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
 
 
-def _from_slot_on(accesses: tuple[LocalAccess, ...], told: Bytes) -> tuple[LocalAccess, ...]:
+def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAccess, ...]:
     """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
     counts: arrays lie below the spill area. Empty where no offset fits."""
     own = [access for access in accesses if not access.part and access.slot is not None]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spillscan.model import Issue, Origin, Role
 from spillscan.sass import mix
@@ -22,7 +22,7 @@ alone; nothing to judge: no access to local memory."""
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
 """``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
-Flow = Literal["followed", "guessed", "none"]
+FlowKind = Literal["followed", "guessed", "none"]
 """How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC and
 BRK); no control flow was read."""
 
@@ -96,55 +96,48 @@ class Traffic:
         return self.store_bytes + self.load_bytes
 
 
-def traffic_of(accesses: Iterable[LocalAccess]) -> Traffic:
-    """The sum of some accesses."""
-    count = stores = store_bytes = load_bytes = 0
-    for access in accesses:
-        count += 1
-        if access.store:
-            stores += 1
-            store_bytes += access.bytes
-        else:
-            load_bytes += access.bytes
-    return Traffic(stores=stores, loads=count - stores, store_bytes=store_bytes, load_bytes=load_bytes)
-
-
-def sum_of(traffics: Iterable[Traffic]) -> Traffic:
-    """Some groups together."""
-    found = list(traffics)
-    return Traffic(
-        stores=sum(traffic.stores for traffic in found),
-        loads=sum(traffic.loads for traffic in found),
-        store_bytes=sum(traffic.store_bytes for traffic in found),
-        load_bytes=sum(traffic.load_bytes for traffic in found),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Accesses of one class at one loop depth."""
+class Group(NamedTuple):
+    """Accesses that no figure tells apart."""
 
     kind: AccessClass
-    """What they are."""
+    store: bool
+    bytes: int
     depth: int | None
-    """Natural loops around them; ``None`` where that is unknown."""
-    own: bool
-    """Of the function itself, else of callees that the same listing holds."""
-    traffic: Traffic
-    """How many, and their bytes."""
+    inner: bool
+    """In a callee that the listing holds after the function."""
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """Accesses that can be counted without being made."""
+
+    def groups(self) -> Counter[Group]:
+        """How many there are of each group."""
+
+
+def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
+    stores = loads = store_bytes = load_bytes = 0
+    for group, count in groups:
+        if group.store:
+            stores += count
+            store_bytes += count * group.bytes
+        else:
+            loads += count
+            load_bytes += count * group.bytes
+    return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraffic:
     """Every access to local memory of one function. The classes always add up to the total."""
 
-    accesses: tuple[LocalAccess, ...] = ()
+    accesses: Sequence[LocalAccess] = ()
     """In the order of their addresses; empty where a snapshot was read."""
-    kept: tuple[Group, ...] | None = None
-    """What a snapshot keeps of the accesses; ``None`` where a dump was read."""
+    kept: tuple[tuple[Group, int], ...] | None = None
+    """What a snapshot keeps of the accesses: how many there are of each group; ``None`` where a dump was read."""
     evidence: Evidence = "none"
     """What the classes rest on."""
-    flow: Flow = "none"
+    flow: FlowKind = "none"
     """How sure the loop depths are."""
 
     frame: Traffic | None = None
@@ -152,23 +145,18 @@ class LocalTraffic:
     on its own (saves of the caller's registers included); ``None`` for an entry."""
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
-        """All accesses by depth (innermost first, unknown last), class, and whose they are."""
+    def groups(self) -> Counter[Group]:
+        """How many accesses there are of each group."""
         if self.kept is not None:
-            return self.kept
-        found: dict[tuple[int, AccessClass, bool], list[LocalAccess]] = {}
-        for access in self.accesses:
-            depth = -1 if access.depth is None else access.depth
-            found.setdefault((-depth, access.kind, not access.part), []).append(access)
-        return tuple(
-            Group(kind=kind, depth=-depth if depth <= 0 else None, own=own, traffic=traffic_of(accesses))
-            for (depth, kind, own), accesses in sorted(found.items())
-        )
+            return Counter(dict(self.kept))
+        if isinstance(self.accesses, Grouped):
+            return self.accesses.groups()
+        return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
 
     @cached_property
     def total(self) -> Traffic:
         """All accesses."""
-        return sum_of(group.traffic for group in self.groups)
+        return _sum(self.groups.items())
 
     @cached_property
     def spill(self) -> Traffic:
@@ -178,19 +166,19 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return sum_of(group.traffic for group in self.groups if group.kind == "spill" and group.own)
+        return _sum(item for item in self.groups.items() if item[0].kind == "spill" and not item[0].inner)
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return sum_of(group.traffic for group in self.groups if group.kind == kind)
+        return _sum(item for item in self.groups.items() if item[0].kind == kind)
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
         """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
         found: dict[int | None, Counter[AccessClass]] = {}
-        for group in self.groups:
-            found.setdefault(group.depth, Counter())[group.kind] += group.traffic.accesses
-        return found
+        for group, count in self.groups.items():
+            found.setdefault(group.depth, Counter())[group.kind] += count
+        return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
 
     @property
     def spills_in_loops(self) -> dict[int, int]:

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 
 from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import flow, terminals
+from spillscan.sass import terminals
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction, Marked
+from spillscan.sass.code import LOCAL, Code, Cubin
+from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.lines import lines
 from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
+from spillscan.sass.moves import KINDS
 from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm"
 
-_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
+_MARKED = LOCAL | KINDS.keys()
 _SHARED = frozenset({b"STS", b"LDS"})
 _SHOWN = 120
 _MANY = 20
@@ -150,7 +152,7 @@ class Disassembly:
                 )
             )
             if self._marked:
-                code.marked.append(partial(Marked, self._marked))
+                code.pieces.append(self._marked)
             code.stack_uses = partial(iter, self._stack)
             self.outcome.functions += 1
             self._ready.append(code.record())

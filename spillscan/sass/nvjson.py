@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from spillscan.errors import InputError
 from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import flow
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction, Marked
+from spillscan.sass.code import LOCAL, WORD, Code, Cubin
+from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.moves import KINDS
 from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm-json"
 
 _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
-_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
+_MARKED = LOCAL | KINDS.keys()
 _FIRST_WIDE = 7
 
 
@@ -132,7 +132,7 @@ class JsonDisassembly:
                 marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
             if b"R1" in operands and name not in LOCAL:
                 stack.append((address, operands))
-        code.marked.append(partial(Marked, marked))
+        code.pieces.append(marked)
         before = code.stack_uses
         code.stack_uses = lambda: iter([*before(), *stack])
         return code

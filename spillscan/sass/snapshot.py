@@ -8,7 +8,7 @@ from spillscan.model import Origin
 from spillscan.sass.model import (
     AccessClass,
     Evidence,
-    Flow,
+    FlowKind,
     Group,
     LivePeak,
     LocalTraffic,
@@ -41,8 +41,15 @@ def to_json(stats: SassStats) -> dict[str, Any]:
             for depth, counts in local.by_loop_depth.items()
         ],
         "local": [
-            {"class": group.kind, "depth": group.depth, "own": group.own, **_traffic_to_json(group.traffic)}
-            for group in local.groups
+            {
+                "class": group.kind,
+                "depth": group.depth,
+                "own": not group.inner,
+                "store": group.store,
+                "bytes": group.bytes,
+                "count": count,
+            }
+            for group, count in sorted(local.groups.items(), key=_order)
         ],
         "frame": None if local.frame is None else _traffic_to_json(local.frame),
         "flow": local.flow,
@@ -67,9 +74,9 @@ def from_json(value: dict[str, Any]) -> SassStats:
         code_bytes=_count(value["code_bytes"]),
         opcodes=tuple((str(opcode), _count(count)) for opcode, count in value["opcodes"].items()),
         local=LocalTraffic(
-            kept=tuple(_group(group) for group in value["local"]),
+            kept=tuple((_group(group), _count(group["count"])) for group in value["local"]),
             evidence=_one_of(value["evidence"], get_args(Evidence)),
-            flow=_one_of(value["flow"], get_args(Flow)),
+            flow=_one_of(value["flow"], get_args(FlowKind)),
             frame=None if value["frame"] is None else _traffic(value["frame"]),
         ),
         shared_spills=_optional(value["shared_spills"]),
@@ -90,12 +97,19 @@ def _traffic(value: dict[str, Any]) -> Traffic:
     return Traffic(**{name: _count(value[name]) for name in _TRAFFIC})
 
 
+def _order(item: tuple[Group, int]) -> tuple[int, str, bool, bool, int]:
+    """Innermost first, unknown depth last."""
+    group = item[0]
+    return -(-1 if group.depth is None else group.depth), group.kind, group.inner, group.store, group.bytes
+
+
 def _group(value: dict[str, Any]) -> Group:
     return Group(
         kind=_one_of(value["class"], get_args(AccessClass)),
+        store=bool(value["store"]),
+        bytes=_count(value["bytes"]),
         depth=_optional(value["depth"]),
-        own=bool(value["own"]),
-        traffic=_traffic(value),
+        inner=not value["own"],
     )
 
 

@@ -51,18 +51,14 @@ def slots(function: SassFunction) -> list[Slot]:
 def sentences(function: SassFunction) -> Iterator[str]:
     """``48 spill loads at depth 2, gemm.cu:118``: worst first, a sentence for each depth, line and direction."""
     counts: Counter[tuple[int, bool, str]] = Counter()
-    for group in function.stats.local.kept or ():
+    for group, count in function.stats.local.kept or ():
         if group.kind == "spill":
-            depth = -1 if group.depth is None else group.depth
-            counts[depth, True, ""] += group.traffic.stores
-            counts[depth, False, ""] += group.traffic.loads
+            counts[-1 if group.depth is None else group.depth, group.store, ""] += count
     for access in function.stats.local.accesses:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth
             counts[depth, access.store, where(access.source)] += 1
-    for (depth, store, place), count in sorted(
-        (+counts).items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])
-    ):
+    for (depth, store, place), count in sorted(counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
         what = ("spill store" if store else "spill load") + "s" * (count > 1)
         nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
         yield f"{count} {what} {nesting}" + (f", {place}" if place else "")

@@ -7,7 +7,8 @@
    may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays and arguments
    lie below the spill area.
 3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
-   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing tells.
+   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing
+   tells.
 4. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
    its own frame, and arguments that the caller left on the stack above it.
 
@@ -17,22 +18,12 @@ What none of these tells is ``unknown``. The classes always add up to all access
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
-from spillscan.sass.local import Target
+from spillscan.sass.local import Access
 from spillscan.sass.model import AccessClass
-
 
 ALIGNMENT = 16
 """Bytes; a gap between two spill slots is smaller."""
-
-
-class Access(NamedTuple):
-    """What the rules look at."""
-
-    target: Target
-    store: bool
-    annotated: bool
 
 
 def classify(
