@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,17 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) ->
     """
     if not controls.indirect.any() and not _covered(controls, np.array(points)):
         return [0] * len(points)
+    columns = tuple(column.tobytes() for column in controls)
+    return _depths(columns, tuple(entries), tuple(points))
+
+
+@lru_cache(maxsize=64)
+def _depths(
+    columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[int, ...]
+) -> list[int | None]:
+    """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
+    types = (np.int64, np.int64, np.bool_, np.bool_)
+    controls = Controls(*map(np.frombuffer, columns, types))
     graph = _Graph(_fold(_without_skips(controls, entries), entries, points), entries)
     counts = graph.loop_counts()
     return [counts[graph.block_of(point)] for point in points]

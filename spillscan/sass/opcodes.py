@@ -6,29 +6,29 @@ import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spillscan.sass import terminals
+from spillscan.sass.hashing import Ints, Numbers, Words
 from spillscan.sass.layout import WINDOW
-
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 PLAIN, LOCAL, CONTROL, SPECIAL = range(4)
 """Kinds of a row: none of the others; an access to local memory; what moves control; an opcode that eight bytes do not
 hold, for it is longer, or has a uniform predicate before it."""
 
-MAX_WORDS = 1 << 13
-"""Distinct beginnings of all dumps read by one scanner; real ones have some hundreds."""
+MAX_OPCODES = 512
+"""Distinct opcodes of all dumps read by one scanner; NVIDIA's tables name some 300."""
 
-SPECIAL_BYTES = 32
+MAX_WORDS = 1 << 12
+"""Distinct beginnings that are remembered; real dumps have some hundreds."""
+
+SPECIAL_BYTES = 20
 """How far a special row is read."""
 
 _U = np.uint64
-_NOT_STOP = _U(~0x4040404040404040 & (1 << 64) - 1)
+_STOPS = _U(0x4040404040404040)
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The text is no opcode that can be read here."""
 
 
@@ -38,106 +38,81 @@ class Opcodes:
     def __init__(self) -> None:
         lark = terminals.lexer()
         guard, opcode = (terminals.terminal(lark, name) for name in ("GUARD", "OPCODE"))
+        self._read: dict[bytes, int] = {}
         self._special = re.compile(f"(?P<guard>{guard})?(?P<opcode>{opcode})".encode())
         self._local = re.compile(terminals.terminal(lark, "LOCAL_LINE").encode())
         self._control = re.compile(terminals.terminal(lark, "CONTROL_LINE").encode())
-        self.names: list[str] = []
-        """By number: an opcode, or nothing for a special beginning."""
-        self.kinds = np.zeros(MAX_WORDS, np.uint8)
+        self.names = [""]
+        """By number: opcodes; the first stands for all special beginnings."""
+        self.kinds = np.zeros(MAX_OPCODES, np.uint8)
+        self.kinds[0] = SPECIAL
         """By number."""
-        self._kind_of: dict[str, int] = {}
-        self._known: dict[int, int] = {}
-        self._bits = 10
-        self._factor = 0x9E3779B97F4A7C15
-        self._build()
-
-    def _build(self) -> None:
-        keys = np.array(list(self._known), _U)
-        tries = 0
-        while True:
-            slots = ((keys * _U(self._factor)) >> _U(64 - self._bits)).astype(np.int64)
-            if len(np.unique(slots)) == len(keys):
-                break
-            self._factor = (self._factor * 6364136223846793005 + 1442695040888963407) % (1 << 64) | 1
-            tries += 1
-            self._bits += tries % 40 == 0
-        self._keys = np.full(1 << self._bits, ~0, np.int64).view(_U)  # eight bytes 0xff are no text
-        self._keys[slots] = keys
-        self.slots = slots
-        """By number: where its count stands in a tally of slots."""
-        self.numbers = np.zeros(1 << self._bits, np.int64)
-        """By slot."""
-        self.numbers[slots] = np.arange(len(slots))
-        self.kind_of_slot = np.zeros(1 << self._bits, np.uint8)
-        """By slot."""
-        self.kind_of_slot[slots] = self.kinds[: len(slots)]
-        self._multiplier, self._shift = _U(self._factor), _U(64 - self._bits)
+        self.marks = np.zeros(MAX_OPCODES, bool)
+        self.marks[0] = True
+        """By number: not plain."""
+        self._number_of: dict[str, int] = {}
+        self._words = Numbers(MAX_WORDS)
 
     def find(self, words: Words, room: Words, line: Callable[[int], bytes]) -> Ints:
-        """The slot of each word, in ``room``, which is two rows of scratch. ``line(index)`` is the text of a row.
+        """The number of each word's opcode; ``room`` is two rows of scratch. ``line(index)`` is the text of a row.
 
         A word counts up to its first byte that has neither bit 6 nor bit 4, as letters, digits and ``_`` do have: the
-        opcode is a part of that, or all of it. Raises :class:`Unreadable` with the index of a row in which the grammar
+        opcode is a part of that, or all of it. Raises :class:`UnreadableError` with the index of a row in which the grammar
         sees none.
         """
         keys, slots = room
         np.left_shift(words, _U(2), out=slots)
         np.bitwise_or(slots, words, out=slots)
-        np.bitwise_or(slots, _NOT_STOP, out=slots)
-        np.add(slots, _U(1), out=keys)  # carries up to the first stop
-        np.bitwise_xor(keys, slots, out=keys)
+        np.invert(slots, out=slots)
+        np.bitwise_and(slots, _STOPS, out=slots)
+        np.negative(slots.view(np.int64), out=keys.view(np.int64))
+        np.bitwise_and(keys, slots, out=keys)  # the first of them
+        np.right_shift(keys, _U(6), out=keys)
+        np.subtract(keys, _U(1), out=keys)
         np.bitwise_and(keys, words, out=keys)
-        while True:
-            np.multiply(keys, self._multiplier, out=slots)
-            np.right_shift(slots, self._shift, out=slots)
-            found = slots.view(np.int64)
-            new = self._keys.take(found) != keys
-            if not new.any():
-                return found
-            unknown, first = np.unique(keys[new], return_index=True)
-            rows = np.flatnonzero(new)[first]
-            for word, row in zip(unknown.tolist(), rows.tolist(), strict=True):
-                if word not in self._known:
-                    self._learn(word, row, line(row))
-            self._build()
+        return self._words.find(keys, slots, lambda word, row: self._learn(word, row, line(row)))
 
-    def _learn(self, word: int, row: int, text: bytes) -> None:
+    def _learn(self, word: int, row: int, text: bytes) -> int:
         match = terminals.line("head").match(text)
-        if match is None or len(self.names) == MAX_WORDS:
-            raise Unreadable(row)
-        name = match["opcode"].decode()
-        first = word.to_bytes(WINDOW, "little")
-        special = len(name) >= WINDOW or not first.startswith(match["opcode"])
-        self.kinds[len(self.names)] = SPECIAL if special else self._kind(name, text)
-        self._known[word] = len(self.names)
-        self.names.append("" if special else name)
+        if match is None:
+            raise UnreadableError(row)
+        name = match["opcode"]
+        if len(name) >= WINDOW or not word.to_bytes(WINDOW, "little").startswith(name):
+            return 0
+        return self._number(name.decode(), row, text)
 
-    def _kind(self, name: str, line: bytes) -> int:
+    def _number(self, name: str, row: int, line: bytes) -> int:
         """The grammar knows the opcodes that matter: their lines have terminals of their own."""
-        if name not in self._kind_of:
+        if name not in self._number_of:
+            if len(self.names) == MAX_OPCODES:
+                raise UnreadableError(row)
             local, control = self._local.match(line), self._control.match(line)
-            self._kind_of[name] = LOCAL if local else CONTROL if control else PLAIN
-        return self._kind_of[name]
+            self.kinds[len(self.names)] = LOCAL if local else CONTROL if control else PLAIN
+            self.marks[len(self.names)] = bool(local or control)
+            self._number_of[name] = len(self.names)
+            self.names.append(name)
+        return self._number_of[name]
 
-    def special(self, texts: Iterable[bytes], line: Callable[[int], bytes]) -> list[tuple[str, int]]:
-        """Opcode and kind of special rows; ``texts`` are their bytes from the opcode's column on.
+    def special(self, texts: Iterable[bytes], line: Callable[[int], bytes]) -> list[int]:
+        """The numbers of special rows; ``texts`` are their bytes from the opcode's column on.
 
-        Raises :class:`Unreadable` with the index of the first row that has none, or one that is too long.
+        Raises :class:`UnreadableError` with the index of the first row that has no opcode, or one that is too long.
         """
         found = []
         for index, text in enumerate(texts):
-            match = self._special.match(text)
-            if match is None or match.end() >= len(text):
-                raise Unreadable(index)
-            name = match["opcode"].decode()
-            found.append((name, self._kind_of[name] if name in self._kind_of else self._kind(name, line(index))))
+            number = self._read.get(text)
+            if number is None:
+                match = self._special.match(text)
+                if match is None or match.end() == len(text):
+                    raise UnreadableError(index)
+                number = self._number(match["opcode"].decode(), index, line(index))
+                if len(self._read) < MAX_WORDS:
+                    self._read[text] = number
+            found.append(number)
         return found
 
     def counted(self, tally: Ints) -> dict[str, int]:
-        """Rows by opcode of a tally by number; special rows are counted elsewhere."""
-        counts: dict[str, int] = {}
+        """Rows by opcode of a tally by number."""
         present = tally.nonzero()[0]
-        for number, count in zip(present.tolist(), tally[present].tolist(), strict=True):
-            if name := self.names[number]:
-                counts[name] = counts.get(name, 0) + count
-        return counts
+        names = self.names
+        return {names[number]: count for number, count in zip(present.tolist(), tally[present].tolist(), strict=True)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,15 @@ from numpy.typing import NDArray
 from spillscan.sass import prefixes, terminals
 from spillscan.sass.blocks import Block
 from spillscan.sass.code import Code
+from spillscan.sass.hashing import FullError, Ints, Numbers, Words
 from spillscan.sass.kept import Kept, Piece
 from spillscan.sass.layout import LONGEST_ADDRESS, SHORTEST_ADDRESS, WINDOW, WORD, Layout
-from spillscan.sass.opcodes import LOCAL, SPECIAL, SPECIAL_BYTES, Ints, Opcodes, Unreadable, Words
+from spillscan.sass.opcodes import LOCAL, PLAIN, SPECIAL, SPECIAL_BYTES, Opcodes, UnreadableError
 
 _U = np.uint64
 _BLANKS = _U(int.from_bytes(b" " * WINDOW, "little"))
+_MAX_GUARDS = 256
+"""Distinct predicates, blanks before them included."""
 _MARGIN = 16
 """Bytes that are compared where an encoding line begins, the end of the line before included: enough to tell it from an
 instruction."""
@@ -74,7 +78,7 @@ class Rows:
     def __init__(self) -> None:
         guard = terminals.terminal(terminals.lexer(), "GUARD")
         self._guard = re.compile(b" *" + guard.encode())
-        self._guards: set[int] = set()
+        self._guards = Numbers(_MAX_GUARDS)
         self.opcodes = Opcodes()
         self._reserve(1 << 12, 1)
 
@@ -107,10 +111,12 @@ class Rows:
         if len(guarded):
             self._verify_guards(batch, guarded, codes[guarded, 0])
         try:
-            slots = self.opcodes.find(codes[:, 1], self._scratch[:, :total], batch.line)
-        except Unreadable as error:
+            numbers = self.opcodes.find(codes[:, 1], self._scratch[:, :total], batch.line)
+        except UnreadableError as error:
             raise batch.departure(error.args[0]) from None
-        self._count(batch, slots, codes)
+        except FullError:
+            raise DepartureError(spans[0], 0) from None
+        self._count(batch, numbers)
 
     def _verify_lane(self, buffer: bytearray, span: Span, lane: int, at: int) -> None:
         """Copy what a lane's rows hold up to the opcode to row ``at`` and the following; compare the prefixes."""
@@ -133,55 +139,55 @@ class Rows:
         """The lines of a span that hold an encoding word begin as they must; so does the line behind it."""
         layout, count = span.layout, span.patterns
         ahead = len(layout.end)
-        begin = layout.end.ljust(_MARGIN)
+        margin, head = _repeated(layout.end.ljust(_MARGIN), count), _repeated(layout.head, count)
         for number in layout.encodings:
             at = span.begin + number * layout.width
             stride = (layout.stride,)
             margins = np.ndarray((count,), "V16", buffer, at - ahead, stride).tobytes()
             if not number:
                 margins = layout.end + margins[ahead:]
-            if margins != (wanted := begin * count):
-                raise DepartureError(span, _equal_rows(margins, 0, memoryview(wanted), _MARGIN))
+            if not margin.startswith(margins):
+                raise DepartureError(span, _equal_rows(margins, 0, margin, _MARGIN))
             heads = np.ndarray((count,), "<u8", buffer, at + layout.encoding, stride).tobytes()
-            if heads != (wanted := layout.head * count):
-                raise DepartureError(span, _equal_rows(heads, 0, memoryview(wanted), WINDOW))
+            if not head.startswith(heads):
+                raise DepartureError(span, _equal_rows(heads, 0, head, WINDOW))
         if not buffer.startswith(layout.end, span.end - ahead):
             raise DepartureError(span, count - 1)
 
     def _verify_guards(self, batch: _Batch, rows: Ints, words: Words) -> None:
         """What is not blank before an opcode is a predicate."""
-        for word in set(words.tolist()) - self._guards:
-            if not self._guard.fullmatch(word.to_bytes(WINDOW, "little")):
-                raise batch.departure(int(rows[words == _U(word)][0]))
-            self._guards.add(word)
 
-    def _count(self, batch: _Batch, slots: Ints, codes: Words) -> None:
+        def learn(word: int, at: int) -> int:
+            if not self._guard.fullmatch(word.to_bytes(WINDOW, "little")):
+                raise batch.departure(int(rows[at]))
+            return 0
+
+        self._guards.find(words, self._scratch[0, : len(words)], learn)
+
+    def _count(self, batch: _Batch, numbers: Ints) -> None:
         opcodes = self.opcodes
-        kinds = opcodes.kind_of_slot.take(slots)
-        marked = np.flatnonzero(kinds)
-        sorts, lanes = kinds[marked], batch.lane(marked)
+        marked = np.flatnonzero(opcodes.marks.take(numbers))
+        sorts, lanes = opcodes.kinds.take(numbers.take(marked)), batch.lane(marked)
         special = np.flatnonzero(sorts == SPECIAL)
-        named = self._special(batch, marked[special]) if len(special) else []
-        for index, (_, kind) in zip(special.tolist(), named, strict=True):
-            sorts[index] = kind
-        for index, (name, _) in zip(special.tolist(), named, strict=True):
-            batch.lanes[int(lanes[index])][0].code.count(name)
         if len(special):
-            wanted = sorts != 0
+            rows = marked[special]
+            numbers[rows] = self._special(batch, rows)
+            sorts[special] = opcodes.kinds.take(numbers[rows])
+            wanted = sorts != PLAIN
             marked, sorts, lanes = marked[wanted], sorts[wanted], lanes[wanted]
         cuts = np.searchsorted(marked, batch.bounds).tolist()
         is_local = sorts == LOCAL
-        local = np.concatenate(([0], np.cumsum(is_local)))[cuts].tolist()
+        local = np.searchsorted(marked[is_local], batch.bounds).tolist()
         kept = Kept(
             texts=batch.texts(marked, lanes),
             addresses=batch.addresses(marked, lanes),
             lines=batch.numbers(marked, lanes),
             local=is_local,
         )
-        size = len(opcodes.kind_of_slot)
+        size = len(opcodes.names)
         for index, (span, _) in enumerate(batch.lanes):
             begin, end = batch.bounds[index], batch.bounds[index + 1]
-            tally = np.bincount(slots[begin:end], minlength=size).take(opcodes.slots)
+            tally = np.bincount(numbers[begin:end], minlength=size)
             code = span.code
             if code.tally is not None:
                 tally[: len(code.tally)] += code.tally
@@ -193,18 +199,29 @@ class Rows:
             layout = span.layout
             span.code.last_address = span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
 
-    def _special(self, batch: _Batch, rows: Ints) -> list[tuple[str, int]]:
+    def _special(self, batch: _Batch, rows: Ints) -> list[int]:
         texts = batch.opcode_texts(rows)
         try:
             return self.opcodes.special(texts, lambda index: batch.line(int(rows[index])))
-        except Unreadable as error:
+        except UnreadableError as error:
             raise batch.departure(int(rows[error.args[0]])) from None
 
 
-def _equal_rows(copy: bytes | bytearray, at: int, wanted: memoryview, size: int) -> int:
+def _equal_rows(copy: bytes | bytearray, at: int, wanted: bytes | memoryview, size: int) -> int:
     """Rows of ``copy[at:]`` that are as wanted, before the first that is not."""
-    found = np.frombuffer(copy, np.uint8, len(wanted), at).reshape(-1, size)
-    return int((found != np.frombuffer(wanted, np.uint8).reshape(-1, size)).any(axis=1).argmax())
+    size_of_both = min(len(copy) - at, len(wanted))
+    found = np.frombuffer(copy, np.uint8, size_of_both, at).reshape(-1, size)
+    return int((found != np.frombuffer(wanted, np.uint8, size_of_both).reshape(-1, size)).any(axis=1).argmax())
+
+
+@lru_cache(maxsize=16)
+def _repetition(text: bytes, power: int) -> bytes:
+    return text * (1 << power)
+
+
+def _repeated(text: bytes, count: int) -> bytes:
+    """``text`` at least ``count`` times."""
+    return _repetition(text, count.bit_length())
 
 
 class _Batch:
