@@ -94,13 +94,9 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.unknown_opcodes:
         yield f"  opcodes of no known class: {_safe(', '.join(stats.unknown_opcodes))}"
-    if stats.arithmetic_intensity is not None:
-        yield (
-            f"  {stats.arithmetic_intensity:.2f} floating-point operations per byte of global memory accessed: a hint, "
-            "each instruction counted once"
-        )
     if stats.operands:
         yield f"  {_operands(stats.operands)}"
+        yield f"  {_work(stats.operands)}"
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
@@ -145,6 +141,14 @@ def _operands(operands: Operands) -> str:
         for depth, count in operands.bank_conflicts
     )
     return text + f"; {total} register bank conflicts" + (f" ({places})" if total else "")
+
+
+def _work(operands: Operands) -> str:
+    """What a thread does, each instruction counted once, and the intensity that it comes to."""
+    flops, moved = ("an unknown number of" if x is None else f"{x:,}" for x in (operands.flops, operands.global_bytes))
+    text = f"each instruction once: {flops} flops, {moved} bytes of global, {operands.shared_bytes:,} of shared memory"
+    intensity = operands.arithmetic_intensity
+    return text + ("" if intensity is None else f"; {intensity:.2f} flops per global byte, as a hint")
 
 
 def _places(accesses: tuple[LocalAccess, ...]) -> str:

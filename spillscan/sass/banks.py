@@ -1,7 +1,7 @@
 """Register banks: how many source operands an architecture reads at once, as far as somebody has published it.
 
-* Maxwell, Pascal: four banks (register number modulo 4), one read each. Scott Gray, maxas, wiki (2014 to 2016); confirmed
-  by Jia, Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
+* Maxwell, Pascal: four banks (register number modulo 4), one read each. Scott Gray, maxas, wiki (2014 to 2016); Jia,
+  Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
 * Volta, Turing: two banks (even, odd) of 64 bits: two 32-bit registers of one bank are read at once, so only three
   conflict. The same paper; Jia, Maggioni, Smith and Scarpazza, "Dissecting the NVidia Turing T4 GPU via
   Microbenchmarking" (2019).
@@ -9,8 +9,8 @@
   Modern NVIDIA GPU Cores" (2025), find one read port a bank shared by the instructions of three cycles, which a listing
   does not give. There is no figure then.
 
-An operand that the instruction before had in the same place, marked ``.reuse``, comes from the reuse cache, not from its
-bank (the same sources).
+An operand that the instruction before had in the same place, marked ``.reuse``, comes from the reuse cache, not from
+its bank (the same sources).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ RULES = {50: _FOUR, 52: _FOUR, 53: _FOUR, 60: _FOUR, 61: _FOUR, 62: _FOUR, 70: _
 """By the number of the architecture."""
 
 NARROW = frozenset(
-    b"BFE BFI FADD FADD32I FCMP FFMA FFMA32I FMNMX FMUL FMUL32I FSEL FSET FSETP HADD2 HFMA2 HMUL2 HSET2 HSETP2 IADD IADD3 "
-    b"IADD32I ICMP IDP IMAD IMNMX ISCADD ISET ISETP LEA LOP LOP3 PRMT SEL SHF SHL SHR VABSDIFF XMAD".split()
+    b"BFE BFI FADD FADD32I FCMP FFMA FFMA32I FMNMX FMUL FMUL32I FSEL FSET FSETP HADD2 HFMA2 HMUL2 HSET2 HSETP2 IADD "
+    b"IADD3 IADD32I ICMP IDP IMAD IMNMX ISCADD ISET ISETP LEA LOP LOP3 PRMT SEL SHF SHL SHR VABSDIFF XMAD".split()
 )
 """Opcodes whose source registers are of 32 bits, but for the modifiers below."""
 _WIDE = re.compile(rb"\.(?:WIDE|HI|64|S64|U64)\b")

@@ -23,8 +23,8 @@ AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absol
 """``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
 FlowKind = Literal["followed", "guessed", "none"]
-"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC and
-BRK); no control flow was read."""
+"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC
+and BRK); no control flow was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +216,19 @@ class Operands:
     bank_conflicts: tuple[tuple[int | None, int], ...] | None
     """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
     ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.sass.banks`)."""
+    flops: int | None
+    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.sass.work`); ``None`` where
+    the shape of one is not in its text, or its opcode is unknown."""
+    global_bytes: int | None
+    """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
+    size of one is not in its text (bulk copies, textures)."""
+    shared_bytes: int
+    """The same of loads, stores and atomics of shared memory, matrix instructions and bulk copies apart."""
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """Floating-point operations per byte of global memory: a hint, for loops and caches are not weighed."""
+        return self.flops / self.global_bytes if self.flops is not None and self.global_bytes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,11 +263,6 @@ class SassStats:
     def unknown_opcodes(self) -> tuple[str, ...]:
         """Mnemonics that no class holds; their instructions are of class ``other``."""
         return mix.unknown(self.opcodes)
-
-    @property
-    def arithmetic_intensity(self) -> float | None:
-        """Static floating-point instructions per global or generic memory instruction: a hint, loops not weighed."""
-        return mix.intensity(self.opcode_classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

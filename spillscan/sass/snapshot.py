@@ -58,7 +58,6 @@ def to_json(stats: SassStats) -> dict[str, Any]:
         "opcode_classes": stats.opcode_classes,
         "opcodes": dict(stats.opcodes),
         "unknown_opcodes": list(stats.unknown_opcodes),
-        "arithmetic_intensity": stats.arithmetic_intensity,
         "registers": stats.registers,
         "operands": None if stats.operands is None else _operands_to_json(stats.operands),
         "live_peak": None if stats.live_peak is None else _peak_to_json(stats.live_peak),
@@ -122,6 +121,10 @@ def _operands_to_json(operands: Operands) -> dict[str, Any]:
         "bank_conflicts": None
         if conflicts is None
         else [{"depth": depth, "instructions": count} for depth, count in conflicts],
+        "flops": operands.flops,
+        "global_bytes": operands.global_bytes,
+        "shared_bytes": operands.shared_bytes,
+        "arithmetic_intensity": operands.arithmetic_intensity,
     }
 
 
@@ -134,6 +137,9 @@ def _operands(value: dict[str, Any]) -> Operands:
         bank_conflicts=None
         if conflicts is None
         else tuple((_optional(each["depth"]), _count(each["instructions"])) for each in conflicts),
+        flops=_optional(value["flops"]),
+        global_bytes=_optional(value["global_bytes"]),
+        shared_bytes=_count(value["shared_bytes"]),
     )
 
 

@@ -2,10 +2,10 @@
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
-   together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are spills;
-   where the function also uses local memory by other addresses, takes the address of its frame, or calls something that
-   may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays and arguments
-   lie below the spill area.
+   together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are
+   spills; where the function also uses local memory by other addresses, takes the address of its frame, or calls
+   something that may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays
+   and arguments lie below the spill area.
 3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
    refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing
    tells.

@@ -10,9 +10,9 @@ limits, whole and relocatable. Compared are, for every function that the log and
 * the highest register that the code names with the registers that the log counts;
 * log and dump joined: every kernel gets its code, and no contradiction is seen.
 
-The tools come from PyPI (``fixtures/maker/toolchains.py``). Exit status 1 if the bytes of a kernel differ though none of
-its accesses is ``unknown``, an access of a kernel has another class than its annotation says and is not ``unknown``, a
-register is named that was not allocated, or a join fails.
+The tools come from PyPI (``fixtures/maker/toolchains.py``). Exit status 1 if the bytes of a kernel differ though none
+of its accesses is ``unknown``, an access of a kernel has another class than its annotation says and is not ``unknown``,
+a register is named that was not allocated, or a join fails.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "fixtures")]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "fixtures"))
 
 from maker.toolchains import Toolchains
 
@@ -39,6 +39,7 @@ from spillscan.pipeline import scan
 from spillscan.sass.model import SassFunction
 from tests.oracle.spill_sources import source
 
+ROOT = Path(__file__).parents[2]
 _OLD = "sm_52 sm_61 sm_70 sm_75 sm_80 sm_86"
 COMPILERS = {
     "11.8": f"{_OLD} sm_89 sm_90",
@@ -114,7 +115,8 @@ def run(*command: object, streams: str = "stdout") -> str:
 def functions(path: Path) -> list[SassFunction]:
     """What the reader makes of a dump."""
     with path.open("rb", buffering=0) as stream:
-        return [item for item in sass.read(stream, str(path)) if isinstance(item, SassFunction)]
+        found = sass.read(stream, str(path), operands=lambda symbol: True)
+        return [item for item in found if isinstance(item, SassFunction)]
 
 
 class Oracle:
@@ -170,6 +172,13 @@ class Oracle:
             self.tally[f"{kind}: {'exact' if same else 'differs'}"] += 1
             if first and any(bytes_of[symbol]):
                 self.tally[f"spilling functions by ptxas {job.release}"] += 1
+            operands = function.stats.operands
+            if kernel and operands and operands.highest_register is not None:
+                spare = registers_of[symbol] - 1 - operands.highest_register
+                self.tally[f"registers above the highest named: {spare:2}"] += 1
+                if spare < 0:
+                    message = f"{symbol} {job}: R{operands.highest_register} of {registers_of[symbol]} registers"
+                    self.complain(dump, message, fatal=True)
             if not same:
                 sure = kernel and not local.of("unknown").accesses
                 self.complain(dump, f"{symbol} {job}: ptxas {bytes_of[symbol]}, text {counted}", fatal=sure)
