@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
     from spillscan.model import Issue
+    from spillscan.sass.archs import unsupported
     from spillscan.sass.model import SassFunction
     from spillscan.source import Source
 
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
+                if refusal := unsupported(item.arch, item.stats.origin):
+                    raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
                 if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1

@@ -37,14 +37,20 @@ def read_operands(stream: Stream, name: str) -> Reading:
 
 def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
     from spillscan import sass
+    from spillscan.sass.archs import unsupported
+    from spillscan.sass.model import SassFunction
 
     reading = Reading()
+    refused: dict[str | None, Issue] = {}
     dump = sass.reader(stream.file(), name, operands=operands)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)
+        elif isinstance(item, SassFunction) and (refusal := unsupported(item.arch, item.stats.origin)):
+            refused.setdefault(item.arch, refusal)
         else:
             reading.functions.append(item)
+    reading.issues.extend(refused.values())
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
         # A gate must not pass because half of its input was taken for the other half's noise.

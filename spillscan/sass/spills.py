@@ -135,12 +135,18 @@ def _no_spill(
     asked: Sequence[bool], accesses: Sequence[Access], *, calls: bool, taken: Callable[[], bool]
 ) -> list[AccessClass]:
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
-    called, and cannot be told from an array's element where the frame's address is taken as well."""
+    called, and cannot be told from an array's element where the frame's address is taken as well. What is loaded from a
+    slot but never stored there comes from a callee: its spill, or an element that it filled."""
     slots: AccessClass = "array"
     if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
         indexed = any(access.target.slot is None for access in accesses) or taken()
         slots = "unknown" if indexed else "frame"
-    return [_indexed(access) if access.target.slot is None else slots for access in accesses]
+    stored = {access.target.slot for access in accesses if access.store}
+    loaded_only: AccessClass = "array" if slots == "array" else "unknown"
+    return [
+        _indexed(access) if access.target.slot is None else slots if access.target.slot in stored else loaded_only
+        for access in accesses
+    ]
 
 
 def _indexed(access: Access) -> AccessClass:
