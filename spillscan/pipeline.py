@@ -45,6 +45,9 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, op
             message = f"no ptxas or nvlink report in {each.uri}"
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not stats.recognised_lines:
+        refused = next((issue for issue in issues if issue.code == "unsupported-arch"), None)
+        if refused is not None:
+            raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     kernels = merge_links(kernels, links)
     if functions:

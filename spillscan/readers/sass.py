@@ -61,7 +61,7 @@ def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
         inputs=1,
         lines=outcome.lines,
         bytes=outcome.bytes,
-        recognised_lines=outcome.lines - outcome.unknown_lines if reading.functions else 0,
+        recognised_lines=max(1, outcome.lines - outcome.unknown_lines) if reading.functions else 0,
         unknown_lines=outcome.unknown_lines,
     )
     return reading
