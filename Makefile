@@ -33,6 +33,7 @@ bench: $(READY)
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python tests/oracle/spill_oracle.py
 
 wheel: $(READY)
 	rm -rf dist

@@ -100,7 +100,7 @@ def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
 def test_kepler_is_refused_not_miscounted(tmp_path: Path) -> None:
     kepler = tmp_path / "kepler.sass"
     kepler.write_text(read_text(DUMPS[0]).replace("code for sm_100a", "code for sm_35"))
-    for command in (["scan"], ["check"], ["check", LOG, "--max-spill-bytes", "100000"], ["show", "spills"]):
+    for command in (["scan"], ["check"], ["check", "--max-spill-bytes", "100000", LOG], ["show", "spills"]):
         result = run(*command, kepler)
         assert result.returncode == 2, command
         assert b"machine code of sm_35 is not read" in result.stderr
