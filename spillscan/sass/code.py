@@ -64,6 +64,14 @@ class Code:
         """Add instructions."""
         self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
 
+    def add(self, opcodes: dict[str, int]) -> None:
+        """Add instructions by opcode."""
+        if not self.opcodes:
+            self.opcodes = opcodes
+            return
+        for opcode, times in opcodes.items():
+            self.count(opcode, times)
+
     def record(self, marked: Marked | None = None) -> SassFunction:
         """What the function is. ``marked`` is what its pieces say, where they were read already."""
         role, traffic = self._role(), NO_TRAFFIC

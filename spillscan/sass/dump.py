@@ -309,8 +309,7 @@ class Dump:
                 yield item
                 continue
             if item.tally is not None:
-                for opcode, times in self._rows.opcodes.counted(item.tally).items():
-                    item.count(opcode, times)
+                item.add(self._rows.opcodes.counted(item.tally))
             self.outcome.functions += 1
             yield item.record(marked.get(id(item)))
             if isinstance(item.stack_uses, StackUses):

@@ -18,6 +18,7 @@ from spillscan.sass.code import LOCAL
 KEPT = 4
 """Blocks that one function keeps."""
 
+_R1 = int.from_bytes(b"R1", "little")
 _ALNUM = np.zeros(256, bool)
 _ALNUM[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"]] = True
 
@@ -57,12 +58,12 @@ class StackUses:
 
 
 def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    text = np.frombuffer(block.buffer, np.uint8, end - begin, begin)
-    at = np.flatnonzero((text[:-1] == ord("R")) & (text[1:] == ord("1")))
-    at = at[(at > 0) & (at + 2 < len(text))]
-    at = at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])]
+    text = np.frombuffer(block.buffer, np.uint8)  # a block has room before and behind
+    pairs = (np.flatnonzero(np.frombuffer(block.buffer, "<u2", (end - at) // 2, at) == _R1) * 2 + at for at in (begin, begin + 1))
+    at = np.concatenate(list(pairs))
+    at = np.sort(at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])])
     instruction, done = terminals.line("instruction"), begin
-    for place in (at + begin).tolist():
+    for place in at.tolist():
         if place < done:
             continue
         start = block.buffer.rfind(b"\n", begin, place) + 1 or begin
