@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from spillscan.model import Origin, Role
 from spillscan.sass import kept
+from spillscan.sass.headers import Cubin
 from spillscan.sass.judge import Judge
 from spillscan.sass.kept import Instruction, Marked, Piece
 from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
@@ -14,21 +15,6 @@ from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
 LOCAL = frozenset({b"STL", b"LDL"})
 WORD = 8
 FIRST_WIDE_ARCH = 70
-
-
-class Cubin(NamedTuple):
-    """Where a function stands in its dump."""
-
-    member: int = 0
-    arch: str | None = None
-    identifier: str = ""
-    object: str = ""
-    """``libgemm.a:gemm.o`` of a static library."""
-
-    @property
-    def unit(self) -> str:
-        """The object that holds it, without its archive."""
-        return self.object.rpartition(":")[2]
 
 
 def _no_uses() -> Iterator[tuple[int, bytes]]:
@@ -88,7 +74,7 @@ class Code:
             identifier=self.cubin.identifier or self.cubin.unit,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
-                code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,
+                code_bytes=self.last_address + instruction_bytes(self.cubin.arch, self.last_address) if self.opcodes else 0,
                 opcodes=tuple(sorted(self.opcodes.items())),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
@@ -98,14 +84,15 @@ class Code:
             ),
         )
 
-    def _instruction_bytes(self) -> int:
-        """Two words from Volta on, one before."""
-        number = "".join(filter(str.isdigit, self.cubin.arch or ""))
-        wide = int(number) >= FIRST_WIDE_ARCH if number else self.last_address % (2 * WORD) == 0
-        return 2 * WORD if wide else WORD
-
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
         if self.role != "unknown" or "RET" not in self.opcodes:
             return self.role if self.role != "unknown" or "EXIT" not in self.opcodes else "entry"
         return "unknown" if "EXIT" in self.opcodes else "function"
+
+
+def instruction_bytes(arch: str | None, last_address: int) -> int:
+    """Two words from Volta on, one before; without an arch, what the address of the last instruction allows."""
+    number = "".join(filter(str.isdigit, arch or ""))
+    wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
+    return 2 * WORD if wide else WORD
