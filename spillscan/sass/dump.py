@@ -56,6 +56,8 @@ class Dump:
         self, stream: Stream, origin: str, path: Path = "rows", size: int = SIZE, place: Place | None = None
     ) -> None:
         self.outcome = Outcome()
+        self.complete = False
+        """Reading has come to the end of the stream."""
         self._complaints = Complaints(origin, FORMAT, self.outcome)
         self._blocks = Blocks(stream, size)
         self._path = path
@@ -95,6 +97,7 @@ class Dump:
             if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
                 break
             block = self._blocks.next(block, at)
+        self.complete = self._blocks.finished
         self._tail(bytes(block.buffer[at : block.end]))
         self.outcome.bytes += block.end - at
         yield from self._records()
