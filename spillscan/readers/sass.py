@@ -29,7 +29,7 @@ def read(stream: Stream, name: str) -> Reading:
     from spillscan import sass
 
     reading = Reading()
-    dump = sass.reader(stream.file(), name)
+    dump = sass.reader(stream.file(), name, plain_file=stream.plain_file())
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)

@@ -47,14 +47,21 @@ def sniff(head: bytes) -> Format | None:
     return None
 
 
-def reader(stream: Stream, origin_name: str, head: bytes = b"") -> Reader:
-    """The reader of a stream. ``head`` has been read from it already."""
+def reader(stream: Stream, origin_name: str, head: bytes = b"", plain_file: tuple[int, int] | None = None) -> Reader:
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
+    the file whose bytes it gives, where a large one may be read by several processes."""
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
     form = sniff(whole.head)
     if form == "sass":
         from spillscan.sass.dump import Dump
 
+        if plain_file is not None:
+            from spillscan.sass import ranges
+
+            parts = ranges.worthwhile(*plain_file)
+            if len(parts) > 1:
+                return ranges.Ranges(parts, origin_name)
         return Dump(whole, origin_name)
     if form == "nvdisasm":
         from spillscan.sass.nvdisasm import Disassembly

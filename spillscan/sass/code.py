@@ -74,7 +74,9 @@ class Code:
             identifier=self.cubin.identifier or self.cubin.unit,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
-                code_bytes=self.last_address + instruction_bytes(self.cubin.arch, self.last_address) if self.opcodes else 0,
+                code_bytes=self.last_address + instruction_bytes(self.cubin.arch, self.last_address)
+                if self.opcodes
+                else 0,
                 opcodes=tuple(sorted(self.opcodes.items())),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
+from spillscan import cores
 from spillscan.errors import SpillscanError
 from spillscan.model import Issue, Origin
 from spillscan.sass import complaints, terminals
@@ -97,14 +98,15 @@ def cuts(extent: Extent, count: int) -> list[Extent]:
                 break
             at += max(last - 1, 1)
     begins = sorted(set(begins))
-    return [
-        Extent(extent.descriptor, begin, end) for begin, end in zip(begins, [*begins[1:], extent.end], strict=True)
-    ]
+    return [Extent(extent.descriptor, begin, end) for begin, end in zip(begins, [*begins[1:], extent.end], strict=True)]
 
 
-def processes(size: int, cores: int) -> int:
-    """How many processes a dump of ``size`` bytes is worth."""
-    return max(1, min(cores, size // LEAST_BYTES, _MOST)) if hasattr(os, "fork") and hasattr(os, "preadv") else 1
+def worthwhile(descriptor: int, size: int) -> list[Extent]:
+    """The ranges of a file for the processors at hand: one where more would not pay."""
+    extent = Extent(descriptor, 0, size)
+    if not (hasattr(os, "fork") and hasattr(os, "preadv")):
+        return [extent]
+    return cuts(extent, max(1, min(cores.available(), size // LEAST_BYTES, _MOST)))
 
 
 class Ranges:
@@ -154,6 +156,7 @@ class Ranges:
         assert end
         self._add(end.outcome)
         return end._replace(place=Place(end.place.line + before.line - 1, _cubin(end.place.cubin, before.cubin)))
+
     def _shown(self, items: Iterable[SassFunction | Issue]) -> Iterator[SassFunction | Issue]:
         """Each reader shows some unknown lines; together they show no more."""
         for item in items:

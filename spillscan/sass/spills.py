@@ -50,9 +50,7 @@ def classify(
     lowest = min(refills)
     below = [None if slot is None or slot >= lowest else slot for slot in slots]
     rest = _no_spill(below, accesses, calls=calls, taken=taken)
-    return [
-        "spill" if slot is not None and slot >= lowest else other for slot, other in zip(slots, rest, strict=True)
-    ]
+    return ["spill" if slot is not None and slot >= lowest else other for slot, other in zip(slots, rest, strict=True)]
 
 
 def _annotated(

@@ -59,8 +59,8 @@ class StackUses:
 
 def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
     text = np.frombuffer(block.buffer, np.uint8)  # a block has room before and behind
-    pairs = (np.flatnonzero(np.frombuffer(block.buffer, "<u2", (end - at) // 2, at) == _R1) * 2 + at for at in (begin, begin + 1))
-    at = np.concatenate(list(pairs))
+    even, odd = (np.frombuffer(block.buffer, "<u2", (end - at) // 2, at) == _R1 for at in (begin, begin + 1))
+    at = np.concatenate((np.flatnonzero(even) * 2, np.flatnonzero(odd) * 2 + 1)) + begin
     at = np.sort(at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])])
     instruction, done = terminals.line("instruction"), begin
     for place in at.tolist():
