@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from spillscan.model import Origin, Role
@@ -24,27 +25,28 @@ def _no_uses() -> Iterator[tuple[int, bytes]]:
 class Code:
     """What is known of a function so far."""
 
+    role: Role = "unknown"
+    tally: Any = None
+    """Rows by opcode number, of the row scanner."""
+    last_address = 0
+    local_count = 0
+    stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = staticmethod(_no_uses)
+    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    annotations = False
+    shared_spills = 0
+    registers: int | None = None
+    live_peak: LivePeak | None = None
+    labels: Mapping[bytes, int] = MappingProxyType({})
+    parts: tuple[int, ...] = ()
+    """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+
     def __init__(self, symbol: str, cubin: Cubin, origin: Origin) -> None:
         self.symbol = symbol
         self.cubin = cubin
         self.origin = origin
-        self.role: Role = "unknown"
         self.opcodes: dict[str, int] = {}
-        self.tally: Any = None
-        """Rows by opcode number, of the row scanner."""
-        self.last_address = 0
-        self.local_count = 0
         self.pieces: list[Piece | Sequence[Instruction]] = []
         """What accesses local memory and what moves control, by the way it was read."""
-        self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
-        """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
-        self.annotations = False
-        self.shared_spills = 0
-        self.registers: int | None = None
-        self.live_peak: LivePeak | None = None
-        self.labels: dict[bytes, int] = {}
-        self.parts: tuple[int, ...] = ()
-        """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
 
     def count(self, opcode: str, times: int = 1) -> None:
         """Add instructions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from spillscan.sass import kept
 from spillscan.sass.blocks import BEGIN, SIZE, Block, Blocks, Stream
 from spillscan.sass.code import Code
 from spillscan.sass.complaints import Complaints
-from spillscan.sass.headers import BEFORE_ALL, Cubin, known
+from spillscan.sass.headers import BEFORE_ALL, Cubin, known, turn
 from spillscan.sass.layout import MAX_LINES, Layout, learn
 from spillscan.sass.model import Outcome, SassFunction
 from spillscan.sass.rows import DepartureError, Rows, Span, fit
@@ -122,6 +123,7 @@ class Dump:
         """
         buffer, end = block.buffer, block.end
         space, tab = ord(" "), ord("\t")
+        between = turn().match
         while at < end:
             first = buffer[at]
             if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
@@ -130,6 +132,10 @@ class Dump:
                 if not taken:
                     break
                 at += taken
+                continue
+            if self._code is not None and (match := between(buffer, at, end)):
+                self._turn(match)
+                at = match.end()
                 continue
             stop = buffer.find(b"\n", at, end)
             if stop < 0:
@@ -247,6 +253,16 @@ class Dump:
             self._truncated()
 
     # ---- lines before and between functions -----------------------------------------------------------------------
+
+    def _turn(self, match: re.Match[bytes]) -> None:
+        """A function ends, and the next one begins."""
+        assert self._code
+        self._ready.append(self._code)
+        begin, end = match.span("symbol")
+        self._line += match.string.count(b"\n", match.start(), begin)
+        symbol = match["symbol"].decode("utf-8", "backslashreplace")
+        self._code, self._layout = Code(symbol, self._cubin, self._complaints.origin(self._line)), None
+        self._line += match.string.count(b"\n", end, match.end())
 
     def _preamble(self, text: bytes) -> None:
         rule, values = known(text)

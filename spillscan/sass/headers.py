@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import re
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from spillscan.sass import terminals
@@ -53,6 +54,15 @@ class Cubin(NamedTuple):
 
 BEFORE_ALL = Cubin(-1)
 """No cubin has begun."""
+
+
+@cache
+def turn() -> re.Pattern[bytes]:
+    """From the end of one function to the body of the next in the same cubin: what stands between most of them."""
+    lark = terminals.lexer()
+    end, flags = (terminals.rule_expression(lark, rule, only="none") for rule in ("end", "flags"))
+    blank, function = terminals.rule_expression(lark, "blank", "none"), terminals.rule_expression(lark, "function")
+    return re.compile(f"{end}(?:{blank})*{function}{flags}".encode())
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ form is read once, by the grammar; the targets are taken from their columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class Marked(NamedTuple):
     moves: Moves
 
 
-def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: dict[bytes, int]) -> Iterator[Marked]:
+def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:
     """What was kept of each function, in their order; all are read at once."""
     pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
     widths = {piece.kept.texts.itemsize for _, piece in pieces}
@@ -99,7 +99,7 @@ def _joined(parts: Sequence[Marked]) -> Marked:
     return Marked(addresses, lines, accesses, sources if with_source else None, joined)
 
 
-def _lines(lines: Sequence[Instruction], labels: dict[bytes, int]) -> Marked:
+def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """Lines that the grammar has read already."""
     accesses = sorted(
         ((int(fields[0], 16), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]

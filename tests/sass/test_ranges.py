@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_as_one_reader(tmp_path: Path, name: str, count: int) -> None:
     with _extent(tmp_path / "dump", INPUTS[name]) as extent:
         parts = cuts(extent, count)
         assert [parts[0].begin, parts[-1].end] == [0, len(INPUTS[name])]
-        assert all(before.end == after.begin for before, after in zip(parts, parts[1:], strict=False))
+        assert all(before.end == after.begin for before, after in pairwise(parts))
         assert _several(parts) == _one(tmp_path / "dump")
 
 
