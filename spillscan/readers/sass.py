@@ -42,7 +42,8 @@ def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    dump = sass.reader(stream.file(), name, operands=operands)
+    plain_file = None if operands else stream.plain_file()
+    dump = sass.reader(stream.file(), name, plain_file=plain_file, operands=operands)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)

@@ -48,15 +48,28 @@ def sniff(head: bytes) -> Format | None:
     return None
 
 
-def reader(stream: Stream, origin_name: str, head: bytes = b"", operands: Wanted | None = None) -> Reader:
-    """The reader of a stream. ``head`` has been read from it already; ``operands``: of which functions the operands are
-    read as well."""
+def reader(
+    stream: Stream,
+    origin_name: str,
+    head: bytes = b"",
+    plain_file: tuple[int, int] | None = None,
+    operands: Wanted | None = None,
+) -> Reader:
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
+    the file whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
+    the operands are read as well."""
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
     form = sniff(whole.head)
     if form == "sass":
         from spillscan.sass.dump import Dump
 
+        if plain_file is not None:
+            from spillscan.sass import ranges
+
+            parts = ranges.worthwhile(*plain_file)
+            if len(parts) > 1:
+                return ranges.Ranges(parts, origin_name)
         return Dump(whole, origin_name, operands=operands)
     if form == "nvdisasm":
         from spillscan.sass.nvdisasm import Disassembly
@@ -77,7 +90,7 @@ def read(
     stream: Stream, origin_name: str, head: bytes = b"", operands: Wanted | None = None
 ) -> Iterator[SassFunction | FunctionUsage | Issue]:
     """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
-    return iter(reader(stream, origin_name, head, operands))
+    return iter(reader(stream, origin_name, head, operands=operands))
 
 
 def attach(

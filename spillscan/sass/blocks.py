@@ -31,7 +31,8 @@ class Block:
     """Some text, as bytes and as unaligned integers."""
 
     def __init__(self, size: int) -> None:
-        self.buffer = bytearray(b"\n" * BEGIN) + bytearray(size + _SLACK)
+        self.buffer = bytearray(BEGIN + size + _SLACK)
+        self.buffer[:BEGIN] = b"\n" * BEGIN
         self.view = memoryview(self.buffer)
         self.size = size
         self.end = BEGIN

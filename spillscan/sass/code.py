@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from spillscan.model import Origin, Role
 from spillscan.sass import kept
+from spillscan.sass.headers import Cubin
 from spillscan.sass.judge import Judge
 from spillscan.sass.kept import Instruction, Marked, Piece
 from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
@@ -17,21 +19,6 @@ WORD = 8
 FIRST_WIDE_ARCH = 70
 
 
-class Cubin(NamedTuple):
-    """Where a function stands in its dump."""
-
-    member: int = 0
-    arch: str | None = None
-    identifier: str = ""
-    object: str = ""
-    """``libgemm.a:gemm.o`` of a static library."""
-
-    @property
-    def unit(self) -> str:
-        """The object that holds it, without its archive."""
-        return self.object.rpartition(":")[2]
-
-
 def _no_uses() -> Iterator[tuple[int, bytes]]:
     return iter(())
 
@@ -39,33 +26,42 @@ def _no_uses() -> Iterator[tuple[int, bytes]]:
 class Code:
     """What is known of a function so far."""
 
+    role: Role = "unknown"
+    tally: Any = None
+    """Rows by opcode number, of the row scanner."""
+    last_address = 0
+    local_count = 0
+    stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = staticmethod(_no_uses)
+    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    annotations = False
+    shared_spills = 0
+    registers: int | None = None
+    live_peak: LivePeak | None = None
+    operands: OperandReader | None = None
+    """Set where somebody wants to know what the operands name."""
+    labels: Mapping[bytes, int] = MappingProxyType({})
+    parts: tuple[int, ...] = ()
+    """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+
     def __init__(self, symbol: str, cubin: Cubin, origin: Origin) -> None:
         self.symbol = symbol
         self.cubin = cubin
         self.origin = origin
-        self.role: Role = "unknown"
         self.opcodes: dict[str, int] = {}
-        self.tally: Any = None
-        """Rows by opcode number, of the row scanner."""
-        self.last_address = 0
-        self.local_count = 0
         self.pieces: list[Piece | Sequence[Instruction]] = []
         """What accesses local memory and what moves control, by the way it was read."""
-        self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
-        """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
-        self.annotations = False
-        self.shared_spills = 0
-        self.registers: int | None = None
-        self.live_peak: LivePeak | None = None
-        self.operands: OperandReader | None = None
-        """Set where somebody wants to know what the operands name."""
-        self.labels: dict[bytes, int] = {}
-        self.parts: tuple[int, ...] = ()
-        """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
 
     def count(self, opcode: str, times: int = 1) -> None:
         """Add instructions."""
         self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
+
+    def add(self, opcodes: dict[str, int]) -> None:
+        """Add instructions by opcode."""
+        if not self.opcodes:
+            self.opcodes = opcodes
+            return
+        for opcode, times in opcodes.items():
+            self.count(opcode, times)
 
     def record(self, marked: Marked | None = None) -> SassFunction:
         """What the function is. ``marked`` is what its pieces say, where they were read already."""
@@ -86,7 +82,9 @@ class Code:
             identifier=self.cubin.identifier or self.cubin.unit,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
-                code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,
+                code_bytes=self.last_address + instruction_bytes(self.cubin.arch, self.last_address)
+                if self.opcodes
+                else 0,
                 opcodes=tuple(sorted(self.opcodes.items())),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
@@ -97,14 +95,15 @@ class Code:
             ),
         )
 
-    def _instruction_bytes(self) -> int:
-        """Two words from Volta on, one before."""
-        number = "".join(filter(str.isdigit, self.cubin.arch or ""))
-        wide = int(number) >= FIRST_WIDE_ARCH if number else self.last_address % (2 * WORD) == 0
-        return 2 * WORD if wide else WORD
-
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
         if self.role != "unknown" or "RET" not in self.opcodes:
             return self.role if self.role != "unknown" or "EXIT" not in self.opcodes else "entry"
         return "unknown" if "EXIT" in self.opcodes else "function"
+
+
+def instruction_bytes(arch: str | None, last_address: int) -> int:
+    """Two words from Volta on, one before; without an arch, what the address of the last instruction allows."""
+    number = "".join(filter(str.isdigit, arch or ""))
+    wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
+    return 2 * WORD if wide else WORD

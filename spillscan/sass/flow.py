@@ -103,14 +103,17 @@ def _returns(moves: Moves, leaving: NDArray[np.bool_], begins: NDArray[np.int64]
 def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
     """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
     for kind, push in _PUSHES.items():
-        pushed = moves.kinds == push
-        sources, targets = moves.addresses[pushed].tolist(), moves.targets[pushed].tolist()
-        for index in np.flatnonzero(moves.kinds == kind).tolist():
-            address = int(moves.addresses[index])
-            open_ones = (to for at, to in zip(reversed(sources), reversed(targets), strict=True) if at < address < to)
-            target = next(open_ones, None)
-            if target is not None:
-                ends[index], wanted[index] = target, True
+        opened: list[int] = []
+        of_kind = np.flatnonzero((moves.kinds == kind) | (moves.kinds == push))
+        columns = (column[of_kind].tolist() for column in (moves.addresses, moves.targets, moves.kinds))
+        for index, address, target, which in zip(of_kind.tolist(), *columns, strict=True):
+            if which == push:
+                opened.append(target)
+                continue
+            while opened and opened[-1] <= address:
+                opened.pop()  # closed here, and everywhere behind
+            if opened:
+                ends[index], wanted[index] = opened[-1], True
 
 
 def unnamed(flow: Flow) -> Iterator[int]:

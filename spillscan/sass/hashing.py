@@ -11,8 +11,10 @@ Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
 _U = np.uint64
-_TRIES = 40
+_TRIES = 8
 """Factors that are tried before the table is doubled."""
+_LEAST_BITS = 9
+"""Of the index of a table."""
 _ABSENT = -1
 
 
@@ -26,12 +28,13 @@ class Numbers:
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[int, int] = {}
-        self._bits = 8
+        self._bits = _LEAST_BITS
         self._factor = 0x9E3779B97F4A7C15
         self._build()
 
     def _build(self) -> None:
         keys = np.array(list(self._known), _U)
+        self._bits = max(self._bits, (len(keys) ** 2 // 4).bit_length())  # so that one factor in a few does
         tries = 0
         while True:
             slots = ((keys * _U(self._factor)) >> _U(64 - self._bits)).astype(np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spillscan.model import Role
@@ -63,7 +64,7 @@ class Judge:
         kinds: list[AccessClass] = []
         parts: list[int] = []
         cuts = [0, *(bisect_left(addresses, start) for start in self._starts[1:]), len(addresses)]
-        for part, (begin, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        for part, (begin, end) in enumerate(pairwise(cuts)):
             if begin < end:
                 kinds += self._kinds(part, begin, end)
                 parts += [part] * (end - begin)

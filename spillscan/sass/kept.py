@@ -6,7 +6,7 @@ form is read once, by the grammar; the targets are taken from their columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,13 +67,13 @@ class Marked(NamedTuple):
     moves: Moves
 
 
-def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: dict[bytes, int]) -> Iterator[Marked]:
+def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:
     """What was kept of each function, in their order; all are read at once."""
-    pieces = [
-        (index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)
-    ]
+    pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
     widths = {piece.kept.texts.itemsize for _, piece in pieces}
-    rows = [_rows([item for item in pieces if item[1].kept.texts.itemsize == width], len(functions)) for width in widths]
+    rows = [
+        _rows([item for item in pieces if item[1].kept.texts.itemsize == width], len(functions)) for width in widths
+    ]
     for index, parts in enumerate(functions):
         lines = [line for piece in parts if not isinstance(piece, Piece) for line in piece]
         found = [part for group in rows if len((part := group[index]).addresses) or len(part.moves.addresses)]
@@ -99,7 +99,7 @@ def _joined(parts: Sequence[Marked]) -> Marked:
     return Marked(addresses, lines, accesses, sources if with_source else None, joined)
 
 
-def _lines(lines: Sequence[Instruction], labels: dict[bytes, int]) -> Marked:
+def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """Lines that the grammar has read already."""
     accesses = sorted(
         ((int(fields[0], 16), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
@@ -148,7 +148,7 @@ def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
             numbers[part],
             found[part],
             None,
-            Moves(*(column[slice(*other_cuts[index : index + 2])] for column in moved)),
+            moved.part(*other_cuts[index : index + 2]),
         )
         for index in range(functions)
     ]
@@ -207,7 +207,8 @@ def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
     for index in np.flatnonzero(table[:, 3]).tolist():
         match = terminals.line("instruction").match(_HEAD + texts[index].tobytes())
         assert match
-        targets[index] = moves.read(0, *match.groups(b"")[1:5], {})[1]
+        guard, opcode, modifiers, operands = match.groups(b"")[1:5]
+        targets[index] = moves.read(0, guard, opcode, modifiers, operands, {})[1]
     return Moves(addresses, targets, table[:, 0], table[:, 1] != 0)
 
 

@@ -6,7 +6,7 @@ word from Volta on; a control word and three instructions on Maxwell and Pascal,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spillscan.sass import terminals
 
@@ -53,25 +53,20 @@ class Layout:
     end: bytes
     """The two last bytes of a line."""
 
-    @property
-    def prefix(self) -> int:
-        """Bytes that the address alone decides: the end of the line before, margin, address and blanks."""
-        return len(self.end) + self.opcode - _GUARD
+    prefix: int = field(init=False)
+    """Bytes that the address alone decides: the end of the line before, margin, address and blanks."""
+    text: int = field(init=False)
+    """Bytes of an instruction line from the window before its opcode up to its encoding."""
+    stride: int = field(init=False)
+    """Bytes of text of the pattern."""
+    step: int = field(init=False)
+    """Bytes of code of the pattern: each line shows one word."""
 
-    @property
-    def text(self) -> int:
-        """Bytes of an instruction line from the window before its opcode up to its encoding."""
-        return self.encoding + WINDOW - len(_HEX_OPEN) - (self.opcode - WINDOW)
-
-    @property
-    def stride(self) -> int:
-        """Bytes of text of the pattern."""
-        return self.width * self.lines
-
-    @property
-    def step(self) -> int:
-        """Bytes of code of the pattern: each line shows one word."""
-        return WORD * self.lines
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefix", len(self.end) + self.opcode - _GUARD)
+        object.__setattr__(self, "text", self.encoding + WINDOW - len(_HEX_OPEN) - (self.opcode - WINDOW))
+        object.__setattr__(self, "stride", self.width * self.lines)
+        object.__setattr__(self, "step", WORD * self.lines)
 
 
 def learn(buffer: bytearray, begin: int, end: int) -> tuple[Layout, int] | None:

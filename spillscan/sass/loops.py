@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from spillscan.sass.flow import Controls
 
-
 _ROUNDS = 16
 """How deep skips that are nested in skips are folded at once; what is left is folded one by one."""
 
@@ -36,9 +35,7 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) ->
 
 
 @lru_cache(maxsize=64)
-def _depths(
-    columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[int, ...]
-) -> list[int | None]:
+def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[int, ...]) -> list[int | None]:
     """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
     types = (np.int64, np.int64, np.bool_, np.bool_)
     controls = Controls(*map(np.frombuffer, columns, types))
@@ -77,7 +74,7 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
         rest = np.ones(len(owner), bool)
         rest[skip] = rest[skip + 1] = False
         owner, opens = owner[rest], opens[rest]
-    return Controls(*(column[keep] for column in controls))
+    return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
 
 
 Control = tuple[int, int, bool, bool]

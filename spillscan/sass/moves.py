@@ -74,6 +74,11 @@ class Moves(NamedTuple):
         table = np.array(list(rows), np.int64).reshape(-1, 4)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3] != 0)
 
+    def part(self, begin: int, end: int) -> Moves:
+        """Some of them."""
+        part = slice(begin, end)
+        return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
+
     @classmethod
     def join(cls, parts: Iterable[Moves]) -> Moves:
         """All of them, by address."""

@@ -8,7 +8,8 @@ from functools import lru_cache, partial
 from spillscan.model import Issue, Origin, Severity
 from spillscan.sass import terminals
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import LOCAL, Code, Cubin
+from spillscan.sass.code import LOCAL, Code
+from spillscan.sass.headers import Cubin
 from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.lines import lines
 from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine

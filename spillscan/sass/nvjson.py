@@ -14,7 +14,8 @@ from typing import Any
 from spillscan.errors import InputError
 from spillscan.model import Issue, Origin, Severity
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import LOCAL, WORD, Code, Cubin
+from spillscan.sass.code import LOCAL, WORD, Code
+from spillscan.sass.headers import Cubin
 from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.model import Outcome, SassFunction
 from spillscan.sass.moves import KINDS

@@ -57,8 +57,8 @@ class Opcodes:
         """The number of each word's opcode; ``room`` is two rows of scratch. ``line(index)`` is the text of a row.
 
         A word counts up to its first byte that has neither bit 6 nor bit 4, as letters, digits and ``_`` do have: the
-        opcode is a part of that, or all of it. Raises :class:`UnreadableError` with the index of a row in which the grammar
-        sees none.
+        opcode is a part of that, or all of it. Raises :class:`UnreadableError` with the index of a row in which the
+        grammar sees none.
         """
         keys, slots = room
         np.left_shift(words, _U(2), out=slots)

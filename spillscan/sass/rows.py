@@ -60,7 +60,8 @@ def fit(address: int, patterns: int, layout: Layout) -> int:
     """How many patterns from ``address`` on one span may hold; 0 where the addresses are too long for rows."""
     if address >= 16**LONGEST_ADDRESS:
         return 0
-    return min(patterns, (prefixes.REGION - address % prefixes.REGION) // layout.step)
+    room: int = prefixes.REGION - address % prefixes.REGION
+    return min(patterns, room // layout.step)
 
 
 class DepartureError(Exception):
@@ -272,7 +273,8 @@ class _Batch:
         """What stands in each row from the window before its opcode up to the encoding."""
         size = self.layout.text
         view = np.ndarray((len(self.buffer) - size,), f"V{size}", self.buffer, 0, (1,))
-        return view[self._starts(rows, lanes) + self._opcodes[lanes] - WINDOW]
+        texts: NDArray[np.void] = view[self._starts(rows, lanes) + self._opcodes[lanes] - WINDOW]
+        return texts
 
     def opcode_texts(self, rows: Ints) -> list[bytes]:
         """Some bytes of each row from its opcode's column on."""

@@ -16,7 +16,7 @@ from tests.sass.test_dump import END, HEAD, row
 
 
 def functions(data: bytes, path: str = "rows") -> list[SassFunction]:
-    dump = Dump(io.BytesIO(data), "dump", "rows" if path == "rows" else "lark", 4096, lambda symbol: True)
+    dump = Dump(io.BytesIO(data), "dump", "rows" if path == "rows" else "lark", 4096, operands=lambda symbol: True)
     return [item for item in dump if isinstance(item, SassFunction)]
 
 
