@@ -11,8 +11,8 @@ limits, whole and relocatable. Compared are, for every function that the log and
 * log and dump joined: every kernel gets its code, and no contradiction is seen.
 
 The tools come from PyPI (``fixtures/maker/toolchains.py``). Exit status 1 if the bytes of a kernel differ though none
-of its accesses is ``unknown``, an access of a kernel has another class than its annotation says and is not ``unknown``,
-a register is named that was not allocated, or a join fails.
+of its accesses is ``unknown``, an access is called a spill that is none, or one is called something else in a kernel
+without ``unknown`` accesses, a register is named that was not allocated, or a join fails.
 """
 
 from __future__ import annotations
@@ -211,7 +211,8 @@ class Oracle:
                     kind = "callee" if access.part else "kernel" if function.role == "entry" else "device function"
                     self.tally[f"{kind}: {'spill' if real else 'other'} said {access.kind}"] += 1
                     if kind == "kernel" and access.kind != "unknown" and real != (access.kind == "spill"):
-                        self.complain(Path(function.symbol), f"{job}: {access}: truly {real}", fatal=True)
+                        sure = access.kind == "spill" or not function.stats.local.of("unknown").accesses
+                        self.complain(Path(function.symbol), f"{job}: {access}: truly {real}", fatal=sure)
 
     def complain(self, where: Path, message: str, *, fatal: bool) -> None:
         """Something differs."""
@@ -233,7 +234,7 @@ class Oracle:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sources", type=int, nargs="?", default=40)
+    parser.add_argument("sources", type=int, nargs="?", default=25)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="where logs and dumps stay")
     options = parser.parse_args()
