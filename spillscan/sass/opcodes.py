@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ MAX_OPCODES = 512
 MAX_WORDS = 1 << 12
 """Distinct beginnings that are remembered; real dumps have some hundreds."""
 
-SPECIAL_BYTES = 20
+SPECIAL_BYTES = 16
 """How far a special row is read."""
 
 _U = np.uint64
@@ -93,23 +93,25 @@ class Opcodes:
             self.names.append(name)
         return self._number_of[name]
 
-    def special(self, texts: Iterable[bytes], line: Callable[[int], bytes]) -> list[int]:
+    def special(self, texts: Sequence[bytes], line: Callable[[int], bytes]) -> list[int]:
         """The numbers of special rows; ``texts`` are their bytes from the opcode's column on.
 
         Raises :class:`UnreadableError` with the index of the first row that has no opcode, or one that is too long.
         """
-        found = []
-        for index, text in enumerate(texts):
-            number = self._read.get(text)
-            if number is None:
-                match = self._special.match(text)
-                if match is None or match.end() == len(text):
-                    raise UnreadableError(index)
-                number = self._number(match["opcode"].decode(), index, line(index))
-                if len(self._read) < MAX_WORDS:
-                    self._read[text] = number
-            found.append(number)
-        return found
+        found = list(map(self._read.get, texts))
+        return [
+            self._read_special(texts[index], index, line(index)) if number is None else number
+            for index, number in enumerate(found)
+        ]
+
+    def _read_special(self, text: bytes, row: int, line: bytes) -> int:
+        match = self._special.match(text)
+        if match is None or match.end() == len(text):
+            raise UnreadableError(row)
+        number = self._number(match["opcode"].decode(), row, line)
+        if len(self._read) < MAX_WORDS:
+            self._read[text] = number
+        return number
 
     def counted(self, tally: Ints) -> dict[str, int]:
         """Rows by opcode of a tally by number."""

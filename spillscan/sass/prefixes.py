@@ -11,7 +11,7 @@ from spillscan.sass.layout import SHORTEST_ADDRESS, WORD, Layout
 REGION = 16**SHORTEST_ADDRESS
 """Addresses that their last four hexadecimal digits tell apart."""
 
-_CACHED = 48
+_CACHED = 24
 """Tables kept: 128 KiB each."""
 
 

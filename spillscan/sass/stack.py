@@ -19,7 +19,7 @@ from spillscan.sass.code import LOCAL
 _MARGIN = b"        /*0000"
 """What makes a text an instruction line again."""
 
-KEPT = 16
+KEPT = 10
 """Blocks that one function keeps."""
 
 _R1 = int.from_bytes(b"R1", "little")
