@@ -38,6 +38,7 @@ oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
+	$(BIN)/python tests/oracle/spill_oracle.py
 
 wheel: $(READY)
 	rm -rf dist

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
 
-def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Build:
+def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, operands: bool = False) -> Build:
     """Read logs, folders of logs, glob patterns, snapshots and ``-`` (standard input) into one build.
 
+    ``operands``: also read what the operands of dumped instructions name, which takes longer.
     Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
@@ -33,7 +34,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     functions: list[SassFunction | FunctionUsage] = []
     stats = Stats()
     for each in sources:
-        reading = _read(each)
+        reading = _read(each, operands)
         if reading is None:
             continue
         kernels += reading.kernels
@@ -45,6 +46,9 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
             message = f"no ptxas or nvlink report in {each.uri}"
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not stats.recognised_lines:
+        refused = next((issue for issue in issues if issue.code == "unsupported-arch"), None)
+        if refused is not None:
+            raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     kernels = merge_links(kernels, links)
     if functions:
@@ -55,7 +59,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
 
 
-def _read(each: source.Source) -> readers.Reading | None:
+def _read(each: source.Source, operands: bool) -> readers.Reading | None:
     """What one source holds; ``None`` for a file of a folder that is no text, or cannot be read."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
@@ -67,7 +71,9 @@ def _read(each: source.Source) -> readers.Reading | None:
             kind = source.kind_of_binary(head)
             reader = None if kind else readers.reader_for(head)
             if reader is not None:
-                return reader.read(stream, each.uri)
+                read = getattr(reader, "read_operands", reader.read) if operands else reader.read
+                reading: readers.Reading = read(stream, each.uri)
+                return reading
     except InputError as error:
         if each.explicit:
             raise

@@ -19,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_selection(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
+    parser.add_argument(
+        "--operands",
+        action="store_true",
+        help="also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
+    )
     _common.add_strict(parser)
 
 
@@ -29,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    build = scan(_common.inputs_or_stdin(arguments.inputs), operands=arguments.operands)
     kept = _common.select(build, arguments.arch, arguments.kernel)
     report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))

@@ -1,6 +1,7 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
 
 KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the dump is shown.
+A snapshot (scan -f json of a dump) has all figures, but no longer the single slots.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from spillscan.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spillscan.sass.model import LocalAccess, SassFunction
+    from spillscan.model import Issue
+    from spillscan.sass.model import LocalAccess, Operands, SassFunction
+    from spillscan.sass.resusage import FunctionUsage
+    from spillscan.source import Stream
 
 NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump"
@@ -27,7 +31,7 @@ _SHOWN = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
-    parser.add_argument("dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON; .gz, .zst; - for stdin")
+    parser.add_argument("dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON, snapshot; - for stdin")
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
@@ -36,19 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan import sass
     from spillscan.model import Issue
+    from spillscan.sass.archs import unsupported
     from spillscan.sass.model import SassFunction
     from spillscan.source import Source
 
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        for item in sass.read(stream.file(), arguments.dump):
+        for item in _items(stream, arguments.dump, arguments.kernel):
             if isinstance(item, Issue):
                 print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
-                if _wanted(item, arguments.kernel) and arguments.arch in (None, item.arch):
+                if refusal := unsupported(item.arch, item.stats.origin):
+                    raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
+                if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1
     if not functions:
@@ -58,10 +64,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(function: SassFunction, pattern: str) -> bool:
+def _items(stream: Stream, name: str, pattern: str) -> Iterator[SassFunction | FunctionUsage | Issue]:
+    """Functions and issues of a dump, or of a snapshot."""
+    from spillscan import sass
+    from spillscan.readers import snapshot
+    from spillscan.sass.model import SassFunction
+
+    if not snapshot.sniff(stream.head()):
+        yield from sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern))
+        return
+    for kernel in snapshot.read(stream, name).kernels:
+        if kernel.sass is not None:
+            yield SassFunction(
+                symbol=kernel.key.symbol, arch=kernel.key.arch, role=kernel.role, member=0, stats=kernel.sass
+            )
+
+
+def _wanted(symbol: str, pattern: str) -> bool:
     if any(sign in pattern for sign in "*?["):
-        return fnmatchcase(function.symbol, pattern)
-    return pattern in function.symbol
+        return fnmatchcase(symbol, pattern)
+    return pattern in symbol
 
 
 def lines(function: SassFunction, most: int) -> Iterator[str]:
@@ -73,6 +95,11 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     yield f"{_safe(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
+    if stats.unknown_opcodes:
+        yield f"  opcodes of no known class: {_safe(', '.join(stats.unknown_opcodes))}"
+    if stats.operands:
+        yield f"  {_operands(stats.operands)}"
+        yield f"  {_work(stats.operands)}"
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
@@ -81,7 +108,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         )
     if stats.shared_spills:
         yield f"  {stats.shared_spills} spills go to shared memory: no log counts their bytes"
-    if not local.accesses:
+    if not local.total.accesses:
         yield "  no local memory"
         return
     spill = local.spill
@@ -97,11 +124,34 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     for sentence in spillmap.sentences(function):
         yield f"  {_safe(sentence)}"
     slots = spillmap.slots(function)
-    width = max(len(slot.name) for slot in slots[:most])
+    width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
     if len(slots) > most:
         yield f"    … {len(slots) - most} more slots"
+
+
+def _operands(operands: Operands) -> str:
+    """``highest register named: R29, UR4, P0; 12 register bank conflicts (8 at depth 2, 4 at depth 0)``."""
+    numbers = {"R": operands.highest_register, "UR": operands.highest_uniform_register, "P": operands.highest_predicate}
+    named = ", ".join(f"{kind}{number}" for kind, number in numbers.items() if number is not None)
+    text = f"highest registers named: {named or 'none'}"
+    if operands.bank_conflicts is None:
+        return text + "; register banks of this architecture are not public"
+    total = sum(count for _, count in operands.bank_conflicts)
+    places = ", ".join(
+        f"{count} at {'unknown depth' if depth is None else f'depth {depth}'}"
+        for depth, count in operands.bank_conflicts
+    )
+    return text + f"; {total} register bank conflicts" + (f" ({places})" if total else "")
+
+
+def _work(operands: Operands) -> str:
+    """What a thread does, each instruction counted once, and the intensity that it comes to."""
+    flops, moved = ("an unknown number of" if x is None else f"{x:,}" for x in (operands.flops, operands.global_bytes))
+    text = f"each instruction once: {flops} flops, {moved} bytes of global, {operands.shared_bytes:,} of shared memory"
+    intensity = operands.arithmetic_intensity
+    return text + ("" if intensity is None else f"; {intensity:.2f} flops per global byte, as a hint")
 
 
 def _places(accesses: tuple[LocalAccess, ...]) -> str:

@@ -1,7 +1,8 @@
 """One module or package a format, found by being there.
 
 A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine? ``head`` is its first 64 KiB),
-``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``.
+``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``. One of machine code may have
+``read_operands(stream, name) -> Reading`` as well: the same, with what the operands of each instruction name; slower.
 """
 
 from __future__ import annotations

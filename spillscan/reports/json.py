@@ -11,6 +11,7 @@ from spillscan.compare import figures
 from spillscan.matrix import Matrix, Row
 from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.sass.snapshot import to_json as sass_to_json
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
@@ -76,7 +77,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
             f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
-            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
+            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))}}}'
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare import growth, moved_to_shared
-from spillscan.model import Change, Finding, Rule
+from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding
 
@@ -34,7 +34,34 @@ MOVED = Rule(
     tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
-RULES = (GROWTH, MOVED)
+SPILL = Rule(
+    id="shared-spill",
+    severity="note",
+    judges=("build",),
+    title="The kernel spills to shared memory",
+    means='ptxas marked stores or loads of shared memory as spills (`.pragma "enable_smem_spilling"`, 13.0 and later). '
+    "The figure is instructions, each counted once. Only a dump with ptxas's own marks (`nvdisasm` 13.4 and later) "
+    "can tell: no count of spill bytes holds them, neither a log's nor any other.",
+    matters="The registers did not suffice, though the log says that nothing spills. Shared memory is faster than "
+    "local memory, but limits resident blocks.",
+    remedy="Nothing, if it was meant: look at `spillscan limiters`. Else the kernel needs more registers, as for "
+    "`spill`.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+)
+
+RULES = (GROWTH, MOVED, SPILL)
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """A note on a kernel whose annotated code spills to shared memory; without annotations nothing tells."""
+    if kernel.sass is not None and kernel.sass.shared_spills:
+        yield finding(SPILL, f"{kernel.sass.shared_spills:,} spill instructions go to shared memory", kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions that go to shared memory."""
+    told = None if kernel.sass is None else kernel.sass.shared_spills
+    return None if rule != SPILL.id or told is None else {"instructions": told}
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
