@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from spillscan.model import Change, Kernel
-from spillscan.reports import Report, Style
+from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure"
+KINDS = ALL_KINDS
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*FIGURES, "constant_bytes", "compile_ms")

@@ -8,7 +8,7 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import Change, Finding, Kernel, Origin, Usage
-from spillscan.reports import Report, Style
+from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
@@ -21,6 +21,7 @@ from spillscan.snapshot import (
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
+KINDS = ALL_KINDS
 
 _TRUTH = {True: "true", False: "false", None: "null"}
 _string = json.encoder.encode_basestring_ascii
@@ -63,7 +64,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"reasons":{_encode(kernel.reasons) if kernel.reasons else "[]"},"final":{_TRUTH[kernel.final]},'
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
-            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
+            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],"source":{_string(kernel.source)},'
             f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
         )
 

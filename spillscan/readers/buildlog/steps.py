@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lark import Token, Tree
@@ -34,6 +34,8 @@ class Step:
     """It compiles device code, so that output of the compiler is to be expected."""
     relocatable: bool | None = None
     """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
+    source: str = ""
+    """Source that it compiles; empty where the line does not tell."""
 
 
 NO_STEP = Step()
@@ -66,7 +68,11 @@ class Steps:
             longer = max(step.unit, current.unit, key=len)
             relocatable = current.relocatable if step.relocatable is None else step.relocatable
             self.current = Step(
-                longer, step.buffered or current.buffered, current.compiles or step.compiles, relocatable
+                longer,
+                step.buffered or current.buffered,
+                current.compiles or step.compiles,
+                relocatable,
+                step.source or current.source,
             )
             return
         if step.compiles and self._unanswered and not step.buffered:
@@ -137,7 +143,7 @@ def _step(tree: Tree[Token]) -> Step | None:
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:
-            return Step(step.unit, buffered, step.compiles, step.relocatable)
+            return replace(step, buffered=buffered)
     return Step(buffered=True) if buffered else None
 
 
@@ -179,4 +185,4 @@ def _command(line: str) -> Step | None:
         )
     if not output and not source:
         return None
-    return Step(output or source, compiles=compiles or bool(source), relocatable=relocatable)
+    return Step(output or source, compiles=compiles or bool(source), relocatable=relocatable, source=source)
