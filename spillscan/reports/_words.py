@@ -9,8 +9,10 @@ from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.safe import printable
 
-LONGEST_NAME, LONGEST_MESSAGE = 120, 600
-"""Characters of a kernel's name and of a finding's message in reports for people."""
+LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
+"""Characters of a kernel's name, an arch and a finding's message in reports for people."""
+MOST_ARCHES = 16
+"""Archs that are listed; a real build has a dozen."""
 
 _METRIC_NAMES = {
     "spill_store_bytes": "spill stores",
@@ -30,7 +32,7 @@ def name_of(kernel: Kernel) -> str:
 def label_of(kernel: Kernel) -> str:
     """``gemm<8> (sm_90a)``; with the object where several may have the kernel."""
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit else ""
-    return f"{name_of(kernel)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_NAME)}{unit})"
+    return f"{name_of(kernel)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
 
 
 def message_of(finding: Finding) -> str:
@@ -60,8 +62,9 @@ def summary(build: Build) -> str:
     text = count(len(entries), "kernel") + _spilling(entries)
     if functions:
         text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
-    arches = sorted({kernel.key.arch for kernel in build.kernels if kernel.key.arch})
-    text += f"; {', '.join(arches)}" if arches else ""
+    arches = sorted({printable(kernel.key.arch, LONGEST_ARCH) for kernel in build.kernels if kernel.key.arch})
+    more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
+    text += f"; {', '.join(arches[:MOST_ARCHES])}{more}" if arches else ""
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""

@@ -9,6 +9,7 @@ from typing import Any
 from spillscan import __version__
 from spillscan.model import Change, Finding, Kernel, Origin, Usage
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._json import harmless
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
@@ -30,6 +31,10 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One JSON object; see ``schema/build.schema.json``."""
+    return map(harmless, _pieces(report))
+
+
+def _pieces(report: Report) -> Iterator[str]:
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", (_encode(_change(change)) for change in report.changes))

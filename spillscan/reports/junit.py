@@ -33,7 +33,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
         found[id(finding.kernel)].append(finding)
     undecided = {id(kernel): reason for kernel, reason in report.undecided}
     suites: dict[str, list[Kernel]] = defaultdict(list)
-    for kernel in report.build.kernels:
+    kernels = {id(kernel): kernel for kernel in report.build.kernels}
+    kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # none may be left out
+    for kernel in kernels.values():
         suites[kernel.key.arch or "unknown arch"].append(kernel)
     for arch in sorted(suites):
         yield from _suite(report, printable(arch, LONGEST_NAME), suites[arch], found, undecided)

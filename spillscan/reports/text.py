@@ -150,7 +150,7 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
         name = clean(display_name(kernel.key.symbol))
         unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
-        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
+        where = f" ({clean(kernel.key.arch or 'arch unknown')}{unit})"
         severity = paint(finding.severity, color, style)
         yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
     yield from fold(len(findings) - len(shown), style)
