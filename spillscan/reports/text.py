@@ -9,7 +9,7 @@ from spillscan.model import Change, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, fold, paint, table
-from spillscan.reports._words import count, metric_name, summary
+from spillscan.reports._words import count, label_of, message_of, metric_name, summary
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
@@ -148,11 +148,8 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         kernel = finding.kernel
         place = f"{clean(str(finding.origin))}: " if finding.origin else ""
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-        name = clean(display_name(kernel.key.symbol))
-        unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
-        where = f" ({clean(kernel.key.arch or 'arch unknown')}{unit})"
         severity = paint(finding.severity, color, style)
-        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
+        yield f"{place}{severity}: {label_of(kernel)}: {message_of(finding)} [{finding.rule}]"
     yield from fold(len(findings) - len(shown), style)
 
 
