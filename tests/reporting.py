@@ -77,8 +77,7 @@ def at(root: str, *files: str, folder: str = "") -> Tree:
 # ---- GitHub's runner ------------------------------------------------------------------------------------------------
 
 REGISTERED = frozenset(
-    "internal-set-repo-path set-env set-output save-state add-path add-mask add-matcher remove-matcher warning error "
-    "notice debug group endgroup echo stop-commands".split()
+    ["internal-set-repo-path", "set-env", "set-output", "save-state", "add-path", "add-mask", "add-matcher", "remove-matcher", "warning", "error", "notice", "debug", "group", "endgroup", "echo", "stop-commands"]
 )
 
 

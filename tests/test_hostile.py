@@ -22,20 +22,75 @@ from tests.reporting import Page, commands, csv_rows, kernel, pairs, rendered, r
 
 PAYLOADS = (
     *("::error::x", "::error file=a,line=1::x", "  ::warning::x", "::stop-commands::t", "::set-env name=PATH::x"),
-    *("\n::error::x", "\r::error::x", "\r\n::notice::x", "%0A::error::x", "%0D%0A::error::x", "%25%0A", "\x0b::group::"),
+    *(
+        "\n::error::x",
+        "\r::error::x",
+        "\r\n::notice::x",
+        "%0A::error::x",
+        "%0D%0A::error::x",
+        "%25%0A",
+        "\x0b::group::",
+    ),
     *("##[error]x", "##[add-path]/tmp", "a##[set-env name=A;]b", "##vso[task.setvariable variable=a]b", "##teamcity["),
     *("\u2028::error::x", "\x85::error::x", "\u200b::error::x", "\ufeff::error::x"),
-    *("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</details>", "<!-- x -->", "--><b>", "<a href=//x>"),
+    *(
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "</details>",
+        "<!-- x -->",
+        "--><b>",
+        "<a href=//x>",
+    ),
     *("`</code><b>", "``x``", "`", "\\`", "\\", "\\|", "|", "| a | b |", "||||", "a\\\\|b", "¦"),
-    *("[x](javascript:alert(1))", "![x](http://x/y.png)", "[x]: http://x", "<http://x>", "http://x.example", "www.x.com"),
-    *("mailto:a@b.cc", "a@b.cc", "@octocat", "@org/team", "#123", "GH-123", "org/repo#1", "deadbeefdeadbeef", ":smile:"),
+    *(
+        "[x](javascript:alert(1))",
+        "![x](http://x/y.png)",
+        "[x]: http://x",
+        "<http://x>",
+        "http://x.example",
+        "www.x.com",
+    ),
+    *(
+        "mailto:a@b.cc",
+        "a@b.cc",
+        "@octocat",
+        "@org/team",
+        "#123",
+        "GH-123",
+        "org/repo#1",
+        "deadbeefdeadbeef",
+        ":smile:",
+    ),
     *("$x$", "$$x$$", "**x**", "__x__", "_x_", "~~x~~", "# x", "- x", "1. x", "> x", "---", "===", "\t code", "    x"),
-    *("]]>", "<![CDATA[x", "<!DOCTYPE x [<!ENTITY a 'b'>]>", "&a;", "&#0;", "&lt;", "<?xml?>", "\x00", "\x0c", "\ufffe"),
+    *(
+        "]]>",
+        "<![CDATA[x",
+        "<!DOCTYPE x [<!ENTITY a 'b'>]>",
+        "&a;",
+        "&#0;",
+        "&lt;",
+        "<?xml?>",
+        "\x00",
+        "\x0c",
+        "\ufffe",
+    ),
     *("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", " =1", "＝1", '"', '","', "'", ";=1"),
     *("!!python/object:x", "- a: b", "{a: b}", "%YAML 1.2", "&a *a", "? x"),
     *("\x1b[2J", "\x1b]0;t\x07", "\x1b[31m", "\x9b2J", "\x1bP", "\x90x\x9c", "\x08\x08", "\x7f", "\x0e", "\x1b[8m"),
     *("\u202e", "\u202d", "\u2066", "\u200f", "\u061c", "\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\U000e0041"),
-    *("\ud800", "\udfff", "\U0010ffff", "\ue000", "{0}", "{{0}}", "%s", "${x}", "$(x)", "../../etc/passwd", "/etc/passwd"),
+    *(
+        "\ud800",
+        "\udfff",
+        "\U0010ffff",
+        "\ue000",
+        "{0}",
+        "{{0}}",
+        "%s",
+        "${x}",
+        "$(x)",
+        "../../etc/passwd",
+        "/etc/passwd",
+    ),
     *("C:\\x\\y", "\\\\host\\share", "file:///etc/passwd", "//host/x", "a:b", "a,b", "x?y#z", "~/x", "-", "", " ", "."),
 )
 
@@ -141,7 +196,7 @@ def relative(path: str) -> None:
 
 def markdown_holds(output: str, report: Report) -> None:
     page = Page(output)
-    assert set(page.tags) <= set("p strong code table thead tbody tr th td details summary ul li".split())
+    assert set(page.tags) <= set(["p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li"])
     assert {name for name, _ in page.attributes} <= {"style"}
     assert page.comments == [" spillscan "]
     told = " ".join(page.text)
@@ -153,7 +208,7 @@ def junit_holds(output: str, report: Report) -> None:
     assert "<!" not in output
     tree = ElementTree.fromstring(output)
     assert {element.tag for element in tree.iter()} <= set(
-        "testsuites testsuite testcase failure skipped error system-out".split()
+        ["testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"]
     )
     arches = [suite for suite in tree if suite.get("name") != "input" or suite[0].get("classname") != "spillscan.input"]
     assert sum(len(suite) for suite in arches) == len(report.build.kernels)

@@ -170,7 +170,9 @@ LIMITS = {
 
 @pytest.mark.parametrize("kind", ["scan", "check", "diff"])
 def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
-    kernels = [kernel(f"{index}" + "\N{GRINNING FACE}" * 500, spills=8, registers=255, arch="漢" * 99) for index in range(300)]
+    kernels = [
+        kernel(f"{index}" + "\N{GRINNING FACE}" * 500, spills=8, registers=255, arch="漢" * 99) for index in range(300)
+    ]
     output = rendered("markdown", report_of(kind, kernels, [kernel("\N{GRINNING FACE}" * 500)]))
     assert len(output.encode()) < 65_536
 

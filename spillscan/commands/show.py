@@ -112,4 +112,3 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
         f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
-

@@ -38,7 +38,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
         title = f"{label_of(finding.kernel)} [{finding.rule}]"
         properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
         yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
-    rest = [f"{counts[severity] - told[severity]:,} {severity}s" for severity in counts if counts[severity] > told[severity]]
+    rest = [
+        f"{counts[severity] - told[severity]:,} {severity}s" for severity in counts if counts[severity] > told[severity]
+    ]
     if rest:
         text = f"{count(len(report.findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"

@@ -97,7 +97,9 @@ def _case_names(kernels: list[Kernel]) -> Iterator[str]:
 
 def _failure(report: Report, finding: Finding) -> str:
     text = escape(_line(report, finding))
-    return f"      <failure type={_attribute(finding.rule)} message={_attribute(message_of(finding))}>{text}</failure>\n"
+    return (
+        f"      <failure type={_attribute(finding.rule)} message={_attribute(message_of(finding))}>{text}</failure>\n"
+    )
 
 
 def _line(report: Report, finding: Finding) -> str:
