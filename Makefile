@@ -33,6 +33,7 @@ bench: $(READY)
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python -m tests.oracle.wrap_oracle
 
 wheel: $(READY)
 	rm -rf dist
