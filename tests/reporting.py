@@ -77,7 +77,10 @@ def at(root: str, *files: str, folder: str = "") -> Tree:
 # ---- GitHub's runner ------------------------------------------------------------------------------------------------
 
 REGISTERED = frozenset(
-    ["internal-set-repo-path", "set-env", "set-output", "save-state", "add-path", "add-mask", "add-matcher", "remove-matcher", "warning", "error", "notice", "debug", "group", "endgroup", "echo", "stop-commands"]
+    (
+        *("internal-set-repo-path", "set-env", "set-output", "save-state", "add-path", "add-mask", "add-matcher"),
+        *("remove-matcher", "warning", "error", "notice", "debug", "group", "endgroup", "echo", "stop-commands"),
+    )
 )
 
 
@@ -91,8 +94,9 @@ class Command:
 
 
 def commands(output: str) -> list[Command]:
-    """The workflow commands in what a step prints, as ``ActionCommand.cs`` of actions/runner reads them: ``::name k=v::``
-    where a line begins so after blanks, else ``##[name k=v;]`` anywhere in it. Lines end as .NET's reader ends them.
+    """The workflow commands in what a step prints, as ``ActionCommand.cs`` of actions/runner reads them:
+    ``::name k=v::data`` where a line begins so after blanks, else ``##[name k=v;]data`` anywhere in it. Lines end as
+    .NET's reader ends them.
     """
     found = (_second(line) or _first(line) for line in re.split(r"\r\n|\r|\n", output))
     return [command for command in found if command is not None]

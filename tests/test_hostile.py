@@ -145,6 +145,12 @@ def hostile_report(draw: st.DrawFn, kind: Any) -> Report:
     return retold(report, draw(text)) if draw(st.booleans()) else report
 
 
+MARKDOWN_TAGS = frozenset(
+    ("p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li")
+)
+JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"))
+
+
 @pytest.mark.parametrize(("name", "kind"), list(pairs()))
 @given(data=st.data())
 @relaxed
@@ -196,7 +202,7 @@ def relative(path: str) -> None:
 
 def markdown_holds(output: str, report: Report) -> None:
     page = Page(output)
-    assert set(page.tags) <= set(["p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li"])
+    assert set(page.tags) <= MARKDOWN_TAGS
     assert {name for name, _ in page.attributes} <= {"style"}
     assert page.comments == [" spillscan "]
     told = " ".join(page.text)
@@ -207,9 +213,7 @@ def markdown_holds(output: str, report: Report) -> None:
 def junit_holds(output: str, report: Report) -> None:
     assert "<!" not in output
     tree = ElementTree.fromstring(output)
-    assert {element.tag for element in tree.iter()} <= set(
-        ["testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"]
-    )
+    assert {element.tag for element in tree.iter()} <= JUNIT_TAGS
     arches = [suite for suite in tree if suite.get("name") != "input" or suite[0].get("classname") != "spillscan.input"]
     assert sum(len(suite) for suite in arches) == len(report.build.kernels)
     failed = {id(finding.kernel) for finding in report.findings if finding.severity == "error"}

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +73,8 @@ def _lines(kernel: Kernel, summary: Summary) -> Iterator[str]:
     if summary.launch is not None:
         figures.append(f"{summary.launch.threads_per_block} threads")
     title = f"{display_name(kernel.key.symbol)} ({kernel.key.arch or 'arch unknown'}): {', '.join(figures)}"
-    yield _common.printable(title)
-    yield f"  {summary.line}"
+    yield printable(title)
+    yield printable(f"  {summary.line}")
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
     if summary.occupancy is not None and not summary.assumed:

@@ -71,7 +71,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
 
     stats = function.stats
     local = stats.local
-    yield f"{printable(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
+    yield printable(f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip())
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.live_peak:

@@ -23,8 +23,8 @@ _FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote; characters
-    that are no text are replaced."""
+    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote, and
+    characters that are no text are replaced."""
     if report.kind == "diff":
         yield _row(("state", *_IDENTITY[:5], "metric", "before", "after"))
         for change in report.changes:

@@ -25,8 +25,8 @@ _MOST_ISSUES = 100
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """``<testsuites>``. A kernel fails where a finding reaches ``--fail-on``, is skipped where it cannot be judged; what
-    the input lacks is an error of the suite ``input``. There is always a case."""
+    """``<testsuites>``. A kernel fails where a finding reaches ``--fail-on`` and is skipped where it cannot be judged;
+    what the input lacks is an error of the suite ``input``. There is always a case."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="spillscan">\n'
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:

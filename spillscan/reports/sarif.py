@@ -52,8 +52,12 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    sections = (("What it means", rule.means), ("Why it matters", rule.matters), ("What to do", rule.remedy))
-    sections += (("Limits and exceptions", rule.tuning),)
+    sections = (
+        ("What it means", rule.means),
+        ("Why it matters", rule.matters),
+        ("What to do", rule.remedy),
+        ("Limits and exceptions", rule.tuning),
+    )
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
