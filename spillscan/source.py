@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -50,12 +50,18 @@ class Source:
     explicit: bool = True
     """False for a file that was only found in a folder: what it holds is then nobody's claim."""
 
-    def open(self) -> Stream:
-        """The input's bytes, decompressed and decoded. Errors name the input."""
+    @property
+    def bytes(self) -> int:
+        """Its size as it lies on disk; 0 where that cannot be told before it is read."""
+        return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
+
+    def open(self, watch: Callable[[int], None] | None = None) -> Stream:
+        """The input's bytes, decompressed and decoded; ``watch`` is told how many were read of it, as they lie on disk.
+        Errors name the input."""
         if self.uri == "-":
-            return Stream(sys.stdin.buffer, "standard input")
+            return Stream(sys.stdin.buffer, "standard input", watch)
         try:
-            return Stream(open(self.uri, "rb"), self.uri)
+            return Stream(open(self.uri, "rb"), self.uri, watch)
         except OSError as error:
             raise InputError(f"cannot read {self.uri}: {error.strerror or error}") from error
 
@@ -63,9 +69,10 @@ class Source:
 class Stream:
     """Decompressed, decoded bytes of one input; use as a context manager."""
 
-    def __init__(self, raw: BinaryIO, label: str) -> None:
+    def __init__(self, raw: BinaryIO, label: str, watch: Callable[[int], None] | None = None) -> None:
         self._raw = raw
         self._label = label
+        self._watch = watch
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
 
@@ -87,7 +94,15 @@ class Stream:
         """Everything, in pieces of any size."""
         while self._ahead:
             yield self._ahead.pop(0)
-        yield from self._chunks
+        if self._watch is None:
+            yield from self._chunks
+            return
+        told = self._raw.seekable()
+        read = 0
+        for chunk in self._chunks:
+            read = self._raw.tell() if told else read + len(chunk)
+            self._watch(read)
+            yield chunk
 
     def read(self, limit_bytes: int) -> bytes:
         """Everything at once, for formats that cannot be streamed."""

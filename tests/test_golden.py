@@ -1,4 +1,4 @@
-"""Every report of a real build, byte for byte as it was last looked at. ``python -m tests.test_golden`` writes them anew."""
+"""Reports of real builds, byte for byte as they were last looked at. ``python -m tests.test_golden`` writes them."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse and ``--fail-on-regression`` was given."""
     from spillscan.pairing import diff
-    from spillscan.pipeline import scan
     from spillscan.policy import Limits
+    from spillscan.progress import scan
     from spillscan.reports import Report, render
     from spillscan.rules import check, regressions
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-    from spillscan.pipeline import scan
+    from spillscan.progress import scan
     from spillscan.reports.text import damage
 
     launches = _common.launches(arguments)
