@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
@@ -95,7 +96,7 @@ PAYLOADS = (
 )
 
 
-def encodable(parts: list[str]) -> str:
+def encodable(parts: Iterable[str]) -> str:
     """As a reader gives it: half surrogates do not come through (a snapshot with one is refused)."""
     return "".join(parts).encode("utf-8", "replace").decode()
 
@@ -155,7 +156,22 @@ JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipp
 @given(data=st.data())
 @relaxed
 def test_nothing_acts(name: str, kind: Any, data: st.DataObject) -> None:
-    report = data.draw(hostile_report(kind))
+    holds(name, data.draw(hostile_report(kind)))
+
+
+@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+def test_no_payload_acts(name: str, kind: Any) -> None:
+    for payload in map(encodable, PAYLOADS):
+        place = Origin(input=payload, line=1, format=payload)
+        more = {"arch": payload, "unit": payload, "source": payload, "reasons": (payload,), "origins": (place,)}
+        one = kernel(payload, spills=8, registers=255, **more)
+        report = report_of(kind, [one], [kernel(payload, registers=8, **more)])
+        for message in (report, retold(report, payload), retold(report, f"x {payload} x")):
+            holds(name, message)
+
+
+def holds(name: str, report: Report) -> None:
+    """The report, read by its format's rules, says what it shall and does nothing."""
     output = rendered(name, report)
     assert all(sign.isprintable() or sign in "\r\n" for sign in output), "no control, format or bidi characters"
     if name != "github":

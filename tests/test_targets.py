@@ -77,7 +77,7 @@ def test_a_failure_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(reports.all_formats()["sarif"], "render", breaks)
     with pytest.raises(ZeroDivisionError):
         written("json:a.json", "markdown:+s.md", "sarif:b.sarif")
-    with pytest.raises(UsageError, match="cannot write missing/c.csv"):
+    with pytest.raises(UsageError, match=r"cannot write missing/c\.csv"):
         written("json:a.json", "markdown:+s.md", "csv:missing/c.csv")
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.json": "old", "s.md": "old"}
 
