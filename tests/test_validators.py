@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import string
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +15,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from spillscan.model import Kernel
+from spillscan.model import Issue, Kernel, Usage
 from spillscan.reports import Report
 from tests.conftest import FIXTURES, ROOT, read_any
 from tests.reporting import commands, csv_rows, kernel, pairs, rendered, report_of
@@ -181,6 +183,27 @@ def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
 def test_markdown_is_one_line_where_nothing_is_to_say(kind: Any) -> None:
     kernels = [] if kind == "scan" else [kernel("k")]
     assert rendered("markdown", report_of(kind, kernels, kernels)).count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["sarif", "gitlab"])
+def test_namesakes_have_fingerprints_of_their_own(name: str) -> None:
+    output = rendered(name, report_of("check", [kernel("k", spills=8), kernel("k", spills=16)]))
+    one, two = re.findall(r'"(?:fingerprint|primaryLocationLineHash)": "([^"]*)"', output)
+    assert two == f"{one}:2"
+
+
+@pytest.mark.parametrize("name", ["github", "markdown", "junit", "sarif"])
+def test_what_is_not_decided_does_not_look_green(name: str) -> None:
+    whole = report_of("check", [kernel("k")])
+    issue = Issue(code="truncated", message="the log is cut off", severity="error")
+    cut = replace(whole, build=replace(whole.build, issues=(issue,)))
+    unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
+    empty = report_of("check", [])
+    words = {"github": "::error", "markdown": "not decided", "sarif": '"executionSuccessful": false'}
+    for report in (cut, unsure, empty):
+        word = words.get(name, "<skipped " if report is unsure else "<error ")
+        assert word in rendered(name, report)
+        assert word not in rendered(name, whole)
 
 
 def test_sarif_keeps_to_25000_results_and_says_so() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
-from spillscan.safe import printable
+from spillscan.reports import Report
+from spillscan.safe import clip, printable
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
@@ -38,6 +39,20 @@ def label_of(kernel: Kernel) -> str:
 def message_of(finding: Finding) -> str:
     """What the finding says, printable and never long."""
     return printable(finding.message, LONGEST_MESSAGE)
+
+
+def doubts(report: Report) -> Iterator[str]:
+    """Why the report cannot be the whole truth, a sentence each, printable: a gate that says so must not look green."""
+    if not report.build.kernels:
+        yield "the input names no kernel"
+    if report.undecided:
+        kernel, reason = report.undecided[0]
+        more = f" ({count(len(report.undecided) - 1, 'kernel')} more)" if len(report.undecided) > 1 else ""
+        yield printable(f"{label_of(kernel)} cannot be judged: {clip(reason, LONGEST_MESSAGE)}", LONGEST_MESSAGE) + more
+    grave = [issue for issue in report.build.issues if issue.severity == "error"]
+    if grave:
+        more = f" ({len(grave) - 1:,} more)" if len(grave) > 1 else ""
+        yield printable(f"the input is not all there: {grave[0].message}", LONGEST_MESSAGE) + more
 
 
 def fingerprints(findings: Iterable[Finding]) -> Iterator[str]:

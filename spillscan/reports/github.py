@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from spillscan.model import Severity
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import count, label_of, message_of, summary
+from spillscan.reports._words import count, doubts, label_of, message_of, summary
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -24,10 +24,14 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """Workflow commands, a line each; where there are more findings than the runner shows, the last notice says so."""
+    """Workflow commands, a line each: what keeps the gate from deciding, then findings; where there are more than the
+    runner shows, the last notice says so."""
     counts = Counter(finding.severity for finding in report.findings)
-    folds = any(number > SHOWN for number in counts.values())
-    room = {"error": SHOWN, "warning": SHOWN, "note": SHOWN - folds}
+    doubt = "; ".join(doubts(report))
+    if doubt:
+        yield f"::error title=spillscan cannot decide::{_data(doubt)}\n"
+    room: dict[Severity, int] = {"error": SHOWN - bool(doubt), "warning": SHOWN, "note": SHOWN}
+    room["note"] -= any(counts[severity] > room[severity] for severity in counts)
     told: Counter[Severity] = Counter()
     for finding in report.findings:
         severity = finding.severity
@@ -44,7 +48,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     if rest:
         text = f"{count(len(report.findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"
-    if not report.findings:
+    if not report.findings and not doubt:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 
 

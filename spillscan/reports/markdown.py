@@ -15,9 +15,8 @@ from spillscan.places import place_of
 from spillscan.policy import at_least
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._markdown import Row, code, fold, table, within, words
-from spillscan.reports._words import LONGEST_ARCH, count, metric_name, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, count, doubts, metric_name, name_of, summary
 from spillscan.residency.summary import summarise
-from spillscan.safe import clip
 
 FORMAT = "markdown"
 HELP = "Markdown for a comment on a pull request or a step summary"
@@ -31,7 +30,6 @@ SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
 """Rows that are folded; the rest is counted."""
-_UNDECIDED = 5
 _NUMBERS = ("registers", "spill stores", "spill loads", "stack", "shared", "occupancy")
 
 
@@ -92,7 +90,7 @@ def _check(report: Report) -> Iterator[str]:
     grave, mild = _by_gravity(report.findings)
     found = f"**{count(len(report.findings), 'finding')}**" if report.findings else "no findings"
     yield f"**spillscan** {found} in {_sentence(report)}"
-    yield from _undecided(report)
+    yield from _doubts(report)
     yield from _findings(report, grave, mild)
 
 
@@ -101,13 +99,13 @@ def _check(report: Report) -> Iterator[str]:
 
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
-    if not changes and not report.findings and not report.undecided:
+    if not changes and not report.findings and not any(doubts(report)):
         yield f"**spillscan** nothing changed in {_sentence(report)}"
         return
     grave, _ = _by_gravity(report.findings)
     found = f"**{count(len(grave), 'regression')}**" if grave else "no regressions"
     yield f"**spillscan** {found} in {_sentence(report)}"
-    yield from _undecided(report)
+    yield from _doubts(report)
     yield from _findings(report, grave, [])
     if changes:
         states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
@@ -173,12 +171,10 @@ def _finding_row(report: Report, finding: Finding) -> Row:
     )
 
 
-def _undecided(report: Report) -> Iterator[str]:
-    if report.undecided:
+def _doubts(report: Report) -> Iterator[str]:
+    for doubt in doubts(report):
         yield ""
-        yield f"{count(len(report.undecided), 'kernel')} cannot be judged:"
-        for kernel, reason in report.undecided[:_UNDECIDED]:
-            yield f"* {code(name_of(kernel))}: {words(clip(reason, 200))}"
+        yield f"**not decided:** {words(doubt)}"
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
