@@ -30,6 +30,7 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
+	$(BIN)/python tests/benchmarks/policy.py
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
+BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
 
 
@@ -283,3 +284,13 @@ class Finding:
     """Equal for the same finding in another build, whatever the line numbers."""
     origin: Origin | None = None
     """Where to look."""
+    baseline_state: BaselineState | None = None
+    """What it is to the baseline: not recorded, worse than recorded, as recorded, better, or excused by hand; ``None``
+    where it was held against no baseline."""
+    suppression: str | None = None
+    """Of a suppressed finding: the reason that somebody wrote down."""
+
+    @property
+    def excused(self) -> bool:
+        """Whether a baseline excuses it, so that no gate fails by it."""
+        return self.baseline_state in ("outstanding", "better", "suppressed")

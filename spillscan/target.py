@@ -47,6 +47,16 @@ class Target:
         if os.path.dirname(aim) != real:
             raise UsageError(f"{self.path} is a link to {aim}", "name that file itself if you mean it")
 
+    def write(self, text: str) -> None:
+        """Write ``text``, whole or not at all."""
+        self.check()
+        draft = self.draft()
+        try:
+            draft.fill(lambda file: file.write(text))
+            draft.commit()
+        finally:
+            draft.discard()
+
     def draft(self) -> Draft:
         """A place to write the text to before the file is touched."""
         real = os.path.realpath(self.path)
@@ -75,7 +85,7 @@ class Draft:
         self._file = file
         self._temporary = temporary
 
-    def fill(self, write: Callable[[TextIO], None]) -> None:
+    def fill(self, write: Callable[[TextIO], object]) -> None:
         """Let ``write`` write the text."""
         try:
             write(self._file)

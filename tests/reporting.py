@@ -13,13 +13,15 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from spillscan import reports, rules
-from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Usage
+from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.pairing import diff
 from spillscan.places import Tree
-from spillscan.policy import Limits
+from spillscan.policy import Policy
+from spillscan.policy.words import from_options
 from spillscan.reports import Kind, Report, Style
 
-FORMATS = tuple(reports.all_formats())
+POLICY = Policy((from_options({"max_registers": "128"}, (), (), rules.all_rules()),))
+"""What :func:`report_of` judges by."""
 
 
 def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90", **more: Any) -> Kernel:
@@ -35,7 +37,7 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
     build = Build(kernels=tuple(kernels))
     if kind == "diff":
         changes = diff(Build(kernels=tuple(base)), build)
-        found = rules.regressions(changes)
+        found = rules.regressions(changes, Policy())
         return Report(
             kind="diff",
             build=build,
@@ -44,8 +46,9 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
             findings=tuple(found),
         )
     if kind == "check":
-        found, undecided = rules.check(build, Limits(max_registers=128))
-        return Report(kind="check", build=build, findings=tuple(found), undecided=tuple(undecided))
+        judged = rules.check(build, POLICY)
+        undecided = tuple((each.kernel, each.reason) for each in judged.undecided)
+        return Report(kind="check", build=build, findings=judged.findings, undecided=undecided)
     return Report(kind="scan", build=build)
 
 
@@ -188,9 +191,3 @@ def rows_of(markdown: str) -> list[list[int]]:
 def csv_rows(text: str) -> list[list[str]]:
     """The rows of a CSV file."""
     return list(csv.reader(io.StringIO(text, newline="")))
-
-
-def worst_findings(number: int, name: str) -> list[Finding]:
-    """So many findings on kernels whose names begin with ``name``."""
-    kernels = [kernel(f"{name}{index}", spills=index + 1) for index in range(number)]
-    return rules.check(Build(kernels=tuple(kernels)), Limits())[0]

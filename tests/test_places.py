@@ -15,7 +15,7 @@ from spillscan.places import Place, log_path, place_of, source_of
 from spillscan.rules import check, finding
 from spillscan.rules.spills import SPILL
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
-from tests.reporting import at, kernel, report_of
+from tests.reporting import POLICY, at, kernel, report_of
 
 TREE = at("/work/app", "src/gemm.cu", "csrc/a/b.cu", "build/out.log")
 
@@ -92,14 +92,8 @@ def test_the_log_is_the_last_resort() -> None:
 def test_an_advisory_names_its_line_but_not_in_a_temporary_file() -> None:
     for location, place in (("src/gemm.cu, line 47", "src/gemm.cu:47"), ("/tmp/tmpxft_1/x.ptx, line 3", "build.log:7")):
         advisory = Advisory(kind="performance_loss", text="x", severity="info", location=location)
-        (one,) = check(report_of("scan", [kernel("k", advisories=(advisory,))]).build, limits())[0]
+        (one,) = check(report_of("scan", [kernel("k", advisories=(advisory,))]).build, POLICY).findings
         assert str(place_of(one, TREE)) == place
-
-
-def limits() -> object:
-    from spillscan.policy import Limits
-
-    return Limits()
 
 
 def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
@@ -109,7 +103,7 @@ def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
     joined, _ = attach([], kernels.functions)
     by_name = {each.key.symbol: each for each in joined}
     tree = at("/opt/project", "sass.cu")
-    spills = [each for each in check(report_of("scan", joined).build, limits())[0] if each.rule == "spill-in-loop"]
+    spills = [each for each in check(report_of("scan", joined).build, POLICY).findings if each.rule == "spill-in-loop"]
     assert spills
     for each in spills:
         place = place_of(each, tree)

@@ -199,11 +199,38 @@ def test_what_is_not_decided_does_not_look_green(name: str) -> None:
     cut = replace(whole, build=replace(whole.build, issues=(issue,)))
     unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
     empty = report_of("check", [])
-    words = {"github": "::error", "markdown": "not decided", "sarif": '"executionSuccessful": false'}
+    words = {"github": "not in order", "markdown": "not in order", "sarif": '"executionSuccessful": false'}
     for report in (cut, unsure, empty):
         word = words.get(name, "<skipped " if report is unsure else "<error ")
         assert word in rendered(name, report)
         assert word not in rendered(name, whole)
+
+
+STATES = ("new", "worse", "outstanding", "better", "suppressed")
+
+
+def test_reports_follow_the_baseline() -> None:
+    whole = report_of("check", [kernel(f"k{index}", spills=8) for index in range(len(STATES))])
+    found = tuple(
+        replace(finding, baseline_state=state, suppression="accepted in review" if state == "suppressed" else None)
+        for finding, state in zip(whole.findings, STATES, strict=True)
+    )
+    report = replace(whole, findings=found)
+    for name in ("github", "rdjsonl", "markdown", "text"):
+        output = rendered(name, report)
+        told = [each.kernel.key.symbol for each in found if each.kernel.key.symbol in output]
+        assert told == [each.kernel.key.symbol for each in found if not each.excused], name
+    assert len(json.loads(rendered("gitlab", report))) == 4
+    assert rendered("junit", report).count("<failure") == 2
+    document = json.loads(rendered("sarif", report))
+    schema("sarif-2.1.0.json").validate(document)
+    results = document["runs"][0]["results"]
+    states = [result.get("baselineState") for result in results]
+    assert states == ["new", "updated", "unchanged", "updated", None]
+    assert [result.get("suppressions") for result in results][-1] == [
+        {"kind": "external", "status": "accepted", "justification": "accepted in review"}
+    ]
+    assert sum("suppressions" in result for result in results) == 1
 
 
 def test_sarif_keeps_to_25000_results_and_says_so() -> None:

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.places import Tree
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
 
 Kind = Literal["scan", "check", "diff"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
@@ -39,7 +42,7 @@ class Report:
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
-    launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
     undecided: tuple[tuple[Kernel, str], ...] = ()
     """Kernels that the input does not let a rule judge, with the reason."""
@@ -47,6 +50,8 @@ class Report:
     """Mildest severity that fails the check; ``never``."""
     tree: Tree = Tree()  # noqa: RUF009 - frozen
     """The repository that places are relative to."""
+    baseline: Verdict | None = None
+    """What the baseline makes of the findings; ``None`` without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

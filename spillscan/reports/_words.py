@@ -42,7 +42,7 @@ def message_of(finding: Finding) -> str:
 
 
 def doubts(report: Report) -> Iterator[str]:
-    """Why the report cannot be the whole truth, a sentence each, printable: a gate that says so must not look green."""
+    """What besides findings keeps the gate from passing, a sentence each, printable: it must not look green."""
     if not report.build.kernels:
         yield "the input names no kernel"
     if report.undecided:
@@ -52,7 +52,7 @@ def doubts(report: Report) -> Iterator[str]:
     grave = [issue for issue in report.build.issues if issue.severity == "error"]
     if grave:
         more = f" ({len(grave) - 1:,} more)" if len(grave) > 1 else ""
-        yield printable(f"the input is not all there: {grave[0].message}", LONGEST_MESSAGE) + more
+        yield printable(grave[0].message, LONGEST_MESSAGE) + more
 
 
 def fingerprints(findings: Iterable[Finding]) -> Iterator[str]:

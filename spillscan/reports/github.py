@@ -26,14 +26,15 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 def render(report: Report, style: Style) -> Iterator[str]:
     """Workflow commands, a line each: what keeps the gate from deciding, then findings; where there are more than the
     runner shows, the last notice says so."""
-    counts = Counter(finding.severity for finding in report.findings)
+    findings = [finding for finding in report.findings if not finding.excused]
+    counts = Counter(finding.severity for finding in findings)
     doubt = "; ".join(doubts(report))
     if doubt:
-        yield f"::error title=spillscan cannot decide::{_data(doubt)}\n"
+        yield f"::error title=spillscan%3A not in order::{_data(doubt)}\n"
     room: dict[Severity, int] = {"error": SHOWN - bool(doubt), "warning": SHOWN, "note": SHOWN}
     room["note"] -= any(counts[severity] > room[severity] for severity in counts)
     told: Counter[Severity] = Counter()
-    for finding in report.findings:
+    for finding in findings:
         severity = finding.severity
         if told[severity] >= room[severity]:
             continue
@@ -46,9 +47,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
         f"{counts[severity] - told[severity]:,} {severity}s" for severity in counts if counts[severity] > told[severity]
     ]
     if rest:
-        text = f"{count(len(report.findings), 'finding')}; not shown here: {', '.join(rest)}"
+        text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"
-    if not report.findings and not doubt:
+    if not findings and not doubt:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 
 

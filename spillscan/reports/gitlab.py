@@ -23,13 +23,14 @@ _SEVERITIES: dict[Severity, str] = {"error": "major", "warning": "minor", "note"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The array, one finding a line."""
+    """The array, one finding a line; what a baseline records stays, since the service itself tells new from old."""
     yield from array(_entries(report))
     yield "\n"
 
 
 def _entries(report: Report) -> Iterator[str]:
-    for finding, fingerprint in zip(report.findings, fingerprints(report.findings), strict=True):
+    findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
+    for finding, fingerprint in zip(findings, fingerprints(findings), strict=True):
         place = place_of(finding, report.tree)
         yield json.dumps(
             {

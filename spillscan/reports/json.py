@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
 from spillscan.model import Change, Finding, Kernel, Origin, Usage
@@ -19,6 +19,9 @@ from spillscan.snapshot import (
     stats_to_json,
     usage_to_json,
 )
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Accepted, Verdict
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
@@ -42,6 +45,8 @@ def _pieces(report: Report) -> Iterator[str]:
         yield from _array("kernels", kernel_lines(report.build.kernels))
     if report.kind != "scan":
         yield from _array("findings", (_encode(_finding(finding)) for finding in report.findings))
+    if report.baseline is not None:
+        yield f' "baseline": {_encode(_baseline(report.baseline))},\n'
     yield from _array("issues", (_encode(issue_to_json(issue)) for issue in report.build.issues))
     yield f' "stats": {_encode(stats_to_json(report.build))}}}\n'
 
@@ -117,4 +122,26 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "unit": finding.kernel.key.unit,
         "fingerprint": finding.fingerprint,
         "origin": None if finding.origin is None else origin_to_json(finding.origin),
+        "baseline_state": finding.baseline_state,
+        "suppression": finding.suppression,
+    }
+
+
+def _baseline(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "counts": verdict.counts(),
+        "fixed": [_accepted(each) for each in verdict.fixed],
+        "untold": [_accepted(each) for each in verdict.untold],
+        "stale": [_accepted(each) for each in verdict.stale],
+    }
+
+
+def _accepted(each: Accepted) -> dict[str, Any]:
+    identity = each.identity
+    return {
+        "identity": identity.symbol,
+        "short_name": each.name,
+        "arch": identity.arch,
+        "role": "function" if identity.function else "entry",
+        "rule": each.rule or None,
     }

@@ -50,7 +50,7 @@ def _suite(
     cases: list[str] = []
     for kernel, name in zip(kernels, _case_names(kernels), strict=True):
         mine = found.get(id(kernel), [])
-        grave = [finding for finding in mine if at_least(finding.severity, report.fail_on)]
+        grave = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
         mild = [finding for finding in mine if finding not in grave]
         body = "".join(_failure(report, finding) for finding in grave)
         if not grave and id(kernel) in undecided:
@@ -103,7 +103,8 @@ def _failure(report: Report, finding: Finding) -> str:
 
 
 def _line(report: Report, finding: Finding) -> str:
-    return f"{place_of(finding, report.tree)}: {finding.severity}: {message_of(finding)} [{finding.rule}]"
+    state = f", {finding.baseline_state}" if finding.baseline_state else ""
+    return f"{place_of(finding, report.tree)}: {finding.severity}: {message_of(finding)} [{finding.rule}{state}]"
 
 
 def _attribute(text: str) -> str:

@@ -87,8 +87,8 @@ def _kernel_row(report: Report, kernel: Kernel) -> Row:
 
 
 def _check(report: Report) -> Iterator[str]:
-    grave, mild = _by_gravity(report.findings)
-    found = f"**{count(len(report.findings), 'finding')}**" if report.findings else "no findings"
+    grave, mild = _by_gravity(report)
+    found = f"**{count(len(grave) + len(mild), 'finding')}**" if grave or mild else "no findings"
     yield f"**spillscan** {found} in {_sentence(report)}"
     yield from _doubts(report)
     yield from _findings(report, grave, mild)
@@ -102,7 +102,7 @@ def _diff(report: Report) -> Iterator[str]:
     if not changes and not report.findings and not any(doubts(report)):
         yield f"**spillscan** nothing changed in {_sentence(report)}"
         return
-    grave, _ = _by_gravity(report.findings)
+    grave, _ = _by_gravity(report)
     found = f"**{count(len(grave), 'regression')}**" if grave else "no regressions"
     yield f"**spillscan** {found} in {_sentence(report)}"
     yield from _doubts(report)
@@ -139,8 +139,9 @@ def _change_rows(change: Change) -> Iterator[Row]:
 # ---- what they share ----------------------------------------------------------------------------------------------
 
 
-def _by_gravity(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """(errors and warnings, notes)."""
+def _by_gravity(report: Report) -> tuple[list[Finding], list[Finding]]:
+    """(errors and warnings, notes) that no baseline excuses."""
+    findings = [finding for finding in report.findings if not finding.excused]
     grave = [finding for finding in findings if at_least(finding.severity, "warning")]
     return grave, [finding for finding in findings if not at_least(finding.severity, "warning")]
 
@@ -174,7 +175,7 @@ def _finding_row(report: Report, finding: Finding) -> Row:
 def _doubts(report: Report) -> Iterator[str]:
     for doubt in doubts(report):
         yield ""
-        yield f"**not decided:** {words(doubt)}"
+        yield f"**not in order:** {words(doubt)}"
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
@@ -200,4 +201,10 @@ def _sentence(report: Report) -> str:
     line, *notes = summary(report.build).splitlines()
     kernels, _, arches = line.partition("; ")
     told = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
-    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes)])
+    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes), *_baseline(report)])
+
+
+def _baseline(report: Report) -> Iterator[str]:
+    if report.baseline is not None:
+        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
+        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"

@@ -33,6 +33,7 @@ _MOST_NOTIFICATIONS = 100
 _LONGEST_DESCRIPTION = 1024
 _LONGEST_NAME = 200
 """Longer symbols and full names are left out: their fingerprint and short name remain."""
+_STATES = {"new": "new", "worse": "updated", "better": "updated", "outstanding": "unchanged"}
 _PROBLEMS = {"error": "error", "warning": "warning", "note": "recommendation"}
 _PLACEHOLDER = re.compile(r"\{(\d+)\}")
 
@@ -92,14 +93,21 @@ def _result(report: Report, finding: Finding, fingerprint: str) -> dict[str, Any
             }
         ],
         "partialFingerprints": {"primaryLocationLineHash": fingerprint, "spillscan/v1": fingerprint},
-        **_state(report),
+        **_state(report, finding),
         "properties": _properties(finding.kernel),
     }
 
 
-def _state(report: Report) -> dict[str, Any]:
-    """What is known of the result in an older run: a regression is what the base build did not have."""
-    return {"baselineState": "new"} if report.kind == "diff" else {}
+def _state(report: Report, finding: Finding) -> dict[str, Any]:
+    """What is known of the result in an older run: what the baseline says; of a regression, that the base build did not
+    have it. What somebody suppressed is told, as suppressed."""
+    state = _STATES.get(finding.baseline_state or ("new" if report.kind == "diff" else ""))
+    told: dict[str, Any] = {"baselineState": state} if state else {}
+    if finding.baseline_state == "suppressed":
+        reason = printable(finding.suppression or "", 600)
+        note = {"justification": reason} if reason else {}
+        told["suppressions"] = [{"kind": "external", "status": "accepted", **note}]
+    return told
 
 
 def _function(kernel: Kernel) -> dict[str, str]:

@@ -137,9 +137,18 @@ def _color(kernel: Kernel) -> str:
 
 
 def _check(report: Report, style: Style) -> Iterator[str]:
-    yield from _findings(report.findings, style)
-    found = count(len(report.findings), "finding") if report.findings else "no findings"
+    findings = [finding for finding in report.findings if not finding.excused]
+    yield from _findings(findings, style)
+    found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
+    yield from _baseline(report)
+
+
+def _baseline(report: Report) -> Iterator[str]:
+    """``baseline: 1 new, 1 worse, 40 outstanding``: only what there is."""
+    if report.baseline is not None:
+        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
+        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 
 def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
@@ -149,7 +158,8 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         place = f"{clean(str(finding.origin))}: " if finding.origin else ""
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
         severity = paint(finding.severity, color, style)
-        yield f"{place}{severity}: {label_of(kernel)}: {message_of(finding)} [{finding.rule}]"
+        state = f", {finding.baseline_state}" if finding.baseline_state else ""
+        yield f"{place}{severity}: {label_of(kernel)}: {message_of(finding)} [{finding.rule}{state}]"
     yield from fold(len(findings) - len(shown), style)
 
 
@@ -167,10 +177,11 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
     unchanged = len(report.build.kernels) - states["changed"] - states["added"]
     yield ", ".join(f"{count:,} {state}" for state, count in states.items()) + f", {unchanged:,} unchanged"
-    errors = [finding for finding in report.findings if finding.severity == "error"]
+    errors = [finding for finding in report.findings if finding.severity == "error" and not finding.excused]
     if errors:
         yield paint(f"{count(len(errors), 'regression')}:", BOLD, style)
         yield from _findings(errors, style)
+    yield from _baseline(report)
 
 
 def _change_rows(change: Change) -> Iterator[Row]:

@@ -1,21 +1,48 @@
 """One module a family of rules, found by being there.
 
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
-has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it cannot tell,
-where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
+has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
+tell, and why, where the input leaves open what it must know. A module that judges changes has
+``regressions(change, terms)``. ``terms`` is what the policy demands of the kernel; severities are put in force here.
+A module whose findings can get worse has ``measure(rule, kernel, terms)``: the figures by which they do.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
-from spillscan.model import Build, Change, Finding, Kernel, Rule
-from spillscan.policy import SEVERITIES, Limits
+from spillscan.model import Build, Change, Finding, Kernel, Rule, Severity
+from spillscan.policy import SEVERITIES, Policy, Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A kernel on which a rule cannot decide."""
+
+    rule: Rule
+    """The rule."""
+    severity: Severity
+    """How grave a finding of it would be."""
+    kernel: Kernel
+    """The kernel."""
+    reason: str
+    """What the input leaves open, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the rules make of a build."""
+
+    findings: tuple[Finding, ...]
+    """Most severe first."""
+    undecided: tuple[Undecided, ...]
+    """In the order of the families."""
 
 
 @cache
@@ -31,23 +58,50 @@ def all_rules() -> dict[str, Rule]:
     return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
 
 
-def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kernel, str]]]:
-    """(findings, most severe first; kernels on which a rule cannot decide, with the reason)."""
+def check(build: Build, policy: Policy) -> Judgement:
+    """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     found: list[Finding] = []
-    undecided: list[tuple[Kernel, str]] = []
+    undecided: list[Undecided] = []
+    terms = [policy.terms_of(kernel) for kernel in build.kernels]
     for family in families():
-        for kernel in build.kernels:
-            mine = list(family.findings(kernel, limits)) if hasattr(family, "findings") else []
-            found += mine
-            reason = family.undecided(kernel, limits) if hasattr(family, "undecided") and not mine else None
-            if reason:
-                undecided.append((kernel, reason))
-    return _sorted(found), undecided
+        if not hasattr(family, "findings"):
+            continue
+        for kernel, held in zip(build.kernels, terms, strict=True):
+            mine = list(family.findings(kernel, held))
+            found += _in_force(mine, held)
+            open_end = family.undecided(kernel, held) if not mine and hasattr(family, "undecided") else None
+            if open_end is not None:
+                rule, reason = open_end
+                severity = held.level(rule)
+                if severity != "off":
+                    undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason))
+    return Judgement(findings=tuple(_sorted(found)), undecided=tuple(undecided))
 
 
-def regressions(changes: list[Change]) -> list[Finding]:
-    """What got worse, most severe first."""
-    return _sorted([finding for family in families() for change in changes for finding in _regressions(family, change)])
+def regressions(changes: Sequence[Change], policy: Policy) -> list[Finding]:
+    """What got worse by what ``policy`` tolerates, most severe first."""
+    found: list[Finding] = []
+    for change in changes:
+        kernel = change.after or change.before
+        assert kernel is not None
+        terms = policy.terms_of(kernel)
+        for family in families():
+            if hasattr(family, "regressions"):
+                found += _in_force(family.regressions(change, terms), terms)
+    return _sorted(found)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
+    """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
+
+    ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
+    an older one, so that no baseline excuses it.
+    """
+    for family in families():
+        figures = family.measure(rule, kernel, terms) if hasattr(family, "measure") else None
+        if figures is not None:
+            return tuple(sorted(figures.items()))
+    return None
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
@@ -63,9 +117,14 @@ def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     )
 
 
-def _regressions(family: ModuleType, change: Change) -> Iterator[Finding]:
-    if hasattr(family, "regressions"):
-        yield from family.regressions(change)
+def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
+    """The findings at the severities that hold for their kernel, without those that are off."""
+    for each in found:
+        level = terms.levels.get(each.rule)
+        if level is None:
+            yield each
+        elif level != "off":
+            yield replace(each, severity=level)
 
 
 def _sorted(found: list[Finding]) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Finding, Judged, Kernel, Rule, Severity
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 _WARNING: Severity = "warning"
@@ -107,10 +107,18 @@ COSTLY = {rule.id.replace("-", "_"): rule for rule in RULES}
 """Rule by kind of advisory."""
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """One warning a kind, with the first text and how often it came."""
     for kind, rule in COSTLY.items() if kernel.advisories else ():
         texts = [advisory.text for advisory in kernel.advisories if advisory.kind == kind]
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
             yield finding(rule, f"ptxas: {texts[0]}{more}", kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """How often ptxas said it."""
+    kind = rule.replace("-", "_")
+    if kind not in COSTLY:
+        return None
+    return {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Change, Finding, Kernel, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 ALLOCATION_UNIT = 8
@@ -24,8 +24,8 @@ REGISTERS = Rule(
     remedy="See what the step costs: `spillscan limiters` tells blocks per SM and the next step. To need fewer: "
     "smaller tiles, less unrolling, fewer values alive across loops, or a cap (`__launch_bounds__`, `__maxnreg__`, "
     "`-maxrregcount`). A cap that is too low makes the kernel spill: compare the spill bytes afterwards.",
-    tuning="`max_registers` (option `--max-registers`) is the most that a kernel may use; by default there is no "
-    "limit.",
+    tuning="`max_registers` is the most that a kernel may use; by default there is no limit. Between two builds, "
+    "growth up to `max_register_growth` (0 by default) is not reported.",
 )
 IN_STEP = Rule(
     id="registers-in-step",
@@ -42,36 +42,44 @@ IN_STEP = Rule(
 RULES = (REGISTERS, IN_STEP)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel with more registers than allowed."""
-    registers = kernel.usage.registers
-    if limits.max_registers is not None and registers is not None and registers > limits.max_registers:
-        yield finding(REGISTERS, f"uses {registers} registers, {limits.max_registers} allowed", kernel)
+    registers, most = kernel.usage.registers, terms.limits.max_registers
+    if most is not None and registers is not None and registers > most:
+        yield finding(REGISTERS, f"uses {registers} registers, {most} allowed", kernel)
 
 
-def undecided(kernel: Kernel, limits: Limits) -> str | None:
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose registers the log does not tell, or tells before the linker has its say."""
-    if limits.max_registers is None or kernel.role == "function":
+    if terms.limits.max_registers is None or kernel.role == "function":
         return None
     if kernel.usage.registers is None:
-        return "; ".join(kernel.reasons) or "the log does not say how many registers it uses"
+        return REGISTERS, "; ".join(kernel.reasons) or "the log does not say how many registers it uses"
     if kernel.final is False:
-        return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
+        return REGISTERS, "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
     return None
 
 
-def regressions(change: Change) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More registers: an error where they take another allocation step, a note where they do not."""
     if change.before is None or change.after is None:
         return
     before, after = change.before.usage.registers, change.after.usage.registers
-    if before is None or after is None or after <= before:
+    most = terms.limits.max_register_growth
+    if before is None or after is None or most is None or after - before <= most:
         return
     message = f"registers {before} → {after} (+{after - before})"
     if _allocated(after) > _allocated(before):
         yield finding(REGISTERS, f"{message}: {_allocated(before)} → {_allocated(after)} allocated", change.after)
     else:
         yield finding(IN_STEP, f"{message}, inside the allocation step of {_allocated(after)}", change.after)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Registers, where they are final."""
+    if rule != "registers" or kernel.usage.registers is None or kernel.final is False:
+        return None
+    return {"registers": kernel.usage.registers}
 
 
 def _allocated(registers: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Finding, Kernel, Rule
-from spillscan.policy import Limits
+from spillscan.policy import Terms
 from spillscan.rules import finding
 
 IN_LOOP = Rule(
@@ -50,7 +50,7 @@ MISMATCH = Rule(
 RULES = (IN_LOOP, ARRAY, MISMATCH)
 
 
-def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
     if kernel.sass is None:
         return
@@ -70,3 +70,18 @@ def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
                 f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
             )
             yield finding(MISMATCH, message, kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    local = kernel.sass.local
+    if rule == "spill-in-loop":
+        looping = local.spills_in_loops
+        depths = range(1, max(looping, default=1) + 1)
+        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+    if rule == "local-array":
+        arrays = local.of("array")
+        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    return None
