@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 
@@ -24,9 +25,9 @@ def test_nothing_is_left_out(shell: str) -> None:
     text = script(shell)
     for command in commands.all_commands():
         assert command.NAME in text
-    for action in _actions(build_parser()):
-        for option in action.option_strings:
-            assert (option.lstrip("-") if shell == "fish" else option) in text
+    shown = [action for action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
+    for option in (option for action in shown for option in action.option_strings):
+        assert (option.lstrip("-") if shell == "fish" else option) in text
     for name in reports.all_formats():
         assert name in text
 
