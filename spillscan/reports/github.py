@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from spillscan.model import Severity
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import count, doubts, label_of, message_of, summary
+from spillscan.reports._words import LONGEST_ARCH, count, doubts, message_of, name_of, summary
+from spillscan.safe import printable
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -40,7 +41,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
             continue
         told[severity] += 1
         place = place_of(finding, report.tree)
-        title = f"{label_of(finding.kernel)} [{finding.rule}]"
+        arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
+        title = f"{name_of(finding.kernel)} ({arch}) [{finding.rule}]"
         properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
         yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
     rest = [
