@@ -18,7 +18,7 @@ import xmlschema
 from spillscan.model import Issue, Kernel, Usage
 from spillscan.reports import Report
 from tests.conftest import FIXTURES, ROOT, read_any
-from tests.reporting import commands, csv_rows, kernel, pairs, rendered, report_of
+from tests.reporting import commands, csv_rows, kernel, pairs, rendered, report_of, retold
 
 SCHEMAS = ROOT / "tests" / "schemas"
 MANY = 10_000
@@ -172,11 +172,14 @@ LIMITS = {
 
 @pytest.mark.parametrize("kind", ["scan", "check", "diff"])
 def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
-    kernels = [
-        kernel(f"{index}" + "\N{GRINNING FACE}" * 500, spills=8, registers=255, arch="漢" * 99) for index in range(300)
-    ]
-    output = rendered("markdown", report_of(kind, kernels, [kernel("\N{GRINNING FACE}" * 500)]))
-    assert len(output.encode()) < 65_536
+    wide = "\N{GRINNING FACE}" * 500
+    kernels = [kernel(f"{index}{wide}", spills=8, registers=255, arch="漢" * 99) for index in range(300)]
+    report = report_of(kind, kernels, [kernel(each.key.symbol, arch=each.key.arch or "") for each in kernels[:200]])
+    issue = Issue(code="truncated", message=wide * 3, severity="error")
+    report = replace(report, build=replace(report.build, issues=(issue,)), undecided=((kernels[0], wide * 3),))
+    for message in ("short", wide * 3):
+        output = rendered("markdown", retold(report, message))
+        assert len(output.encode()) < 65_536
 
 
 @pytest.mark.parametrize("kind", ["scan", "check", "diff"])

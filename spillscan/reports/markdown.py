@@ -24,8 +24,9 @@ KINDS = ALL_KINDS
 
 MARK = "<!-- spillscan -->"
 """Ends every report: by it a workflow finds the comment to write anew."""
-MOST_BYTES = 60_000
-"""Of a report, in UTF-8: under GitHub's 65,536 characters, with room for a line or two of the user's."""
+TABLE_BYTES = 17_000
+"""Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters, even
+where each takes four bytes."""
 SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
@@ -179,9 +180,9 @@ def _doubts(report: Report) -> Iterator[str]:
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
-    """A table that takes no more than its half of the report: shown and folded rows are one each."""
+    """A table that takes no more than its part of the report, and a line that counts what is left out."""
     right = [name for name in header if name in _NUMBERS]
-    lines, left_out = within(table(header, rows, right), MOST_BYTES // 2 - 4096)
+    lines, left_out = within(table(header, rows, right), TABLE_BYTES)
     yield from lines
     if left_out + more:
         yield ""
