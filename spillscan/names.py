@@ -58,7 +58,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
     """All that a person may call a kernel, each once: the symbol, the full name, that without return type and
     parameters (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
     """
-    name = demangle(symbol)
+    name = demangle.__wrapped__(symbol)  # not remembered: names can be very long, and who asks for all has very many
     if name == symbol and "(" not in name:
         return (symbol,)
     qualified = _qualified(name)
@@ -69,7 +69,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
         local = qualified[:before].rpartition("::")[2] + qualified[before:]
     else:
         local = "".join(_base_and_arguments(name))
-    return tuple(dict.fromkeys((symbol, name, qualified, local, short_name(symbol))))
+    return tuple(dict.fromkeys((symbol, name, qualified, local, _plain_base(name) or _base_and_arguments(name)[0])))
 
 
 def _qualified(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from spillscan import reports, rules
+from spillscan.matrix import matrix
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.pairing import diff
 from spillscan.places import Tree
@@ -45,6 +46,11 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
             changes=tuple(changes),
             findings=tuple(found),
         )
+    if kind == "matrix":
+        builds = (Build(kernels=tuple(base)), build)
+        labels = [each.key.unit for each in (*base, *kernels)][:1] * 2 or ["a", "b"]
+        table = matrix(builds, labels, "build", ["spill_bytes", "registers"])
+        return Report(kind="matrix", build=build, base=builds[0], matrix=table)
     if kind == "check":
         judged = rules.check(build, POLICY)
         undecided = tuple((each.kernel, each.reason) for each in judged.undecided)

@@ -83,13 +83,15 @@ def policy_of(case: dict[str, Any]) -> Policy:
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     """What the rules find in an example's build or change."""
-    given = case["input"] if isinstance(case["input"], list) else [case["input"]]
-    paths = [FIXTURES / name for name in given]
+    paths, base = (
+        [FIXTURES / name for name in (given if isinstance(given, list) else [given])]
+        for given in (case["input"], case.get("base", []))
+    )
     if "first_line" in case:
         (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
         paths[0] = folder / "example.log"
     head = scan(paths)
     policy = policy_of(case)
-    if "base" in case:
-        return rules.regressions(diff(scan(FIXTURES / case["base"]), head), policy)
+    if base:
+        return rules.regressions(diff(scan(base), head, policy), policy)
     return list(rules.check(head, policy).findings)

@@ -13,7 +13,7 @@ from spillscan.baseline.keys import key_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
 from spillscan.model import Build, Finding, Kernel
 from spillscan.policy import Policy, matches
-from spillscan.rules import measure
+from spillscan.rules import measure, recorded_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def apply(
     states: dict[int, Finding] = {}
     for (identity, rule), ours in by_rule(open_findings).items():
         entry = baseline.entries.get(identity)
-        recorded = entry.recorded.get(rule) if entry else None
+        recorded = entry.recorded.get(recorded_as(rule)) if entry else None
         states |= _states(ours, groups.get(identity, []), recorded, policy)
     judged = [states.get(id(finding), finding) for finding in judged]
     fixed, untold = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
@@ -130,7 +130,7 @@ def _states(
     """By id of each of ``findings`` (one rule on one kernel): the finding with its state."""
     if recorded is None:
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
-    rule = findings[0].rule
+    rule = recorded_as(findings[0].rule)
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
     measured = {}
     for each, kernel in kernels.items():

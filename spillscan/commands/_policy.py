@@ -72,8 +72,6 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
     notes: list[Issue] = []
     for entry, pattern in policy.unused(build.kernels):
-        if not entry.origin:
-            continue  # a layer's own settings, which name no kernel
         place, _, line = entry.origin.rpartition(":")
         origin = Origin(input=place, line=int(line), format="policy") if place else None
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""

@@ -82,10 +82,7 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
     """A gate never passes on what it does not know."""
     from spillscan.policy import at_least
 
-    if not build.kernels:
-        raise UndecidedError(
-            "the input names no kernel", "give the log of the compilation itself, not of the link alone"
-        )
+    refuse_empty(build)
     kernels = sum(kernel.role != "function" for kernel in build.kernels)
     if policy.expect_kernels is not None and kernels < policy.expect_kernels:
         raise UndecidedError(
@@ -97,9 +94,22 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
         first = undecided[0]
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""
         raise UndecidedError(f"cannot judge {first.kernel.short_name}: {first.reason}{count}")
+    refuse_partial(build)
+    if all(kernel.spills is None for kernel in build.kernels):
+        raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")
+
+
+def refuse_empty(build: Build) -> None:
+    """A build without kernels decides nothing."""
+    if not build.kernels:
+        raise UndecidedError(
+            "the input names no kernel", "give the log of the compilation itself, not of the link alone"
+        )
+
+
+def refuse_partial(build: Build) -> None:
+    """What is missing from a build may be what counts."""
     grave = [issue for issue in build.issues if issue.severity == "error"]
     if grave:
         place = f"{grave[0].origin}: " if grave[0].origin else ""
         raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")
-    if all(kernel.spills is None for kernel in build.kernels):
-        raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")

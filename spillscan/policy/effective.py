@@ -98,12 +98,13 @@ class Policy:
         return tuple(found)
 
     def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Entry, str]]:
-        """(entry, pattern) of those that name none of ``kernels``, in order."""
+        """(entry, pattern) of those that name none of ``kernels``, in order; ``*`` where an entry has no ``match``."""
         seen = 0
         for kernel in kernels:
             seen |= self._matcher.mask(kernel)
-        lines = enumerate(self._matcher.lines)
-        return [(self.entries[index], pattern) for bit, (index, pattern) in lines if not seen >> bit & 1]
+        idle = [line for bit, line in enumerate(self._matcher.lines) if not seen >> bit & 1]
+        found = [(self.entries[index], pattern) for index, pattern in idle]
+        return [(entry, pattern) for entry, pattern in found if entry.match or entry.arch or entry.unit]
 
     @cached_property
     def _matcher(self) -> Matcher:

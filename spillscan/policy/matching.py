@@ -22,7 +22,12 @@ class Matcher:
         ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
         everything = compiled("*")
         self._always = sum(bit for pattern, bit in ready if pattern == everything)
-        self._by_name = [(each.needle, bit, each.expression) for each, bit in ready if each != everything]
+        named = [(pattern, bit) for pattern, bit in ready if pattern != everything]
+        self._by_pattern = [(each.needle, bit, each.expression) for each, bit in named if each.exact is None]
+        self._by_name: dict[str, int] = {}
+        for pattern, bit in named:
+            if pattern.exact is not None:
+                self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._names: dict[str, int] = {}
@@ -32,15 +37,9 @@ class Matcher:
     def mask(self, kernel: Kernel) -> int:
         """The bits that name ``kernel``."""
         key = kernel.key
-        named = self._names.get(key.symbol) if self._by_name else self._always  # names cost: only where they count
+        named = self._names.get(key.symbol)
         if named is None:
-            names = names_of(key.symbol)
-            text = text_of(names)
-            named = self._always
-            for needle, bit, expression in self._by_name:  # Pattern.fits, spelled out: this runs millions of times
-                if needle in text and (expression is None or any(map(expression.fullmatch, names))):
-                    named |= bit
-            self._names[key.symbol] = named
+            named = self._names[key.symbol] = self._named(key.symbol)
         if not named:
             return 0
         arch, unit = key.arch or "", key.unit
@@ -49,6 +48,20 @@ class Matcher:
         if unit not in self._units:
             self._units[unit] = _mask(self._by_unit, unit)
         return named & self._archs[arch] & self._units[unit]
+
+    def _named(self, symbol: str) -> int:
+        """The bits of the patterns that fit a name of ``symbol``; names are spelled out only where one is asked for."""
+        if not self._by_name and not self._by_pattern:
+            return self._always
+        names = names_of(symbol)
+        text = text_of(names)
+        found = self._always
+        for name in names:
+            found |= self._by_name.get(name, 0)
+        for needle, bit, expression in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
+            if needle in text and (expression is None or any(map(expression.fullmatch, names))):
+                found |= bit
+        return found
 
     def entries(self, mask: int) -> list[int]:
         """Indices of the entries of which a bit stands in ``mask``, in order, each once."""

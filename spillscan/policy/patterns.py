@@ -7,6 +7,7 @@ expression of Python. The names of a kernel are its :func:`~spillscan.names.spel
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -29,6 +30,12 @@ class Pattern:
     expression: re.Pattern[str] | None
     """What must then fit one of the names; ``None`` where the needle decides."""
 
+    @property
+    def exact(self) -> str | None:
+        """The one name that it fits, where it is no more than a name."""
+        whole = self.expression is None and len(self.needle) > 1 and self.needle[0] == self.needle[-1] == _EDGE
+        return self.needle[1:-1] if whole else None
+
     def fits(self, text: str, names: Sequence[str]) -> bool:
         """Whether it names what has these ``names``, whose text is ``text``."""
         if self.needle not in text:
@@ -41,9 +48,11 @@ def compiled(pattern: str) -> Pattern:
     """``pattern`` made ready; :class:`~spillscan.errors.UsageError` where it is no regular expression."""
     if pattern.startswith("re:"):
         try:
-            return Pattern("", re.compile(pattern[3:]))
-        except re.error as error:
-            raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what a later Python may read another way
+                return Pattern("", re.compile(pattern[3:]))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(f"{pattern[:60]!r} is no regular expression: {error}") from None
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
     whole = _EDGE + pattern + _EDGE

@@ -29,7 +29,7 @@ def parse(text: str, name: str) -> Node | None:
     """The table ``tool.spillscan``; ``None`` where there is none."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # most are TOMLDecodeError; a number of very many digits is not
         raise UsageError(_placed(str(error), text, name)) from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deep") from None

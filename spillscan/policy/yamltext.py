@@ -32,13 +32,15 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("int", r"[-+]?[0-9]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-):
-    _Loader.add_implicit_resolver(_TAG + _tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
+_PLAIN = {
+    _TAG + "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    _TAG + "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    _TAG + "int": (r"[-+]?[0-9]{1,30}", "-+0123456789"),
+    _TAG + "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+}
+"""Tag -> (what is written so, its first characters)."""
+for _tag, (_pattern, _first) in _PLAIN.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})\Z"), list(_first))
 
 
 def parse(text: str, name: str) -> Node:
@@ -92,12 +94,10 @@ def _scalar(node: yaml.ScalarNode, place: str) -> str | int | float | bool | Non
     text: str = node.value
     if node.tag == _TAG + "str":
         return text
-    if node.tag == _TAG + "bool":
-        return text.lower() == "true"
+    if node.tag not in _PLAIN or not re.fullmatch(_PLAIN[node.tag][0], text):
+        raise UsageError(f"{place}: {text[:40]!r} is not read as {node.tag}", "write a plain value")
     if node.tag == _TAG + "null":
         return None
-    if node.tag == _TAG + "float" and node.style is None:
-        return float(text)
-    if node.tag == _TAG + "int" and re.fullmatch(r"[-+]?[0-9]{1,30}", text):
-        return int(text)
-    raise UsageError(f"{place}: {text[:40]!r} is not read as {node.tag}", "write a plain value")
+    if node.tag == _TAG + "bool":
+        return text.lower() == "true"
+    return int(text) if node.tag == _TAG + "int" else float(text)

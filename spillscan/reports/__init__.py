@@ -15,6 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from spillscan.matrix import Matrix
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.places import Tree
 from spillscan.policy import Launches, LaunchMap
@@ -22,7 +23,7 @@ from spillscan.policy import Launches, LaunchMap
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Verdict
 
-Kind = Literal["scan", "check", "diff"]
+Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
 JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
@@ -33,7 +34,7 @@ class Report:
     """What there is to tell: a build, with findings after ``check``, with changes after ``diff``."""
 
     kind: Kind
-    """Which command asks."""
+    """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
     build: Build
     """The build; of a diff, the head."""
     base: Build | None = None
@@ -42,6 +43,10 @@ class Report:
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
+    unsettled: tuple[Change, ...] = ()
+    """Of a diff, the pairs in which nothing is known to differ, but a build does not tell all."""
+    matrix: Matrix | None = None
+    """Of a matrix, the table."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
     undecided: tuple[tuple[Kernel, str], ...] = ()
@@ -52,6 +57,11 @@ class Report:
     """The repository that places are relative to."""
     baseline: Verdict | None = None
     """What the baseline makes of the findings; ``None`` without one."""
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings that no baseline excuses, most severe first."""
+        return tuple(finding for finding in self.findings if not finding.excused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ def table(
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
     and units are cut. ``left`` columns are aligned to the left."""
-    grid = [list(header), *([clean(cell) for cell in cells] for cells, _ in rows)]
+    grid = [[clean(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
     for column in spare:
         if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
             at = grid[0].index(column)

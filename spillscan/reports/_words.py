@@ -15,15 +15,6 @@ LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
 
-_METRIC_NAMES = {
-    "spill_store_bytes": "spill stores",
-    "spill_load_bytes": "spill loads",
-    "stack_bytes": "stack",
-    "cumulative_stack_bytes": "call stack",
-    "local_bytes": "local",
-    "shared_bytes": "shared",
-}
-
 
 def name_of(kernel: Kernel) -> str:
     """The kernel's short name, printable and never long."""
@@ -65,11 +56,6 @@ def fingerprints(findings: Iterable[Finding]) -> Iterator[str]:
         yield finding.fingerprint if number == 1 else f"{finding.fingerprint}:{number}"
 
 
-def metric_name(metric: str) -> str:
-    """A figure's name for people."""
-    return _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem"))
-
-
 def summary(build: Build) -> str:
     """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
@@ -77,15 +63,21 @@ def summary(build: Build) -> str:
     text = count(len(entries), "kernel") + _spilling(entries)
     if functions:
         text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
-    arches = sorted({printable(kernel.key.arch, LONGEST_ARCH) for kernel in build.kernels if kernel.key.arch})
-    more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
-    text += f"; {', '.join(arches[:MOST_ARCHES])}{more}" if arches else ""
+    arches = arches_of(build)
+    text += f"; {arches}" if arches else ""
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
     if open_ends:
         text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
     return text
+
+
+def arches_of(build: Build) -> str:
+    """``sm_80, sm_90``; empty where the input names none."""
+    arches = sorted({printable(kernel.key.arch, LONGEST_ARCH) for kernel in build.kernels if kernel.key.arch})
+    more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
+    return ", ".join(arches[:MOST_ARCHES]) + more
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:

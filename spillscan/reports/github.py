@@ -27,7 +27,7 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 def render(report: Report, style: Style) -> Iterator[str]:
     """Workflow commands, a line each: what keeps the gate from deciding, then findings; where there are more than the
     runner shows, the last notice says so."""
-    findings = [finding for finding in report.findings if not finding.excused]
+    findings = report.open_findings
     counts = Counter(finding.severity for finding in findings)
     doubt = "; ".join(doubts(report))
     if doubt:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
-from spillscan.model import Change, Finding, Kernel, Origin, Usage
+from spillscan.compare import figures
+from spillscan.matrix import Matrix, Row
+from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._json import harmless
 from spillscan.snapshot import (
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
-KINDS = ALL_KINDS
+KINDS = (*ALL_KINDS, "matrix")
 
 _TRUTH = {True: "true", False: "false", None: "null"}
 _string = json.encoder.encode_basestring_ascii
@@ -41,10 +43,14 @@ def _pieces(report: Report) -> Iterator[str]:
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", (_encode(_change(change)) for change in report.changes))
+        yield from _array("unsettled", (_encode(_change(change)) for change in report.unsettled))
+    elif report.matrix is not None:
+        yield from _matrix(report.matrix)
     else:
         yield from _array("kernels", kernel_lines(report.build.kernels))
     if report.kind != "scan":
         yield from _array("findings", (_encode(_finding(finding)) for finding in report.findings))
+        yield from _array("undecided", (_encode(_undecided(*pair)) for pair in report.undecided))
     if report.baseline is not None:
         yield f' "baseline": {_encode(_baseline(report.baseline))},\n'
     yield from _array("issues", (_encode(issue_to_json(issue)) for issue in report.build.issues))
@@ -103,12 +109,64 @@ def _change(change: Change) -> dict[str, Any]:
         "score": change.score,
         "before": _brief(change.before),
         "after": _brief(change.after),
-        "metrics": {name: [before, after] for name, before, after in change.metrics},
+        "metrics": _metrics(change.metrics),
+        "unknown": _metrics(change.unknown),
+        "messages": {"appeared": list(change.appeared), "vanished": list(change.vanished)},
+        "occupancy": [_effect(effect) for effect in change.effects],
     }
+
+
+def _metrics(metrics: Iterable[Metric]) -> dict[str, list[int | None]]:
+    return {name: [before, after] for name, before, after in metrics}
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "device": effect.device,
+        "threads_per_block": effect.threads_per_block,
+        "dynamic_shared_bytes": None if effect.threads_per_block is None else effect.dynamic_shared_bytes,
+        "resident_blocks": list(effect.resident_blocks),
+        "active_warps": list(effect.active_warps),
+        "limiters": [list(side) for side in effect.limiters],
+        "footprint_bytes": list(effect.footprint_bytes),
+        "gpu": effect.gpu,
+        "unknown": effect.unknown,
+    }
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield f' "by": "{matrix.by}",\n "builds": {_encode(matrix.builds)},\n'
+    columns = [{"build": column.build, "arch": column.arch} for column in matrix.columns]
+    yield f' "columns": {_encode(columns)},\n'
+    yield from _array("rows", (_encode(_row(matrix, row)) for row in matrix.rows))
+
+
+def _row(matrix: Matrix, row: Row) -> dict[str, Any]:
+    kernel = row.kernel
+    return {
+        "symbol": kernel.key.symbol,
+        "name": kernel.name,
+        "short_name": kernel.short_name,
+        "arch": kernel.key.arch if matrix.by == "build" else None,
+        "unit": kernel.key.unit,
+        "role": kernel.role,
+        "cells": [None if cell is None else _cell(matrix, cell) for cell in row.cells],
+    }
+
+
+def _cell(matrix: Matrix, kernel: Kernel) -> dict[str, Any]:
+    more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
+    key = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "confidence": kernel.confidence}
+    return {**key, "final": kernel.final, "metrics": figures(kernel) | more}
 
 
 def _brief(kernel: Kernel | None) -> dict[str, Any] | None:
     return None if kernel is None else kernel_to_json(kernel)
+
+
+def _undecided(kernel: Kernel, reason: str) -> dict[str, Any]:
+    key = kernel.key
+    return {"symbol": key.symbol, "name": kernel.name, "arch": key.arch, "unit": key.unit, "reason": reason}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

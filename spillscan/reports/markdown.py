@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from spillscan.compare import figure
 from spillscan.model import Change, Finding, Kernel
 from spillscan.places import place_of
 from spillscan.policy import at_least
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._findings import baseline_line
 from spillscan.reports._markdown import Row, code, fold, table, within, words
-from spillscan.reports._words import LONGEST_ARCH, count, doubts, metric_name, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, count, doubts, name_of, summary
 from spillscan.residency.summary import summarise
 
 FORMAT = "markdown"
@@ -125,16 +127,15 @@ def _states(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _change_rows(change: Change) -> Iterator[Row]:
-    kernel = change.after or change.before
-    assert kernel is not None
+    kernel = change.kernel
     if not change.metrics:
         registers = kernel.usage.registers
         yield (*_names(kernel), change.state, "-" if registers is None else f"{registers} registers")
-    for metric, before, after in change.metrics:
-        unit = " B" if "bytes" in metric else ""
+    for name, before, after in change.metrics:
+        told = figure(name)
+        unit = f" {told.unit}" if told.unit else ""
         delta = (after or 0) - (before or 0)
-        figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
-        yield (*_names(kernel), words(metric_name(metric)), figures)
+        yield (*_names(kernel), words(told.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def _change_rows(change: Change) -> Iterator[Row]:
 
 def _by_gravity(report: Report) -> tuple[list[Finding], list[Finding]]:
     """(errors and warnings, notes) that no baseline excuses."""
-    findings = [finding for finding in report.findings if not finding.excused]
+    findings = report.open_findings
     grave = [finding for finding in findings if at_least(finding.severity, "warning")]
     return grave, [finding for finding in findings if not at_least(finding.severity, "warning")]
 
@@ -202,10 +203,4 @@ def _sentence(report: Report) -> str:
     line, *notes = summary(report.build).splitlines()
     kernels, _, arches = line.partition("; ")
     told = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
-    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes), *_baseline(report)])
-
-
-def _baseline(report: Report) -> Iterator[str]:
-    if report.baseline is not None:
-        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
-        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
+    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])

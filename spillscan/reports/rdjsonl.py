@@ -20,9 +20,7 @@ _SEVERITIES: dict[Severity, str] = {"error": "ERROR", "warning": "WARNING", "not
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One diagnostic a finding that no baseline excuses."""
-    for finding in report.findings:
-        if finding.excused:
-            continue
+    for finding in report.open_findings:
         place = place_of(finding, report.tree)
         diagnostic = {
             "message": f"{label_of(finding.kernel)}: {message_of(finding)}",

@@ -77,7 +77,8 @@ def _form(text: str, kind: Kind) -> Form:
     if name not in known:
         raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(known)}")
     if kind not in known[name].KINDS:
-        raise UsageError(f"{kind} has nothing to say in {name}", f"it judges no kernel: spillscan check -f {text}")
+        able = ", ".join(other for other, module in known.items() if kind in module.KINDS)
+        raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
     if not colon:
         return Form(name, None)
     target = Target.parse(path)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
+from spillscan.policy import tomltext, yamltext
+from spillscan.policy.document import layer
 from spillscan.policy.layers import Layer
 from spillscan.policy.load import load
 from tests.conftest import FIXTURES, run
@@ -67,6 +71,10 @@ YAML = [
         "max_registers: !!python/object:os.system 1\n",
         "p.yaml:1: '1' is not read as tag:yaml.org,2002:python/object:os.system; write a plain value",
     ),
+    ("max_registers: !!float none\n", "p.yaml:1: 'none' is not read as "),
+    ("strict: !!bool maybe\n", "p.yaml:1: 'maybe' is not read as "),
+    ("max_registers: " + "9" * 5000, "p.yaml:1: a whole number of 0 or more or none is wanted here, not inf"),
+    ("kernels:\n- {match: 're:a{9999999999}', max_registers: 1}\n", "p.yaml:2: 're:a{9999999999}' is no regular"),
     ("max_registers: !!int none\n", "p.yaml:1: 'none' is not read as "),
     ("? [a]\n: 1\n", "p.yaml:1: a key must be a word"),
     ("[" * 30 + "]" * 30, "p.yaml:1: nested too deep"),
@@ -98,6 +106,7 @@ TOML = [
     ),
     ("[tool.spillscan]\nkernels = [\n  {match = 'a'},\n]\n", "p.toml:2: this entry sets nothing"),
     ("[tool.spillscan]\nmax_registers = 2020-01-01\n", "p.toml:2: 2020-01-01 is not read"),
+    ("[tool.spillscan]\nmax_registers = " + "9" * 5000, "p.toml: broken TOML: Exceeds the limit"),
     ("[tool.other]\n", "p.toml has no table [tool.spillscan]; add it, or name another file"),
     ("tool = 1\n", "p.toml has no table [tool.spillscan]"),
     ("[tool]\nspillscan = 1\n", "p.toml:2: a mapping is wanted here, not 1"),
@@ -107,6 +116,28 @@ TOML = [
 @pytest.mark.parametrize(("text", "line"), TOML, ids=lambda value: repr(value[:40]))
 def test_toml(text: str, line: str, here: Path) -> None:
     refused(here / "p.toml", text.encode(), line)
+
+
+PIECES = st.sampled_from(
+    [*"-?:[]{}#&*!|>%@'\"~,. \n\t=01a", "\n- ", ": ", "kernels", "match", "!!int ", "[[", "tool.spillscan", "\ufeff"]
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(PIECES, max_size=25).map("".join))
+def test_no_text_breaks_the_readers(text: str) -> None:
+    for reader in (
+        yamltext.parse,
+        tomltext.parse,
+        lambda text, name: tomltext.parse("[tool.spillscan]\n" + text, name),
+    ):
+        try:
+            root = reader(text, "file")
+            if root is not None:
+                layer(root, ())
+        except UsageError as error:
+            assert str(error).startswith("file")  # noqa: PT017 - most texts are wrong, in many ways
+            assert "\n" not in str(error)  # noqa: PT017
 
 
 def test_files_that_cannot_be_read(here: Path) -> None:

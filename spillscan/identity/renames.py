@@ -1,0 +1,113 @@
+"""Pairs what no identity paired: kernels that bear another name now."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+
+from spillscan.identity import mangling
+from spillscan.identity.anatomy import anatomy
+from spillscan.identity.candidates import Blocks, Named, candidates, strong, weak
+from spillscan.identity.likeness import THRESHOLD, Likeness
+from spillscan.model import Kernel
+
+Match = tuple[Kernel, Kernel, float]
+"""Before, after, likeness."""
+
+_SURE = 0.9
+"""A pair that is this much alike in a strong block is not compared with weaker ones."""
+_MOST = 0.999
+"""No likeness is an identity."""
+_SAMPLE = 2000
+"""How many paired kernels are asked for the words that are common in the build."""
+
+
+def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
+    """Kernels of the same role and arch, each at most once, the most alike first.
+
+    ``paired`` are those of both builds that have kept their names: they tell which words are common there, and which
+    templates live on.
+    """
+    if not left or not right:
+        return []
+    sample = paired[:: len(paired) // _SAMPLE + 1]
+    ours, theirs = _named(left), _named(right)
+    names = [[name for _, name in ours], [name for _, name in theirs]]
+    for side, known in enumerate(names):
+        known += [anatomy(pair[side].key.symbol) for pair in sample]
+    likeness = Likeness(names, _living(paired))
+    targets: dict[Hashable, tuple[list[Named], list[Named]]] = defaultdict(lambda: ([], []))
+    for side, kernels in enumerate((ours, theirs)):
+        for kernel, name in kernels:
+            targets[kernel.role == "function", kernel.key.arch][side].append((kernel, name))
+    matches = [match for group in targets.values() for match in _matches(*group, likeness)]
+    return sorted(matches, key=lambda match: (-match[2], *_order(match[0]), *_order(match[1])))
+
+
+def _matches(ours: list[Named], theirs: list[Named], likeness: Likeness) -> list[Match]:
+    """First what only one part tells apart, then, among the rest, whatever shares a word."""
+    sure = _best(ours, theirs, likeness, _SURE, strong)
+    left = _without(ours, {id(match[0]) for match in sure})
+    right = _without(theirs, {id(match[1]) for match in sure})
+    return sure + _best(left, right, likeness, THRESHOLD, strong, weak)
+
+
+def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: float, *kinds: Blocks) -> list[Match]:
+    """Each kernel once, the most alike pair first; among equals the order of names decides."""
+    scored = []
+    for index, other in candidates(ours, theirs, *kinds):
+        score = likeness.score(*ours[index], *theirs[other])
+        if score >= least:
+            scored.append((-score, index, other))
+    order_left, order_right = _ranks(ours), _ranks(theirs)
+    scored.sort(key=lambda entry: (entry[0], order_left[entry[1]], order_right[entry[2]]))
+    matches: list[Match] = []
+    used_left, used_right = set[int](), set[int]()
+    for score, index, other in scored:
+        if index not in used_left and other not in used_right:
+            used_left.add(index)
+            used_right.add(other)
+            matches.append((ours[index][0], theirs[other][0], min(round(-score, 3), _MOST)))
+    return matches
+
+
+def _named(kernels: Sequence[Kernel]) -> list[Named]:
+    return [(kernel, anatomy(kernel.key.symbol)) for kernel in kernels]
+
+
+def _without(kernels: list[Named], gone: set[int]) -> list[Named]:
+    return [(kernel, name) for kernel, name in kernels if id(kernel) not in gone]
+
+
+def _ranks(kernels: list[Named]) -> list[int]:
+    ranks = [0] * len(kernels)
+    for rank, index in enumerate(sorted(range(len(kernels)), key=lambda index: _order(kernels[index][0]))):
+        ranks[index] = rank
+    return ranks
+
+
+def _order(kernel: Kernel) -> tuple[str, str, str]:
+    return kernel.key.symbol, kernel.key.arch or "", kernel.key.unit
+
+
+def _living(paired: Sequence[tuple[Kernel, Kernel]]) -> Callable[[str], bool]:
+    """Whether instances of a symbol's template are among ``paired``; looked up only when first asked."""
+
+    @cache
+    def prefixes() -> frozenset[str]:
+        return frozenset(_template(before.key.symbol) for before, _ in paired) - {""}
+
+    return lambda symbol: _template(symbol) in prefixes()
+
+
+def _template(symbol: str) -> str:
+    """``_ZN2ns5scaleIfLi4EEvPT_`` -> ``_ZN2ns5scaleI``; empty for what is no template's instance."""
+    found = _leading_names().match(symbol)
+    return found[0] if found else ""
+
+
+@cache
+def _leading_names() -> re.Pattern[str]:
+    return re.compile(rf"_ZN?{mangling.source_name()}+I", re.DOTALL)
