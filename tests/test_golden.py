@@ -11,7 +11,7 @@ import pytest
 from spillscan import reports
 from tests.conftest import ROOT
 
-GOLDEN = ROOT / "tests" / "golden"
+GOLDEN = ROOT / "tests" / "golden" / "reports"
 DEMO = "fixtures/demo"
 CASES: dict[str, tuple[str, ...]] = {
     "clean": ("check", f"{DEMO}/base.log"),
