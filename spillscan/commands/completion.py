@@ -11,7 +11,7 @@ ORDER = 90
 EPILOG = 'Example: eval "$(spillscan completion bash)"'
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = ("INPUT", "BASE", "HEAD", "DUMP", "FILE", "CSV")
+_FILES = ("INPUT", "BUILD", "DUMP", "FILE", "CSV")
 """Metavariables of arguments that name files."""
 
 
