@@ -15,6 +15,7 @@ from spillscan.pairing import diff
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
 from spillscan.policy.document import layer
+from spillscan.policy.keys import KEYS
 from spillscan.policy.yamltext import parse
 from tests.conftest import FIXTURES, ROOT, read_text
 
@@ -34,6 +35,7 @@ def test_every_rule_is_documented(rule: Rule) -> None:
         assert SENTENCE.fullmatch(text), text
         assert "  " not in text
         assert text.count("`") % 2 == 0
+        assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(KEYS), "keys that a policy knows"
 
 
 def test_ids_are_unique() -> None:

@@ -95,8 +95,12 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""
         raise UndecidedError(f"cannot judge {first.kernel.short_name}: {first.reason}{count}")
     refuse_partial(build)
-    if all(kernel.spills is None for kernel in build.kernels):
-        raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")
+    asked = [kernel for kernel in build.kernels if policy.limits_of(kernel).max_spill_bytes is not None]
+    if asked and all(kernel.spills is None for kernel in build.kernels):
+        raise UndecidedError(
+            "no kernel's spills are told",
+            "give ptxas's own report too (nvcc -Xptxas -v), or ask for none (--max-spill-bytes none)",
+        )
 
 
 def refuse_empty(build: Build) -> None:

@@ -27,7 +27,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
     entry = {
         **{name: _words(text) for name, text in _SELECTOR_HELP.items()},
         **{name: value for name, value in keys.items() if KEYS[name].per_kernel},
-        "severity": severity,
+        "severity": {"$ref": "#/definitions/severity"},
         "launch": _launch(),
         "reason": {**_WORD, "description": "why, for those who come after"},
     }
@@ -39,7 +39,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
             {
                 "version": {"const": VERSION, "description": "version of this file's format"},
                 **keys,
-                "severity": severity,
+                "severity": {"$ref": "#/definitions/severity"},
                 "kernels": {
                     "type": "array",
                     "description": "what holds for some kernels; of those that name one, the last wins, key by key",
@@ -50,6 +50,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
                 },
             }
         ),
+        "definitions": {"severity": severity},
     }
 
 

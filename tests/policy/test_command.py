@@ -360,3 +360,10 @@ def test_limits_that_relocatable_code_leaves_open(tmp_path: Path) -> None:
             ).returncode
             == 0
         )
+
+
+def test_a_listing_without_spills_is_judged_where_nobody_asks_for_spills() -> None:
+    listing = FIXTURES / "sass" / "res-usage-sm_80-13.5.txt"
+    assert run("check", listing, "--max-registers", "255").returncode == 2
+    assert run("check", listing, "--max-registers", "255", "--max-spill-bytes", "none").returncode == 0
+    assert run("check", listing, "--max-registers", "8", "--max-spill-bytes", "none").returncode == 1
