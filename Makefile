@@ -31,10 +31,13 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
 	$(BIN)/python tests/benchmarks/policy.py
+	$(BIN)/python -m tests.benchmarks.baseline
+	$(BIN)/python -m tests.benchmarks.pairing_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
+	$(BIN)/python tests/oracle/identity_oracle.py
 
 wheel: $(READY)
 	rm -rf dist

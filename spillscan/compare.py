@@ -168,10 +168,10 @@ def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str,
 def damage(change: Change) -> tuple[object, ...]:
     """Sort key of changes, worst first: new spills, lost blocks, allocation steps, then what else grew; improvements
     and removed kernels last."""
-    kernel, usage = change.kernel, change.kernel.usage
+    kernel = change.kernel
     grown = {name: after - before for name, before, after in _known(change.metrics)}
     if change.state == "added":
-        grown = {"spill_store_bytes": usage.spill_store_bytes or 0, "spill_load_bytes": usage.spill_load_bytes or 0}
+        grown = dict(zip(("spill_store_bytes", "spill_load_bytes"), kernel.spills or (0, 0), strict=True))
     worse = {name: max(0, delta) for name, delta in grown.items()}
     spills = grown.get("spill_store_bytes", 0), grown.get("spill_load_bytes", 0)
     registers = next((metric for metric in _known(change.metrics) if metric[0] == "registers"), ("", 0, 0))

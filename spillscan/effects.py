@@ -22,13 +22,18 @@ from spillscan.residency.summary import summarise
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
     """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
 
-    Both sides are launched alike: as the map says of the kernel's present name, else of its old one. Empty for device
-    functions, where archs differ, and where the arch is unknown.
+    Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
+    only launch bounds tell, and they changed, the launch is unknown. Empty for device functions, where archs differ,
+    and where the arch is unknown.
     """
     arch = after.key.arch
     if arch is None or arch != before.key.arch or "function" in (before.role, after.role):
         return ()
-    launch = launches.launch_of(after) or launches.launch_of(before)
+    launch, old = launches.launch_of(after), launches.launch_of(before)
+    if launch is None or old is None:
+        launch = launch or old
+    elif launch != old and launch.source == old.source == "maxntid":
+        launch = None  # the bounds changed: nobody says that the blocks did not
     found = []
     for name in judged_on(arch, devices):
         if name is None:
@@ -54,12 +59,13 @@ def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
 def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
     reserved, on = _footprints(before.usage, after.usage, device, gpu)
     if launch is None:
-        open_launch = "the log does not say how it is launched"
+        open_launch = "nobody says how it is launched in both builds"
         return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
     known = Effect(
         device=name,
         threads_per_block=launch.threads_per_block,
         dynamic_shared_bytes=launch.dynamic_shared_bytes,
+        launch_source=launch.source,
         footprint_bytes=reserved,
         gpu=on,
     )

@@ -241,6 +241,8 @@ class Effect:
     """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
     dynamic_shared_bytes: int = 0
     """Dynamic shared memory of the launch, bytes per block."""
+    launch_source: str | None = None
+    """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
     resident_blocks: tuple[int | None, int | None] = (None, None)
     """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
     active_warps: tuple[int | None, int | None] = (None, None)
@@ -275,7 +277,7 @@ class Change:
     metrics: tuple[Metric, ...] = ()
     """Each figure that both builds tell and that differs."""
     score: float = 1.0
-    """How sure the pairing is; 1 where symbol and arch are equal."""
+    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
     unknown: tuple[Metric, ...] = ()
     """Each figure that only one of the builds tells: neither equal nor different."""
     appeared: tuple[str, ...] = ()

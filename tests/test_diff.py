@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,11 @@ from spillscan.pairing import changed, comparison
 from spillscan.pipeline import scan
 from spillscan.policy import LaunchMap, Policy, at_least
 from spillscan.reports import Report, Style, text
-from spillscan.rules import regressions, undecided_changes
+from spillscan.rules import all_rules, regressions, undecided_changes
+from tests import test_readme
 from tests.conftest import FIXTURES, ROOT, read_text, run
 
+DOCUMENT = ROOT / "docs" / "diff.md"
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
@@ -53,8 +57,6 @@ WIDTHS = ("80", "160")
 
 def printed(call: tuple[str | Path, ...], width: str) -> str:
     """What a person sees at the top of a checkout."""
-    import os
-
     words = [part.relative_to(ROOT) if isinstance(part, Path) else part for part in call]
     environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": width}
     return run(*words, env=environment).stdout.decode()
@@ -86,8 +88,6 @@ def test_one_line_where_nothing_changed() -> None:
 
 
 def test_colors_are_where_it_got_worse_or_better() -> None:
-    import os
-
     painted = run(*CALLS["effects-launched"], env=os.environ | {"FORCE_COLOR": "1"}).stdout.decode().splitlines()
     assert any(line.startswith("\x1b[31m") and "868 B" in line for line in painted)
     assert any(line.startswith("\x1b[32m") and "(-112)" in line for line in painted)
@@ -112,8 +112,8 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
         findings=tuple(regressions([change], Policy())),
     )
     lines = "".join(text.render(report, Style(width=100))).splitlines()
-    assert lines[1].startswith("sums → sums_wide<16>  sm_90  registers  32 → 48 (+16)")
-    assert "83% alike" in lines[2]
+    assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
+    assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
     assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
     assert any("error: sums_wide<16>" in line for line in lines), "a rename carries its regression along"
 
@@ -187,6 +187,27 @@ def test_matrix_keeps_namesakes_of_several_units_apart() -> None:
     assert sorted(cells) == sorted((kernel["symbol"], kernel["arch"]) for kernel in kernels)
 
 
+def test_hostile_names_do_not_act(tmp_path: Path) -> None:
+    log = (
+        "ptxas info    : Compiling entry function 'k{}' for 'sm_80'\nptxas info    : Function properties for k{}\n"
+        "    {} bytes stack frame, {} bytes spill stores, 0 bytes spill loads\nptxas info    : Used {} registers\n"
+    )
+    names = ["\x1b[31m", "\x9b2J", "\u202e", "=cmd()", "|<b>`"]
+    for path, figures in (("a\x1b[2J.log", (0, 0, 24)), ("b.log", (8, 8, 40))):
+        (tmp_path / path).write_text("".join(log.format(name, name, *figures) for name in names))
+    builds = [tmp_path / "a\x1b[2J.log", tmp_path / "b.log"]
+    for arguments in ((), ("--by", "build"), ("--by", "arch")):
+        shown = run("diff", *builds, *arguments, "--all").stdout.decode()
+        assert shown.count("\n") >= len(names)
+        assert all(sign.isprintable() or sign == "\n" for sign in shown)
+        cells = [
+            cell
+            for row in csv.reader(io.StringIO(run("diff", *builds, *arguments, "-f", "csv").stdout.decode()))
+            for cell in row
+        ]
+        assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
 # ---- the gate -----------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +263,20 @@ def test_a_base_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
     assert status(HEAD, tmp_path / "empty.log", "--fail-on", "error", "--kernel", "sums") == 2
 
 
+def test_builds_of_different_archs_are_undecided() -> None:
+    old, new = (FIXTURES / "ptxas" / f"plain-{release}.log" for release in ("11.8", "12.9"))
+    base = run("scan", old, "--arch", "sm_80", "-f", "json").stdout
+    result = run(
+        "diff", "-", new, "--arch", "sm_80", "--arch", "sm_120", "--kernel", "saxpy", "--fail-on", "error", stdin=base
+    )
+    assert result.returncode == 0
+    head = run("scan", new, "--arch", "sm_120", "-f", "json").stdout
+    result = run("diff", old, "-", "--arch", "sm_80", "--arch", "sm_120", "--fail-on", "error", stdin=head)
+    assert result.returncode == 2
+    assert b"no arch in common (sm_80 and sm_120)" in result.stderr
+    assert b"--by arch" in result.stdout
+
+
 def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
     base, head = scan([BASE]), scan([HEAD, HEAD.with_name("head.sass.zst")])
     found = comparison(base, head)
@@ -276,8 +311,36 @@ def test_a_matrix_compares_the_first_build_with_the_last() -> None:
     assert status(BASE, HEAD, BASE, "--fail-on", "error", "--kernel", "sums") == 0
 
 
+def documented() -> str:
+    """``docs/diff.md`` with what the command prints now."""
+    return test_readme.EXAMPLE.sub(
+        lambda match: f"```console\n$ {match[1]}\n{test_readme.printed(match[1])}```",
+        DOCUMENT.read_text(encoding="utf-8"),
+    )
+
+
+def test_the_document_shows_what_the_command_prints() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == documented()
+
+
+def test_the_document_names_the_rules_and_their_severities() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    table = text[text.index("| change | rule |") : text.index("Registers across a step")]
+    known = all_rules()
+    for row in table.strip().splitlines()[2:]:
+        _, _, rules, severities, _ = row.split("|")
+        groups, levels = rules.split(";"), [level.strip() for level in severities.split(";")]
+        assert len(levels) in (1, len(groups))
+        for at, group in enumerate(groups):
+            for name in re.findall(r"`([\w-]+)`", group):
+                assert known[name].severity == levels[at if len(levels) > 1 else 0], name
+    judged = {rule.id for rule in known.values() if rule.judges == ("change",)}
+    assert judged <= set(re.findall(r"`([\w-]+)`", table))
+
+
 def write() -> None:
-    """Put the command's present output into ``golden/``."""
+    """Put the command's present output into ``golden/`` and ``docs/diff.md``."""
+    DOCUMENT.write_text(documented(), encoding="utf-8")
     for name, call in CALLS.items():
         for width in WIDTHS:
             (GOLDEN / f"diff-{name}-{width}.txt").write_text(printed(call, width), encoding="utf-8")

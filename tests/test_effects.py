@@ -18,6 +18,7 @@ from spillscan.model import Advisory, Build, Change, Finding, Kernel, KernelKey,
 from spillscan.pairing import comparison, diff
 from spillscan.policy import SEVERITIES, LaunchMap, Policy, at_least, parse_launch
 from spillscan.residency.compatibility import runs_on
+from spillscan.residency.model import Launch
 from spillscan.sass.model import LocalAccess, LocalTraffic, SassStats
 
 many = settings(deadline=None, max_examples=600, suppress_health_check=list(HealthCheck))
@@ -315,6 +316,33 @@ def test_devices_are_those_asked_for() -> None:
 )
 def test_code_runs_where_it_can(arch: str, device: str, runs: bool) -> None:
     assert runs_on(arch, device) == runs
+
+
+class Bounds:
+    """What kernels' launch bounds say, by registers: the only thing that tells the two sides apart here."""
+
+    def __init__(self, threads: dict[int | None, int]) -> None:
+        self.threads = threads
+
+    def launch_of(self, kernel: Kernel) -> Launch | None:
+        threads = self.threads.get(kernel.usage.registers)
+        return None if threads is None else Launch(threads_per_block=threads, source="maxntid")
+
+
+@pytest.mark.parametrize(
+    ("threads", "expected"),
+    [({40: 512, 72: 512}, (3, 1)), ({72: 512}, (3, 1)), ({40: 512}, (3, 1)), ({40: 256, 72: 512}, None), ({}, None)],
+)
+def test_changed_launch_bounds_leave_the_launch_open(
+    threads: dict[int | None, int], expected: tuple[int, int] | None
+) -> None:
+    before, after = kernel(registers=40), kernel(registers=72)
+    (effect,) = effects(before, after, Bounds(threads))
+    assert effect.blocks == expected
+    assert bool(effect.unknown) == (expected is None)
+    found = rules.regressions(diff(Build(kernels=(before,)), Build(kernels=(after,)), Bounds(threads)), Policy())
+    assert [each.rule for each in found] == ["registers" if expected is None else "blocks-lost"]
+    assert ("launch bounds" in found[0].message) == (expected is not None)
 
 
 def test_an_unknown_device_is_refused() -> None:

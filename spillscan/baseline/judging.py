@@ -11,9 +11,10 @@ from spillscan.baseline.comparing import compare
 from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
 from spillscan.baseline.keys import key_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
+from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
-from spillscan.policy import Policy, matches
-from spillscan.rules import measure, recorded_as
+from spillscan.policy import Level, Policy, matches
+from spillscan.rules import all_rules, measure, recorded_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,8 @@ class Accepted:
     """Its short name, as recorded."""
     rule: str
     """The rule; empty for a kernel of which nothing else is recorded."""
+    severity: Level = "error"
+    """How grave a finding of it would be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +117,16 @@ def _excuses(suppression: Suppression, finding: Finding) -> bool:
     return (
         suppression.rule == finding.rule
         and suppression.arch in (None, finding.kernel.key.arch)
-        and matches(finding.kernel, suppression.kernel)
+        and any(matches(kernel, suppression.kernel) for kernel in _as_called(finding.kernel))
     )
+
+
+def _as_called(kernel: Kernel) -> Iterator[Kernel]:
+    """``kernel`` as the build calls it, and as the baseline does."""
+    yield kernel
+    symbol = canonical(kernel.key.symbol)
+    if symbol != kernel.key.symbol:
+        yield replace(kernel, key=replace(kernel.key, symbol=symbol))
 
 
 def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:
@@ -163,9 +174,16 @@ def _absent(
             continue
         for rule in sorted(entry.recorded):
             if (identity, rule) not in there:
-                accepted = Accepted(identity=identity, name=entry.name, rule=rule)
+                level = _level(rule, groups[identity], policy)
+                accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
                 (fixed if told(rule, groups[identity], policy) else untold).append(accepted)
     return fixed, untold
+
+
+def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
+    """How grave findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
+    known = all_rules().get(rule)
+    return policy.terms_of(kernels[0]).level(known) if known else "error"
 
 
 def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:

@@ -40,7 +40,7 @@ class Suppression:
     """A finding that somebody excused by hand, until a day."""
 
     kernel: str
-    """Glob on symbol, full or short name."""
+    """Glob, or ``re:`` pattern, on symbol, full or short name."""
     rule: str
     """Name of the rule."""
     arch: str | None

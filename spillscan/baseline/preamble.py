@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from spillscan.baseline.model import Suppression
 from spillscan.baseline.nodes import Document, cut, shown
+from spillscan.errors import UsageError
+from spillscan.policy.patterns import compiled
 
 if TYPE_CHECKING:
     from yaml import Node
@@ -49,6 +51,8 @@ def _suppression(node: Node, document: Document) -> Suppression:
         fields[name] = document.text(value, f"`{name}`")
         if name == "until":
             until = _date(value, document)
+        elif name == "kernel":
+            _check_pattern(fields[name], document.line(value), document)
     missing = [name for name in _FIELDS if name not in fields and name != "arch"]
     if missing:
         document.fail(document.line(node), f"a suppression without `{missing[0]}`", "it must say " + _say())
@@ -67,6 +71,13 @@ def _date(node: Node, document: Document) -> date:
         return date.fromisoformat(str(node.value))
     except ValueError:
         document.fail(document.line(node), f"`until` must be a day such as 2030-01-31, not {shown(node)}")
+
+
+def _check_pattern(pattern: str, line: int, document: Document) -> None:
+    try:
+        compiled(pattern)
+    except UsageError as error:
+        document.fail(line, error.what)
 
 
 def _say() -> str:

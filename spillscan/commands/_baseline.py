@@ -90,6 +90,8 @@ class Gate:
 
     def refuse_fewer(self, verdict: Verdict) -> None:
         """A build that has less than the baseline knows decides nothing."""
+        from spillscan.policy import at_least
+
         if self.allow_fewer:
             return
         if verdict.fewer:
@@ -97,10 +99,11 @@ class Gate:
                 f"{self.path} knows {_named(verdict.fewer)} that the build does not have",
                 "if they are gone on purpose, `spillscan baseline prune` (or --allow-fewer)",
             )
-        if verdict.untold:
-            first = verdict.untold[0]
+        fail_on = self.policy.fail_on
+        untold = [each for each in verdict.untold if each.severity != "off" and at_least(each.severity, fail_on)]
+        if untold:
             raise UndecidedError(
-                f"{self.path} records {first.rule} of {_named(verdict.untold)}, of which this input does not tell",
+                f"{self.path} records {untold[0].rule} of {_named(untold)}, of which this input does not tell",
                 "give the inputs from which it was written (or --allow-fewer)",
             )
 

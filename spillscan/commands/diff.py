@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
-from spillscan.errors import InputError, UsageError
+from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     _common.tell_issues((*gate.issues(held), *issues))
     if policy.strict:
         _common.refuse_issues(issues)
-    return 0 if report.fail_on == "never" else _verdict(builds, judgement, policy, gate, held)
+    return 0 if report.fail_on == "never" else _verdict(builds, report, judgement, policy, gate, held)
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
@@ -174,7 +174,9 @@ def _report(
     return report, judgement
 
 
-def _verdict(builds: Sequence[Build], judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict) -> int:
+def _verdict(
+    builds: Sequence[Build], report: Report, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict
+) -> int:
     """As of ``check``; what is missing from the base may be what counts, too."""
     from spillscan.policy import at_least
 
@@ -183,8 +185,15 @@ def _verdict(builds: Sequence[Build], judgement: Judgement, policy: Policy, gate
     gate.refuse_fewer(held)
     refuse_empty(builds[0])
     refuse_partial(builds[0])
+    if report.base and report.base.kernels and _arches(report.base).isdisjoint(_arches(report.build)):
+        told = " and ".join(", ".join(sorted(_arches(build))) for build in (report.base, report.build))
+        raise UndecidedError(f"the builds have no arch in common ({told}): nothing was compared")
     refuse_undecided(builds[-1], judgement, policy)
     return 0
+
+
+def _arches(build: Build) -> set[str]:
+    return {kernel.key.arch or "arch unknown" for kernel in build.kernels}
 
 
 def _labels(paths: Sequence[str]) -> list[str]:

@@ -16,25 +16,43 @@ _QUALIFIER = re.compile(r"(?:[A-Za-z_]\w*|\(anonymous namespace\))::")
 _UNNAMED = "(anonymous namespace)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anatomy:
-    """A name, taken apart. Kernels of one build share equal texts by being cut from one."""
+def _unqualified(text: str) -> str:
+    return _QUALIFIER.sub("", text)
 
-    scopes: tuple[str, ...]
+
+class Items:
+    """A list of types or values, prepared for being compared many times."""
+
+    __slots__ = ("plain", "texts", "tokens")
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.texts = texts
+        """As the demangler writes them."""
+        self.plain = tuple(map(_unqualified, texts))
+        """``ns::Op<a::b>*`` as ``Op<b>*``: what stays when code moves to another namespace."""
+        self.tokens = frozenset(_TOKEN.findall(" ".join(self.plain)))
+        """Identifiers, numbers and pointers in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Anatomy:
+    """A name, taken apart."""
+
+    scopes: Items
     """Namespaces and classes, outermost first, with their template arguments."""
     base: str
     """The function's own name."""
-    words: tuple[str, ...]
+    words: frozenset[str]
     """The words of the base name, in lower case: ``softmaxRows_v2`` has softmax, rows, v, 2."""
-    arguments: tuple[str, ...]
+    arguments: Items
     """Template arguments."""
-    parameters: tuple[str, ...]
+    parameters: Items
     """Parameter types."""
 
     @property
     def template(self) -> tuple[tuple[str, ...], str]:
         """What all instances of a template share."""
-        return self.scopes, self.base
+        return self.scopes.texts, self.base
 
 
 @lru_cache(maxsize=16384)
@@ -62,22 +80,25 @@ def anatomy(symbol: str) -> Anatomy:
     stop = len(name) if end is None else end
     base = name[start : stop if angle is None else angle]
     return Anatomy(
-        scopes=tuple(scopes),
+        scopes=_prepared(tuple(scopes)),
         base=base,
-        words=tuple(word.lower() for word in _WORD.findall(base)),
-        arguments=() if angle is None else _items(name[angle + 1 : name.rfind(">", angle, stop)]),
-        parameters=() if end is None else _items(name[end + 1 : name.rfind(")")]),
+        words=frozenset(word.lower() for word in _WORD.findall(base)),
+        arguments=_NOTHING if angle is None else _listed(name[angle + 1 : name.rfind(">", angle, stop)]),
+        parameters=_NOTHING if end is None else _listed(name[end + 1 : name.rfind(")")]),
     )
 
 
-def tokens(texts: tuple[str, ...]) -> list[str]:
-    """Identifiers, numbers and pointers in ``texts``."""
-    return _TOKEN.findall(" ".join(texts))
+_NOTHING = Items(())
 
 
-def unqualified(text: str) -> str:
-    """``ns::Op<a::b>*`` -> ``Op<b>*``: what stays when code moves to another namespace."""
-    return _QUALIFIER.sub("", text)
+@lru_cache(maxsize=16384)
+def _prepared(texts: tuple[str, ...]) -> Items:
+    return Items(texts)
+
+
+@lru_cache(maxsize=16384)
+def _listed(text: str) -> Items:
+    return Items(_items(text))
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from spillscan.identity.anatomy import Anatomy, unqualified
+from spillscan.identity.anatomy import Anatomy
 from spillscan.model import Kernel
 
 _WINDOW = 3
@@ -21,9 +21,14 @@ Blocks = Callable[[Kernel, Anatomy], Iterator[tuple[Hashable, ...]]]
 """The blocks that a kernel is in."""
 
 
+def target(kernel: Kernel) -> tuple[bool, str | None]:
+    """What must agree: device functions pair with device functions, and every kernel within its arch."""
+    return kernel.role == "function", kernel.key.arch
+
+
 def strong(kernel: Kernel, name: Anatomy) -> Iterator[tuple[Hashable, ...]]:
     """Blocks in which all parts of the names but one agree, or the signature and the record."""
-    scopes, base, arguments, parameters = name.scopes, name.base, _moved(name.arguments), _moved(name.parameters)
+    scopes, base, arguments, parameters = name.scopes.texts, name.base, name.arguments.plain, name.parameters.plain
     yield "moved", base, arguments, parameters
     yield "parameters", scopes, base, arguments
     yield "arguments", scopes, base, parameters
@@ -34,22 +39,22 @@ def strong(kernel: Kernel, name: Anatomy) -> Iterator[tuple[Hashable, ...]]:
 
 def weak(kernel: Kernel, name: Anatomy) -> Iterator[tuple[Hashable, ...]]:
     """Blocks in which one part, or one word of the base name, agrees."""
-    yield "template", name.base, name.scopes[-1:]
     yield "base", name.base
-    for word in dict.fromkeys(name.words):
+    for word in name.words:
         if not word.isdigit():
             yield "word", word
 
 
 def candidates(ours: Sequence[Named], theirs: Sequence[Named], *kinds: Blocks) -> Iterator[tuple[int, int]]:
-    """Pairs of indices, each once, in an order that depends on the kernels' order alone."""
+    """Pairs of indices, each once."""
     seen: set[tuple[int, int]] = set()
     members: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, kernels in enumerate((ours, theirs)):
         for index, (kernel, name) in enumerate(kernels):
+            group = target(kernel)
             for blocks in kinds:
                 for block in blocks(kernel, name):
-                    members[block][side].append(index)
+                    members[group, block][side].append(index)
     for left, right in members.values():
         if left and right:
             for pair in _neighbours(left, right, ours, theirs):
@@ -83,12 +88,8 @@ def _neighbours(
 
 
 def _forwards(name: Anatomy) -> tuple[str, ...]:
-    return (*name.arguments, *name.parameters, name.base, *name.scopes)
+    return (*name.arguments.plain, *name.parameters.plain, name.base, *name.scopes.plain)
 
 
 def _backwards(name: Anatomy) -> tuple[str, ...]:
-    return (name.base, *name.arguments[::-1], *name.parameters[::-1], *name.scopes[::-1])
-
-
-def _moved(items: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(unqualified, items))
+    return (name.base, *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])

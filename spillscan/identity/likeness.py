@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
 
-from spillscan.identity.anatomy import Anatomy, tokens, unqualified
+from spillscan.identity.anatomy import Anatomy, Items
 from spillscan.model import Kernel, Usage
 
 THRESHOLD = 0.62
@@ -22,6 +22,7 @@ _NUMBER = 0.3
 _OTHER_INSTANCE = 0.7
 """Factor where all template arguments differ, and other instances of the template are in both builds."""
 
+_UNLIKE = 0.2
 _MOVED = 0.95
 """Factor where two lists are equal but for the namespaces in them, or less."""
 
@@ -50,36 +51,37 @@ class Likeness:
 
     def score(self, before: Kernel, one: Anatomy, after: Kernel, other: Anatomy) -> float:
         """From 0 to 1; symmetric."""
-        parts = [
-            (_BASE, self.words(one, other)),
-            (_RECORD, record(before.usage, after.usage)),
-        ]
-        if one.arguments or other.arguments:
-            arguments = _lists(one.arguments, other.arguments)
-            parts.append((_ARGUMENTS, arguments))
-        if one.parameters or other.parameters:
-            parts.append((_PARAMETERS, _lists(one.parameters, other.parameters)))
-        if one.scopes or other.scopes:
-            parts.append((_SCOPES, _lists(one.scopes, other.scopes)))
+        parts = [(_BASE, self.words(one, other)), (_RECORD, record(before.usage, after.usage))]
+        for weight, mine, others in (
+            (_ARGUMENTS, one.arguments, other.arguments),
+            (_PARAMETERS, one.parameters, other.parameters),
+            (_SCOPES, one.scopes, other.scopes),
+        ):
+            if mine.texts or others.texts:
+                parts.append((weight, _items(mine, others)))
         total = sum(weight * value for weight, value in parts) / sum(weight for weight, _ in parts)
         if (
             one.template == other.template
-            and len(one.arguments) == len(other.arguments) > 0
-            and not set(one.arguments) & set(other.arguments)
+            and len(one.arguments.texts) == len(other.arguments.texts) > 0
+            and not set(one.arguments.texts) & set(other.arguments.texts)
             and self._alive(before.key.symbol)
         ):
             total *= _OTHER_INSTANCE
         return total
 
+    def unlike(self, one: Anatomy, other: Anatomy) -> bool:
+        """Whether the base names have hardly a word in common, so that only signature and record speak for a pair."""
+        return self.words(one, other) < _UNLIKE
+
     def words(self, one: Anatomy, other: Anatomy) -> float:
         """How much of the words of two base names is the same."""
         if one.base == other.base:
             return 1.0
-        weigh = self._weights
-        ours, theirs = Counter(one.words), Counter(other.words)
-        shared = sum(weigh.get(word, 1.0) * count for word, count in (ours & theirs).items())
-        every = sum(weigh.get(word, 1.0) * count for word, count in [*ours.items(), *theirs.items()])
-        return 2 * shared / every if every else 0.0
+        shared, every = self._weight(one.words & other.words), self._weight(one.words | other.words)
+        return 2 * shared / (shared + every) if every else 0.0
+
+    def _weight(self, words: frozenset[str]) -> float:
+        return sum([self._weights.get(word, 1.0) for word in sorted(words)])
 
 
 def record(before: Usage, after: Usage) -> float:
@@ -98,15 +100,14 @@ def record(before: Usage, after: Usage) -> float:
     return value / weight if weight else 0.5
 
 
-def _lists(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
+def _items(ours: Items, theirs: Items) -> float:
     """Equal items in the same order count most, then the words in them, wherever they stand."""
-    if ours == theirs:
+    if ours.texts == theirs.texts:
         return 1.0
-    ours, theirs = tuple(map(unqualified, ours)), tuple(map(unqualified, theirs))
-    common = 2 * _longest_common(ours, theirs) / (len(ours) + len(theirs))
-    one, other = Counter(tokens(ours)), Counter(tokens(theirs))
-    every = one.total() + other.total()
-    return _MOVED * (0.5 * common + 0.5 * (2 * (one & other).total() / every if every else 1.0))
+    one, other = ours.plain, theirs.plain
+    common = 1.0 if one == other else 2 * _longest_common(one, other) / (len(one) + len(other))
+    every = len(ours.tokens) + len(theirs.tokens)
+    return _MOVED * (0.5 * common + 0.5 * (2 * len(ours.tokens & theirs.tokens) / every if every else 1.0))
 
 
 def _longest_common(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
@@ -125,5 +126,5 @@ def _word_weights(names: Iterable[Iterable[Anatomy]]) -> dict[str, float]:
     """One over the root of how many base names of a build have the word; of both builds the commoner."""
     most: Counter[str] = Counter()
     for side in names:
-        most |= Counter(word for words in {name.base: set(name.words) for name in side}.values() for word in words)
+        most |= Counter(word for words in {name.base: name.words for name in side}.values() for word in words)
     return {word: (_NUMBER if word.isdigit() else 1.0) / sqrt(count) for word, count in most.items()}

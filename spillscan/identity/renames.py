@@ -18,6 +18,9 @@ Match = tuple[Kernel, Kernel, float]
 
 _SURE = 0.9
 """A pair that is this much alike in a strong block is not compared with weaker ones."""
+_SUPPORT, _NO_SUPPORT = 0.2, 0.85
+"""Two functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
+records; the factor if none has."""
 _MOST = 0.999
 """No likeness is an identity."""
 _SAMPLE = 2000
@@ -38,47 +41,45 @@ def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tu
     for side, known in enumerate(names):
         known += [anatomy(pair[side].key.symbol) for pair in sample]
     likeness = Likeness(names, _living(paired))
-    targets: dict[Hashable, tuple[list[Named], list[Named]]] = defaultdict(lambda: ([], []))
-    for side, kernels in enumerate((ours, theirs)):
-        for kernel, name in kernels:
-            targets[kernel.role == "function", kernel.key.arch][side].append((kernel, name))
-    matches = [match for group in targets.values() for match in _matches(*group, likeness)]
-    return sorted(matches, key=lambda match: (-match[2], *_order(match[0]), *_order(match[1])))
-
-
-def _matches(ours: list[Named], theirs: list[Named], likeness: Likeness) -> list[Match]:
-    """First what only one part tells apart, then, among the rest, whatever shares a word."""
     sure = _best(ours, theirs, likeness, _SURE, strong)
-    left = _without(ours, {id(match[0]) for match in sure})
-    right = _without(theirs, {id(match[1]) for match in sure})
-    return sure + _best(left, right, likeness, THRESHOLD, strong, weak)
+    gone = {id(kernel) for before, after, _ in sure for kernel in (before, after)}
+    ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
+    return sure + _best(ours, theirs, likeness, THRESHOLD, strong, weak)
 
 
 def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: float, *kinds: Blocks) -> list[Match]:
     """Each kernel once, the most alike pair first; among equals the order of names decides."""
     scored = []
+    tallies: dict[Hashable, list[bool]] = defaultdict(list)
     for index, other in candidates(ours, theirs, *kinds):
-        score = likeness.score(*ours[index], *theirs[other])
-        if score >= least:
-            scored.append((-score, index, other))
-    order_left, order_right = _ranks(ours), _ranks(theirs)
-    scored.sort(key=lambda entry: (entry[0], order_left[entry[1]], order_right[entry[2]]))
+        (before, one), (after, two) = ours[index], theirs[other]
+        unlike = likeness.unlike(one, two)
+        scored.append((likeness.score(before, one, after, two), index, other, unlike))
+        if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
+            tallies[one.template, two.template].append(before.usage == after.usage)
+    ranked = []
+    for score, index, other, unlike in scored:
+        if unlike:
+            tally = tallies.get((ours[index][1].template, theirs[other][1].template), [])
+            total = score + _SUPPORT * sum(tally) / len(tally) if any(tally) else score * _NO_SUPPORT
+        else:
+            total = score
+        if total >= least:
+            ranked.append((-total, index, other))
+    left, right = _ranks(ours), _ranks(theirs)
+    ranked.sort(key=lambda entry: (entry[0], left[entry[1]], right[entry[2]]))
     matches: list[Match] = []
     used_left, used_right = set[int](), set[int]()
-    for score, index, other in scored:
+    for negative, index, other in ranked:
         if index not in used_left and other not in used_right:
             used_left.add(index)
             used_right.add(other)
-            matches.append((ours[index][0], theirs[other][0], min(round(-score, 3), _MOST)))
+            matches.append((ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)))
     return matches
 
 
 def _named(kernels: Sequence[Kernel]) -> list[Named]:
     return [(kernel, anatomy(kernel.key.symbol)) for kernel in kernels]
-
-
-def _without(kernels: list[Named], gone: set[int]) -> list[Named]:
-    return [(kernel, name) for kernel, name in kernels if id(kernel) not in gone]
 
 
 def _ranks(kernels: list[Named]) -> list[int]:

@@ -27,12 +27,14 @@ _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum worth telling: how many kernels it rose and fell in."""
+_WIDEST = 60
+"""Characters of a full name."""
 _REASONS = 3
 """Reasons why kernels cannot be compared that are told, commonest first."""
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """A table a change and figure, totals, the count of changes, and the findings that matter."""
+    """A row a change and figure, the totals, the count of changes, and the findings that matter."""
     changes = report.changes
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
@@ -66,6 +68,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
+    if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
+        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     yield from _undecided(report, style)
     yield from _findings(report, style)
 
@@ -100,13 +104,15 @@ def _large(name: str) -> bool:
 
 def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
     kernel = change.kernel
-    lead = [_name(change), kernel.key.arch or "-"]
+    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
+    lead = [name, kernel.key.arch or "-"]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    told = [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
+    told = [("renamed", _renaming(change), "")] if change.state == "renamed" else []
+    told += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
     told += _remarks(change)
     for at in range(max(1, len(told), len(effects))):
         label, text, color = told[at] if at < len(told) else ("", "", "")
@@ -123,19 +129,16 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may be in shared memory now", YELLOW))
-    if change.state == "renamed":
-        found.append(("renamed", f"{change.score:.0%} alike", ""))
     return found
 
 
-def _name(change: Change) -> str:
-    """``old → new`` where the kernel is called otherwise now."""
-    kernel = change.kernel
-    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
-    if change.before is None or change.after is None or change.state != "renamed":
-        return name
-    old = display_name(change.before.key.symbol)
-    return f"{old} → {name}" if old != name else name
+def _renaming(change: Change) -> str:
+    """``old → new``, and how alike they are; of equal short names, the old one in full."""
+    assert change.before is not None
+    old, new = display_name(change.before.key.symbol), display_name(change.kernel.key.symbol)
+    full = change.before.name
+    names = f"{old} → {new}" if old != new else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
+    return f"{names} ({change.score:.0%} alike)"
 
 
 def _figures(change: Change) -> list[Metric]:

@@ -23,20 +23,22 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     """The kernels in which a metric differs, or all of them where all rows are wanted; a table a metric."""
     matrix = report.matrix
     assert matrix is not None
-    heads = list(matrix.builds)
+    heads = [clean(build) for build in matrix.builds]
     if matrix.by == "arch":
-        heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
+        heads = [clean(arch or "arch?") for arch, _ in groupby(column.arch for column in matrix.columns)]
         if len(matrix.builds) > 1:
             yield from _legend_by_arch(matrix)
     elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:
         heads = [f"[{at + 1}]" for at in range(len(matrix.builds))]
         yield from (clean(f"{head} {build}") for head, build in zip(heads, matrix.builds, strict=True))
         yield ""
-    for metric in matrix.metrics:
+    for number, metric in enumerate(matrix.metrics):
+        yield from [""] if number else []
         yield from _table(matrix, metric, heads, style)
     if any(None in row.cells for row in matrix.rows):
         yield paint(f"{ABSENT} no such kernel there", DIM, style)
     if report.open_findings:
+        yield ""
         yield f"{clean(matrix.builds[0])} → {clean(matrix.builds[-1])}: {count(len(report.open_findings), 'finding')}"
         yield from finding_lines(report.open_findings, style)
     yield from baseline_line(report)
@@ -62,7 +64,6 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
     equal = count(len(ranked) - len(differing), "kernel")
     if not shown:
         yield f"{label}: no difference in {equal}"
-        yield ""
         return
     columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
     rows: list[Row] = [(_cells(matrix, row, metric), _color(matrix.values(row, metric))) for row in shown]
@@ -71,7 +72,6 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
     yield from fold(len(wanted) - len(shown), style)
     if len(differing) < len(ranked) and style.rows is not None:
         yield paint(f"{equal} without a difference", DIM, style)
-    yield ""
 
 
 def _order(values: Sequence[int | None], row: Kernels) -> tuple[object, ...]:

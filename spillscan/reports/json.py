@@ -125,6 +125,7 @@ def _effect(effect: Effect) -> dict[str, Any]:
         "device": effect.device,
         "threads_per_block": effect.threads_per_block,
         "dynamic_shared_bytes": None if effect.threads_per_block is None else effect.dynamic_shared_bytes,
+        "launch_source": effect.launch_source,
         "resident_blocks": list(effect.resident_blocks),
         "active_warps": list(effect.active_warps),
         "limiters": [list(side) for side in effect.limiters],

@@ -52,6 +52,8 @@ def _loss(effect: Effect) -> str:
         return ""
     before, after = effect.blocks
     dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
-    what = f"blocks per SM {before} → {after} on {effect.device} at {effect.threads_per_block} threads{dynamic}"
+    bounds = " (its launch bounds)" if effect.launch_source == "maxntid" else ""
+    at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
+    what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
     by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
     return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"

@@ -270,6 +270,21 @@ def test_expected_kernels() -> None:
     assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
 
 
+def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path) -> None:
+    log, dump = (FIXTURES / "sass" / name for name in ("ptxas-13.5.log", "nvdisasm-c-sm_90a-13.5.sass"))
+    path = tmp_path / NAME
+    assert run("baseline", "write", log, dump, "-o", path).returncode == 0
+    assert run("check", log, dump, "--baseline", path, "--fail-on", "note").returncode == 0
+    assert run("check", log, "--baseline", path).returncode == 0
+    result = run("check", log, "--baseline", path, "--fail-on", "warning")
+    assert result.returncode == 2
+    assert b"records spill-in-loop of " in result.stderr
+    assert run("check", log, "--baseline", path, "--fail-on", "warning", "--allow-fewer").returncode == 0
+    assert (
+        run("check", log, "--baseline", path, "--fail-on", "warning", "--severity", "spill-in-loop=off").returncode == 0
+    )
+
+
 # ---- suppressions --------------------------------------------------------------------------------------------------
 
 
@@ -345,6 +360,26 @@ def test_suppressions_match_symbol_full_and_short_name(tmp_path: Path, name: str
     run("baseline", "write", BASE, "-o", path)
     suppress(path, SUPPRESSION.replace("*gemm*", name))
     assert run("check", HEAD, "--baseline", path, *DAY).returncode == 0
+
+
+def test_suppressions_may_name_the_symbol_as_the_baseline_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    log = FIXTURES / "nvcc" / "checkout-rdc-13.0.log"
+    run("baseline", "write", log, "-o", path)
+    edit(path, lambda text: re.sub(r", spill: .*?}}", "}", text))
+    suppress(path, SUPPRESSION.replace("*gemm*", "_ZN12_GLOBAL__N_16hiddenEPKfPfi"))
+    assert run("check", log, "--baseline", path, *DAY).stdout.endswith(b"baseline: 4 new, 2 suppressed\n")
+
+
+def test_the_policy_may_name_the_baseline(tmp_path: Path, baseline: Path) -> None:
+    (tmp_path / "spillscan.yaml").write_text(f"baseline: {NAME}\n")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 0
+    assert run("check", HEAD, "--no-config", cwd=tmp_path, env=environment).returncode == 1
+    (tmp_path / "spillscan.yaml").write_text("baseline: other.yaml\n")
+    assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 2
+    assert run("baseline", "write", HEAD, cwd=tmp_path, env=environment).returncode == 0
+    assert (tmp_path / "other.yaml").read_bytes() == baseline.read_bytes()
 
 
 # ---- another checkout ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.baseline.keys import key_of, parse_key, shortened
@@ -35,6 +35,7 @@ HEAD = "version: 1\nsuppressions: []\n"
 LINE = '  _Z1kPf sm_80: {name: "k", spill: {loads: 4, stores: 8}}\n'
 
 
+@settings(deadline=None)
 @given(ENTRIES)
 def test_it_reads_back_and_is_yaml(entries: dict[Identity, Entry]) -> None:
     text = text_of(Baseline(entries=entries, preamble=PREAMBLE))
@@ -47,6 +48,7 @@ def test_it_reads_back_and_is_yaml(entries: dict[Identity, Entry]) -> None:
     }
 
 
+@settings(deadline=None)
 @given(ENTRIES)
 def test_both_ways_of_reading_agree(entries: dict[Identity, Entry]) -> None:
     text = text_of(Baseline(entries=entries, preamble=""))
@@ -55,6 +57,7 @@ def test_both_ways_of_reading_agree(entries: dict[Identity, Entry]) -> None:
     assert entries_by_line(text) in (slow, None)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([*"{}[]:,\"\\ \n#&*!|>%@`'-?~\t", "\N{NO-BREAK SPACE}", "\x85", "0", "07", "1_0", "9"])),
     st.integers(0, 60),
@@ -216,6 +219,10 @@ MISTAKES = {
         "version: 1\n" + SUPPRESSION.replace("reason", "raeson") + f"kernels:\n{LINE}",
         r"b\.yaml:5: unknown key 'raeson'; did you mean `reason`\?",
     ),
+    "no pattern": (
+        "version: 1\n" + SUPPRESSION.replace("k*", "re:(") + f"kernels:\n{LINE}",
+        r"b\.yaml:3: 're:\(' is no regular expression: .+",
+    ),
     "suppressions are a mapping": (
         f"version: 1\nsuppressions: {{kernel: k}}\nkernels:\n{LINE}",
         r"b\.yaml:2: `suppressions` must be a list, not a mapping",
@@ -232,6 +239,7 @@ def test_mistakes(text: str, message: str) -> None:
     assert str(caught.value).isprintable()
 
 
+@settings(deadline=None)
 @given(st.text() | st.text("version: 1\nkernels{}[]\"'&*-#,|>sm_80 \t"))
 def test_any_text_is_a_baseline_or_a_usage_error(text: str) -> None:
     for whole in (text, f"{HEAD}kernels:\n{text}", f"version: 1\n{text}\nkernels:\n{LINE}"):

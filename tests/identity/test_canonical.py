@@ -143,67 +143,53 @@ def test_the_quick_way_is_the_long_way() -> None:
 
 
 identifiers = st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,40}\Z")
-hashes = st.from_regex(r"\A[0-9a-f]{8}\Z")
+files = st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z")
+stable = identifiers.filter(lambda name: not re.match(r"__\d|(CUB|THRUST|_V)_\d|_GLOBAL__N_|_INTERNAL_", name))
+
+SPELLINGS = {
+    "hash": ("5cb7265f", "00000000"),
+    "cub": ("CUB_300001_SM_800", "CUB_300001_SM_750_900_1200"),
+    "thrust": ("THRUST_300001_SM_800_NS", "_V_300500_SM_900"),
+    "abi": ("__4", "__5"),
+    "number": ("", "12"),
+}
+"""What differs between two builds; ``<hash>`` and the like stand for it in generated names."""
 
 
-@st.composite
-def spellings(draw: st.DrawFn) -> tuple[str, str]:
-    """A mangled name by grammar, twice: as two builds would print it."""
-    first, second = draw(hashes), draw(hashes)
-    numbers = draw(st.tuples(st.sampled_from(("", "0", "7", "12")), st.sampled_from(("", "0", "9"))))
+def spelled(text: str, build: int) -> str:
+    """The mangled name as one of two builds prints it: first the words, then the lengths of ``[identifiers]``."""
+    for word, both in SPELLINGS.items():
+        text = text.replace(f"<{word}>", both[build])
+    return re.sub(r"\[([^]]*)\]", lambda found: f"{len(found[1])}{found[1]}", text)
 
-    def source(name: str) -> str:
-        return f"{len(name)}{name}"
 
-    def both(text: str) -> tuple[str, str]:
-        return text, text
+source_names = st.one_of(
+    stable.map("[{}]".format),
+    files.map(lambda file: f"[_GLOBAL__N__<hash>_{len(file) + 3}_{file}_cu_<hash>]"),
+    st.sampled_from(("[<cub>]", "[<thrust>]", "[<abi>]")),
+)
+scopes = st.lists(source_names, min_size=2, max_size=4).map("".join).map("N{}E".format)
 
-    def anonymous(file: str) -> tuple[str, str]:
-        module = f"{len(file) + 3}_{file}_cu"
-        return source(f"_GLOBAL__N__{first}_{module}_{first}"), source(f"_GLOBAL__N__{second}_{module}_{second}")
 
-    files = st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z")
-    names = st.one_of(
-        identifiers.filter(lambda name: not re.match(r"__\d|(CUB|THRUST|_V)_\d|_GLOBAL__N_|_INTERNAL_", name))
-        .map(source)
-        .map(both),
-        files.map(anonymous),
-        st.sampled_from(
-            (
-                (source("CUB_300001_SM_800"), source("CUB_300001_SM_750_900_1200")),
-                (source("THRUST_300001_SM_800_NS"), source("_V_300500_SM_900")),
-                (source("__4"), source("__5")),
-            )
-        ),
+def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """What types hold types."""
+    lists = st.lists(inner, min_size=1, max_size=3).map("".join)
+    return st.one_of(
+        scopes,
+        st.builds("{}I{}E".format, source_names, lists),
+        lists.map("PFv{}E".format),
+        lists.map("Z4hostvEUl{}E<number>_".format),
+        scopes.map("XL{}5EE".format),
     )
 
-    def joined(parts: list[tuple[str, str]], left: str, right: str) -> tuple[str, str]:
-        return left + "".join(a for a, _ in parts) + right, left + "".join(b for _, b in parts) + right
 
-    def nested(inner: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[str, str]]:
-        lists = st.lists(inner, min_size=1, max_size=3)
-        scopes = st.lists(names, min_size=2, max_size=4).map(lambda parts: joined(parts, "N", "E"))
-        return st.one_of(
-            scopes,
-            st.tuples(names, lists).map(lambda t: joined([t[0], joined(t[1], "I", "E")], "", "")),
-            lists.map(lambda parts: joined(parts, "PFv", "E")),
-            lists.map(
-                lambda parts: (
-                    f"Z4hostvEUl{joined(parts, '', '')[0]}E{numbers[0]}_",
-                    f"Z4hostvEUl{joined(parts, '', '')[1]}E{numbers[1]}_",
-                )
-            ),
-            scopes.map(lambda s: (f"XL{s[0]}5EE", f"XL{s[1]}5EE")),
-        )
-
-    atoms = st.sampled_from(("i", "f", "Pf", "RKd", "y", "A12_i", "Dv4_f")).map(both)
-    types = draw(st.lists(st.recursive(atoms | names, nested, max_leaves=8), min_size=1, max_size=4))
-    base = source(draw(identifiers))
-    one, two = joined(types, "I", "E")
-    return f"_Z{base}{one}vv", f"_Z{base}{two}vv"
+atoms = st.sampled_from(("i", "f", "Pf", "RKd", "y", "A12_i", "Dv4_f"))
+types = st.lists(st.recursive(atoms | source_names, nested, max_leaves=8), min_size=1, max_size=4).map("".join)
+templates = st.builds("_Z[{}]I{}Evv".format, identifiers, types)
+spellings = templates.map(lambda text: (spelled(text, 0), spelled(text, 1)))
 
 
-@given(spellings())
+@given(spellings)
 def test_two_spellings_of_one_kernel_meet(pair: tuple[str, str]) -> None:
     one, two = pair
     assert canonical(one) == canonical(two)
