@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Source(arguments.dump).open() as stream:
         for item in _items(stream, arguments.dump, arguments.kernel):
             if isinstance(item, Issue):
-                print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
+                print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
                 if refusal := unsupported(item.arch, item.stats.origin):
@@ -92,11 +93,11 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
 
     stats = function.stats
     local = stats.local
-    yield f"{_safe(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
+    yield printable(f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip())
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.unknown_opcodes:
-        yield f"  opcodes of no known class: {_safe(', '.join(stats.unknown_opcodes))}"
+        yield f"  opcodes of no known class: {printable(', '.join(stats.unknown_opcodes))}"
     if stats.operands:
         yield f"  {_operands(stats.operands)}"
         yield f"  {_work(stats.operands)}"
@@ -122,7 +123,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
             stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for sentence in spillmap.sentences(function):
-        yield f"  {_safe(sentence)}"
+        yield f"  {printable(sentence)}"
     slots = spillmap.slots(function)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
@@ -161,8 +162,3 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
         f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
-
-
-def _safe(text: str) -> str:
-    """Nothing in a dump may act on the terminal."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
