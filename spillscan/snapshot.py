@@ -40,6 +40,7 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "usage": usage_to_json(kernel.usage, kernel.compile_ms),
         "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
         "origins": [origin_to_json(origin) for origin in kernel.origins],
+        "source": kernel.source,
         "sass": None if kernel.sass is None else kernel.sass.to_json(),
     }
 
@@ -124,6 +125,7 @@ def _kernel(value: dict[str, Any]) -> Kernel:
         advisories=tuple(Advisory(**advisory) for advisory in value.get("advisories", ())),
         origins=tuple(_origin(origin) for origin in value.get("origins", ())),
         compile_ms=value["usage"].get("compile_ms"),
+        source=str(value.get("source") or ""),
     )
 
 

@@ -51,12 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
-    render.check_forms(arguments.format)
+    render.check_forms(arguments.format, "check")
     everything = scan(_common.inputs_or_stdin(arguments.inputs))
     build = _common.select(everything, arguments.arch, arguments.kernel)
     limits = Limits(max_spill_bytes=arguments.max_spill_bytes, max_registers=arguments.max_registers)
     findings, undecided = check(build, limits)
-    report = Report(kind="check", build=build, findings=tuple(findings))
+    report = Report(
+        kind="check",
+        build=build,
+        findings=tuple(findings),
+        undecided=tuple(undecided),
+        fail_on=arguments.fail_on,
+    )
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(everything.issues)
     if arguments.strict:

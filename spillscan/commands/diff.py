@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import Report, render
     from spillscan.rules import check, regressions
 
-    render.check_forms(arguments.format)
+    render.check_forms(arguments.format, "diff")
     base, head = scan(arguments.base), scan(arguments.head)
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in (base, head)]
     _common.refuse_empty(base.kernels + head.kernels, kept[0].kernels + kept[1].kernels)

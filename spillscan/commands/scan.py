@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.pipeline import scan
     from spillscan.reports import Report, render
 
-    render.check_forms(arguments.format)
+    render.check_forms(arguments.format, "scan")
     launches = _common.launches(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs))
     kept = _common.select(build, arguments.arch, arguments.kernel)

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Source(arguments.dump).open() as stream:
         for item in sass.read(stream.file(), arguments.dump):
             if isinstance(item, Issue):
-                print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
+                print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
                 if _wanted(item, arguments.kernel) and arguments.arch in (None, item.arch):
@@ -70,7 +71,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
 
     stats = function.stats
     local = stats.local
-    yield f"{_safe(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
+    yield f"{printable(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.live_peak:
@@ -95,7 +96,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
             stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for sentence in spillmap.sentences(function):
-        yield f"  {_safe(sentence)}"
+        yield f"  {printable(sentence)}"
     slots = spillmap.slots(function)
     width = max(len(slot.name) for slot in slots[:most])
     for slot in slots[:most]:
@@ -112,7 +113,3 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
 
-
-def _safe(text: str) -> str:
-    """Nothing in a dump may act on the terminal."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)

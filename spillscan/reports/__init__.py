@@ -1,7 +1,9 @@
 """One module a format, found by being there.
 
-A report module has ``FORMAT``, ``HELP`` and ``render(report, style) -> Iterator[str]``: pieces of text, in order. It
-opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
+A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style) -> Iterator[str]``: pieces of text, in
+order. It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
+What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/test_hostile.py`` holds
+every format to that.
 """
 
 from __future__ import annotations
@@ -13,15 +15,21 @@ from functools import cache
 from importlib import import_module
 from typing import Literal, Protocol, cast
 
-from spillscan.model import Build, Change, Finding
+from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.places import Tree
 from spillscan.policy import LaunchMap
+
+Kind = Literal["scan", "check", "diff"]
+ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
+JUDGED: tuple[Kind, ...] = ("check", "diff")
+"""The commands that have findings; ``scan`` judges nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What there is to tell: a build, with findings after ``check``, with changes after ``diff``."""
 
-    kind: Literal["scan", "check", "diff"]
+    kind: Kind
     """Which command asks."""
     build: Build
     """The build; of a diff, the head."""
@@ -33,6 +41,12 @@ class Report:
     """Worst first."""
     launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
+    undecided: tuple[tuple[Kernel, str], ...] = ()
+    """Kernels that the input does not let a rule judge, with the reason."""
+    fail_on: str = "error"
+    """Mildest severity that fails the check; ``never``."""
+    tree: Tree = Tree()  # noqa: RUF009 - frozen
+    """The repository that places are relative to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +66,7 @@ class ReportFormat(Protocol):
 
     FORMAT: str
     HELP: str
+    KINDS: tuple[Kind, ...]
 
     def render(self, report: Report, style: Style) -> Iterator[str]:
         """The report's text, piece by piece."""
@@ -60,6 +75,10 @@ class ReportFormat(Protocol):
 @cache
 def all_formats() -> dict[str, ReportFormat]:
     """Every report module of this folder, by format name."""
-    names = (module.name for module in pkgutil.iter_modules(__path__) if module.name not in ("render", "_table"))
-    found = [cast(ReportFormat, import_module(f"{__name__}.{name}")) for name in sorted(names)]
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    found = [
+        cast(ReportFormat, import_module(f"{__name__}.{name}"))
+        for name in names
+        if name != "render" and not name.startswith("_")
+    ]
     return {module.FORMAT: module for module in found}

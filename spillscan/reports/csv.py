@@ -8,20 +8,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from spillscan.model import Change, Kernel
-from spillscan.reports import Report, Style
+from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.safe import printable
 from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure"
+KINDS = ALL_KINDS
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote."""
+    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote; characters
+    that are no text are replaced."""
     if report.kind == "diff":
         yield _row(("state", *_IDENTITY[:5], "metric", "before", "after"))
         for change in report.changes:
@@ -75,6 +78,7 @@ def _row(values: tuple[Any, ...]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return "'" + text if text.lstrip().startswith(_FORMULA_STARTS) else text

@@ -8,7 +8,8 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import Change, Finding, Kernel, Origin, Usage
-from spillscan.reports import Report, Style
+from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._json import harmless
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
@@ -21,6 +22,7 @@ from spillscan.snapshot import (
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
+KINDS = ALL_KINDS
 
 _TRUTH = {True: "true", False: "false", None: "null"}
 _string = json.encoder.encode_basestring_ascii
@@ -29,6 +31,10 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One JSON object; see ``schema/build.schema.json``."""
+    return map(harmless, _pieces(report))
+
+
+def _pieces(report: Report) -> Iterator[str]:
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", (_encode(_change(change)) for change in report.changes))
@@ -63,7 +69,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"reasons":{_encode(kernel.reasons) if kernel.reasons else "[]"},"final":{_TRUTH[kernel.final]},'
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
-            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
+            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],"source":{_string(kernel.source)},'
             f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
         )
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.model import Change, Finding, Kernel
 from spillscan.names import display_name
-from spillscan.reports import Report, Style
-from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
+from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, fold, paint, table
+from spillscan.reports._words import count, metric_name, summary
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
+KINDS = ALL_KINDS
 
 NOT_SAID, UNSURE = "-", "?"
 
-_METRIC_NAMES = {
-    "spill_store_bytes": "spill stores",
-    "spill_load_bytes": "spill loads",
-    "stack_bytes": "stack",
-    "cumulative_stack_bytes": "call stack",
-    "local_bytes": "local",
-    "shared_bytes": "shared",
-}
 _SPARE = ("cmem", "bar", "stack", "smem")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 _DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
@@ -139,34 +133,6 @@ def _color(kernel: Kernel) -> str:
     return YELLOW if kernel.confidence == "ambiguous" else ""
 
 
-def summary(build: Build) -> str:
-    """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
-    entries = [kernel for kernel in build.kernels if kernel.role != "function"]
-    functions = [kernel for kernel in build.kernels if kernel.role == "function"]
-    text = count(len(entries), "kernel") + _spilling(entries)
-    if functions:
-        text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
-    arches = sorted({kernel.key.arch for kernel in build.kernels if kernel.key.arch})
-    text += f"; {', '.join(arches)}" if arches else ""
-    ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
-    open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
-    text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
-    if open_ends:
-        text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
-    return text
-
-
-def _spilling(kernels: Sequence[Kernel]) -> str:
-    spilling = [kernel.spills for kernel in kernels if kernel.spills and sum(kernel.spills)]
-    unknown = sum(kernel.spills is None for kernel in kernels)
-    said = f"{unknown:,} do not say" if unknown else ""
-    if not spilling:
-        return f" ({said})" if unknown else (" (none spills)" if kernels else "")
-    stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
-    verb = "spills" if len(spilling) == 1 else "spill"
-    return f" ({len(spilling):,} {verb}: {stores:,} B stores, {loads:,} B loads{', ' + said if said else ''})"
-
-
 # ---- check --------------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +150,7 @@ def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
         name = clean(display_name(kernel.key.symbol))
         unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
-        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
+        where = f" ({clean(kernel.key.arch or 'arch unknown')}{unit})"
         severity = paint(finding.severity, color, style)
         yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
     yield from fold(len(findings) - len(shown), style)
@@ -230,4 +196,4 @@ def _change_rows(change: Change) -> Iterator[Row]:
         unit = " B" if "bytes" in metric else ""
         figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
         lead = [name, arch, "changed"] if index == 0 else ["", "", ""]
-        yield [*lead, _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem")), figures], color
+        yield [*lead, metric_name(metric), figures], color

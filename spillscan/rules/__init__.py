@@ -1,7 +1,8 @@
 """One module a family of rules, found by being there.
 
-A module has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it
-cannot tell, where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
+A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
+has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it cannot tell,
+where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
-from spillscan.model import Build, Change, Finding, Kernel, Severity
+from spillscan.model import Build, Change, Finding, Kernel, Rule
 from spillscan.policy import SEVERITIES, Limits
 
 
@@ -22,6 +23,12 @@ def families() -> tuple[ModuleType, ...]:
     """Every module of this folder, by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(import_module(f"{__name__}.{name}") for name in names)
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule that a module of this folder declares, by id in alphabetical order."""
+    return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
 
 
 def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kernel, str]]]:
@@ -43,12 +50,12 @@ def regressions(changes: list[Change]) -> list[Finding]:
     return _sorted([finding for family in families() for change in changes for finding in _regressions(family, change)])
 
 
-def finding(rule: str, severity: Severity, message: str, kernel: Kernel) -> Finding:
+def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     """A finding at the kernel's own place, with a fingerprint that no line number changes."""
-    identity = "\0".join((rule, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
+    identity = "\0".join((rule.id, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
     return Finding(
-        rule=rule,
-        severity=severity,
+        rule=rule.id,
+        severity=rule.severity,
         message=message,
         kernel=kernel,
         fingerprint=blake2s(identity.encode(), digest_size=16).hexdigest(),

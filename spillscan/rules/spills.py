@@ -4,19 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.model import Change, Finding, Kernel
+from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Limits
 from spillscan.rules import finding
+
+SPILL = Rule(
+    id="spill",
+    severity="error",
+    judges=("build", "change"),
+    title="The kernel spills registers to local memory",
+    means="The kernel needs more values at once than it may hold in registers, so the compiler stores some to local "
+    "memory and loads them back. The figures are bytes per thread, each spill instruction counted once, as ptxas "
+    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, spill "
+    "stores and spill loads are compared each: a fall in one does not excuse a rise in the other. A stack frame alone "
+    "is no spill.",
+    matters="Every spill is a memory instruction that the source does not ask for. Local memory is cached in L1, where"
+    " it competes with the kernel's own data, and spills in an inner loop run once an iteration and thread.",
+    remedy="Find where it hurts first: `spillscan show KERNEL DUMP` tells loops and source lines. Then give the kernel"
+    " more registers (raise `-maxrregcount` or `__maxnreg__`, ask for fewer blocks in `__launch_bounds__`, use a "
+    "smaller block), or let it keep fewer values alive: smaller tiles, less unrolling, recomputing what is cheap, "
+    'splitting the kernel. From CUDA 13 on, ptxas can spill to shared memory (`.pragma "enable_smem_spilling"`).',
+    tuning="`max_spill_bytes` (option `--max-spill-bytes`) is how many bytes of stores and loads together a kernel may"
+    " spill; the default is 0.",
+)
+
+RULES = (SPILL,)
 
 
 def findings(kernel: Kernel, limits: Limits) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
     if kernel.spills is None:
         if any(advisory.kind == "spill_warning" for advisory in kernel.advisories):
-            yield finding("spill", "error", "spills registers; the log does not say how much", kernel)
+            yield finding(SPILL, "spills registers; the log does not say how much", kernel)
     elif sum(kernel.spills) > limits.max_spill_bytes:
         allowed = f", {limits.max_spill_bytes:,} B allowed" if limits.max_spill_bytes else ""
-        yield finding("spill", "error", _figures(kernel) + allowed, kernel)
+        yield finding(SPILL, _figures(kernel) + allowed, kernel)
 
 
 def undecided(kernel: Kernel, limits: Limits) -> str | None:
@@ -34,7 +56,7 @@ def regressions(change: Change) -> Iterator[Finding]:
     now = after.spill_store_bytes or 0, after.spill_load_bytes or 0
     if change.before is None:
         if any(now):
-            yield finding("spill", "error", f"is new and {_figures(change.after)}", change.after)
+            yield finding(SPILL, f"is new and {_figures(change.after)}", change.after)
         return
     if change.before.usage.spills is None:
         return
@@ -44,7 +66,7 @@ def regressions(change: Change) -> Iterator[Finding]:
         if after > before
     ]
     if grown:
-        yield finding("spill", "error", ", ".join(grown), change.after)
+        yield finding(SPILL, ", ".join(grown), change.after)
 
 
 def _figures(kernel: Kernel) -> str:
