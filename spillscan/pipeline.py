@@ -19,7 +19,7 @@ HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard
 
 
 def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Build:
-    """Read logs, folders of logs, glob patterns, snapshots and ``-`` (standard input) into one build.
+    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
     Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
@@ -30,7 +30,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     issues: list[Issue] = []
     links: list[readers.LinkRecord] = []
     functions: list[SassFunction | FunctionUsage] = []
-    stats = Stats()
+    stats, understood = Stats(), False
     for each in sources:
         reading = _read(each)
         if reading is None:
@@ -40,10 +40,11 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
         functions += reading.functions
         issues += reading.issues
         stats += reading.stats
-        if each.explicit and not reading.stats.recognised_lines and len(sources) > 1:
+        understood = understood or reading.understood
+        if each.explicit and not reading.understood and len(sources) > 1:
             message = f"no ptxas or nvlink report in {each.uri}"
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    if not stats.recognised_lines:
+    if not understood:
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     kernels = merge_links(kernels, links)
     if functions:
@@ -55,14 +56,19 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
 
 
 def _read(each: source.Source) -> readers.Reading | None:
-    """What one source holds; ``None`` for a file of a folder that is no text, or cannot be read."""
+    """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     try:
         with each.open() as stream:
             head = stream.head()
             kind = source.kind_of_binary(head)
-            reader = None if kind else readers.reader_for(head)
+            reader = readers.reader_for(head, binary=kind is not None)
             if reader is not None:
-                return reader.read(stream, each.uri)
+                reading = reader.read(stream, each.uri)
+                if kind is None or reading.functions:
+                    return reading
+                if each.explicit:
+                    raise _without_code(each, kind, reading)
+                return reading if reading.issues else None
     except InputError as error:
         if each.explicit:
             raise
@@ -71,6 +77,12 @@ def _read(each: source.Source) -> readers.Reading | None:
     if each.explicit:
         raise InputError(f"{each.uri} is {kind}, not a build log", HINT)
     return None
+
+
+def _without_code(each: source.Source, kind: str, reading: readers.Reading) -> InputError:
+    if reading.issues:
+        return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
+    return InputError(f"{each.uri} is {kind} without GPU machine code", HINT)
 
 
 def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:

@@ -81,6 +81,8 @@ class Decoded:
 
     def shared_among(self, offsets: Sequence[int]) -> int:
         """How many of the instructions at some offsets are STS or LDS."""
+        if not offsets:
+            return 0
         rows = self._rows_at(offsets)
         return int(np.isin(self.ranks[rows], self.table.shared).sum())
 
