@@ -40,7 +40,7 @@ class LaunchMap:
     entries: tuple[tuple[str, Launch], ...] = ()
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``: as the user said, else by the launch bounds of its binary; ``None`` where neither."""
+        """The launch of ``kernel``: as the user said, else by its binary's launch bounds; ``None`` without either."""
         given = next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
         if given is None and kernel.launch_bounds is not None and kernel.launch_bounds.threads is not None:
             return Launch(threads_per_block=kernel.launch_bounds.threads, source="maxntid")

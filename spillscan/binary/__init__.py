@@ -1,12 +1,13 @@
-"""Reads binaries: every kernel of every architecture with its resources, local memory, loops and spills, no tool needed.
+"""Reads binaries: every kernel of every architecture with its resources, local memory, loops and spills.
 
 ``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
-function, ``decode`` its machine words. ``read`` is the whole way.
+function, ``decode`` its machine words. ``read`` is the whole way; no tool is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from spillscan.binary.limits import DEFAULT, Limits
@@ -39,3 +40,15 @@ def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFu
         else:
             yield from records.of(found)
     yield from records.rest()
+
+
+def extract(buffer: Buffer, member: int) -> bytes:
+    """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
+    from spillscan.binary import containers
+    from spillscan.binary.limits import Budget
+    from spillscan.binary.window import Window
+
+    found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+    images = (image for image in found if isinstance(image, containers.Image))
+    window = next(islice(images, member, None)).window
+    return window.copy(0, window.size, "cubin")

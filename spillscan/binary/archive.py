@@ -13,8 +13,9 @@ from spillscan.binary.limits import Budget
 from spillscan.binary.window import DamageError, Window
 
 _BLOCK = 1 << 20
+_ZSTD_WINDOW = 1 << 27
 _ZIP, _GZIP, _ZSTD = b"PK\x03\x04", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
-_WORTH = (b"\x7fELF", b"!<arch>\n", b"MZ", b"PK\x03\x04", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x50\xed\x55\xba", b"\x64\x86")
+_WORTH = (b"\x7fELF", b"!<arch>\n", b"MZ", b"\x64\x86", b"\x50\xed\x55\xba", _ZIP, _GZIP, _ZSTD)
 """How members begin that may hold code; nothing else of an archive is decompressed."""
 
 Member = tuple[str, Window]
@@ -28,7 +29,7 @@ def kind(window: Window) -> str | None:
         return "gzip"
     if window.starts(_ZSTD):
         return "zstd"
-    if window.size >= 512 and window.bytes(257, 5, "tar header") == b"ustar":
+    if window.size >= 512 and window.copy(257, 5, "tar header") == b"ustar":
         return "tar"
     return None
 
@@ -39,7 +40,7 @@ def members(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
     if form == "zip":
         yield from _zip(window, budget)
     elif form == "tar":
-        yield from _tar(window)
+        yield from _tar(window, budget)
     else:
         data = _inflate(window, budget) if form == "gzip" else _unzstd(window, budget)
         yield "", Window(data)
@@ -57,7 +58,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
             budget.enter(0, window.start + info.header_offset)
             begin = _data_offset(window, info.header_offset)
             if info.header_offset < end:
-                raise DamageError(f"member {info.filename!r} overlaps the one before", window.start + info.header_offset)
+                raise DamageError(f"member {info.filename!r} overlaps another", window.start + info.header_offset)
             end = begin + info.compress_size
             body = window.part(begin, info.compress_size, f"member {info.filename!r}")
             if info.flag_bits & 1:
@@ -94,14 +95,14 @@ def _deflate_head(body: Window) -> bytes:
         return b""
 
 
-def _inflate(window: Window, budget: Budget) -> bytes:
+def _inflate(window: Window, budget: Budget) -> bytearray:
     return _deflated(window, budget, 16 + zlib.MAX_WBITS)
 
 
-def _deflated(window: Window, budget: Budget, form: int) -> bytes:
+def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
     room = budget.room(window.size, window.start)
     engine = zlib.decompressobj(form)
-    pieces, size = [], 0
+    plain = bytearray()
     try:
         data = window.view(0, window.size, "compressed data")
         pending: bytes | memoryview = b""
@@ -109,42 +110,42 @@ def _deflated(window: Window, budget: Budget, form: int) -> bytes:
         while not engine.eof and (at < len(data) or pending):
             if not pending:
                 pending, at = data[at : at + _BLOCK], at + _BLOCK
-            pieces.append(engine.decompress(pending, _BLOCK))
+            plain += engine.decompress(pending, _BLOCK)
             pending = engine.unconsumed_tail
-            size += len(pieces[-1])
-            if size > room:
+            if len(plain) > room:
                 raise DamageError("it decompresses to more than a genuine file does", window.start)
         if not engine.eof:
             raise DamageError("compressed data that breaks off", window.start)
     except zlib.error as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
-    budget.take(size, window.size, window.start)
-    return b"".join(pieces)
+    budget.take(len(plain), window.size, window.start)
+    return plain
 
 
-def _unzstd(window: Window, budget: Budget) -> bytes:
+def _unzstd(window: Window, budget: Budget) -> bytearray:
     import zstandard
 
     room = budget.room(window.size, window.start)
-    pieces, size = [], 0
+    plain = bytearray()
     try:
         source = io.BufferedReader(_File(window), _BLOCK)
-        with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(source, read_across_frames=True) as plain:
-            while piece := plain.read(_BLOCK):
-                pieces.append(piece)
-                size += len(piece)
-                if size > room:
+        engine = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        with engine.stream_reader(source, read_across_frames=True) as stream:
+            while piece := stream.read(_BLOCK):
+                plain += piece
+                if len(plain) > room:
                     raise DamageError("it decompresses to more than a genuine file does", window.start)
     except zstandard.ZstdError as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
-    budget.take(size, window.size, window.start)
-    return b"".join(pieces)
+    budget.take(len(plain), window.size, window.start)
+    return plain
 
 
-def _tar(window: Window) -> Iterator[Member | DamageError]:
+def _tar(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
     try:
         with tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:") as archive:
             for info in archive:
+                budget.enter(0, window.start + info.offset)
                 if not info.isreg() or info.issparse():
                     continue
                 try:

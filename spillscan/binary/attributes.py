@@ -50,7 +50,7 @@ NOTHING = FunctionInfo()
 
 def records(section: Window) -> Iterator[tuple[int, int, bytes]]:
     """(attribute, value, payload) of each record; the payload of formats 1 to 3 is empty."""
-    at, data = 0, section.bytes(0, section.size, ".nv.info")
+    at, data = 0, section.copy(0, section.size, ".nv.info")
     while at + 4 <= len(data):
         form, attribute, value = data[at], data[at + 1], data[at + 2] | data[at + 3] << 8
         at += 4

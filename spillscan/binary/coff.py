@@ -26,7 +26,7 @@ def sections(window: Window) -> Iterator[tuple[bytes, Window]]:
     header = 0
     if window.starts(DOS_MAGIC):
         (header,) = window.unpack("I", 60, "DOS header")
-        if window.bytes(header, 4, "PE header") != _PE_MAGIC:
+        if window.copy(header, 4, "PE header") != _PE_MAGIC:
             raise DamageError("a Windows file without a PE header", window.start + header)
         header += 4
     _, count, _, symbols, symbol_count, optional, _ = window.unpack("HHIIIHH", header, "COFF header")

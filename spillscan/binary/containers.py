@@ -5,7 +5,7 @@ Nothing is unpacked to disk; names of members are shown, never opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spillscan.binary import archive, coff, elf, fatbin, library
@@ -84,7 +84,7 @@ def _dispatch(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
         yield from reader(window, budget, place)
 
 
-def _reader(window: Window):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _reader(window: Window) -> Callable[[Window, Budget, Place], Iterator[Found]] | None:
     if window.starts(elf.MAGIC):
         return _elf
     if window.starts(fatbin.MAGIC):

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
-from spillscan.binary.words import ALWAYS, STACK_POINTER, ZERO_REGISTER, Code, Flags, Narrow, Wide, Words
 from spillscan.binary.window import Window
-from spillscan.model import Origin, Role
+from spillscan.binary.words import ALWAYS, STACK_POINTER, ZERO_REGISTER, Code, Flags, Narrow, Wide, Words
+from spillscan.model import Origin
 from spillscan.sass import flow
 from spillscan.sass.code import ANNOTATION, Cubin, Instruction, Marked
 from spillscan.sass.code import Code as Listing
@@ -63,9 +64,7 @@ class Decoded:
         found = [(names[rank], count) for rank, count in zip(ranks.tolist(), known[ranks].tolist(), strict=True)]
         if self.counts[unknown]:
             codes, counts = np.unique(self.code.codes[self.ranks == unknown] & self.table.mask, return_counts=True)
-            found += [
-                (_HEX.format(code), count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)
-            ]
+            found += [(_HEX.format(code), count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)]
         return tuple(found)
 
     @property
@@ -94,9 +93,9 @@ class Decoded:
         return rows[(rows >= 0) & (rows < len(self.ranks))]
 
     def record(
-        self, symbol: str, cubin: Cubin, origin: Origin, *, role: Role, parts: tuple[int, ...], spills: Spills, registers: int | None
+        self, function: Function, member: Cubin, origin: Origin, *, parts: tuple[int, ...], spills: Spills
     ) -> SassFunction:
-        """What the function is."""
+        """What the function is. ``parts``: where callees begin in its section."""
         shared = None if spills is None else self.shared_among(spills)
         if not self.local:
             stats = SassStats(
@@ -104,18 +103,23 @@ class Decoded:
                 code_bytes=self.code_bytes,
                 opcodes=self.opcodes,
                 shared_spills=shared,
-                registers=registers,
+                registers=function.registers,
                 origin=origin,
             )
             return SassFunction(
-                symbol=symbol, arch=cubin.arch, role=role, member=cubin.member, identifier=cubin.identifier, stats=stats
+                symbol=function.symbol,
+                arch=member.arch,
+                role=function.role,
+                member=member.member,
+                identifier=member.identifier,
+                stats=stats,
             )
-        listing = Listing(symbol, cubin, origin)
-        listing.role = role
+        listing = Listing(function.symbol, member, origin)
+        listing.role = function.role
         listing.opcodes = dict(self.opcodes)
         listing.last_address = self.code_bytes - self.code.bytes_per_instruction
         listing.local_count = self.local
-        listing.registers = registers
+        listing.registers = function.registers
         listing.parts = parts
         listing.annotations = spills is not None
         listing.shared_spills = shared or 0
@@ -151,9 +155,8 @@ class Decoded:
     def _others(self, rows: Words) -> Iterator[Instruction]:
         """What moves control, jumps apart."""
         code, names = self.code, self.table.names
-        for row, address, guard, target in zip(
-            rows.tolist(), code.addresses(rows).tolist(), code.guards(rows).tolist(), code.targets(rows).tolist(), strict=True
-        ):
+        columns = rows, code.addresses(rows), code.guards(rows), code.targets(rows)
+        for row, address, guard, target in zip(*(column.tolist() for column in columns), strict=True):
             opcode = names[int(self.ranks[row])].encode()
             operands = b" %#x" % target if self._is_direct(row, opcode) and target >= 0 else b""
             yield b"%04x" % address, _guard(guard), opcode, b"", operands, b"", None, None

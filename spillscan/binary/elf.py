@@ -45,7 +45,7 @@ class Elf:
 
     def __init__(self, window: Window) -> None:
         self.window = window
-        ident = window.bytes(0, 16, "ELF header")
+        ident = window.copy(0, 16, "ELF header")
         if ident[5] != 1:
             raise DamageError("a big-endian ELF file, which no CUDA host is", window.start)
         self.abi, self.abi_version = ident[7], ident[8]
@@ -85,8 +85,9 @@ class Elf:
         """Names of all sections."""
         if not len(self.sections):
             return []
-        pool = self._names.bytes(0, self._names.size, "section names") + b"\0"
-        return [pool[at : pool.find(b"\0", at)] if 0 <= at < len(pool) else b"" for at in self.sections["name"].tolist()]
+        pool = self._names.copy(0, self._names.size, "section names") + b"\0"
+        places = self.sections["name"].tolist()
+        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in places]
 
     def symbols(self, index: int) -> NDArray[Any]:
         """The symbols of a symbol table section of a 64-bit file."""

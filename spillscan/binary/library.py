@@ -18,7 +18,7 @@ def members(window: Window) -> Iterator[tuple[str, Window]]:
     """
     at, names = len(MAGIC), Window(window.buffer, window.start, 0)
     while at + _HEADER_BYTES <= window.size:
-        header = window.bytes(at, _HEADER_BYTES, "library member")
+        header = window.copy(at, _HEADER_BYTES, "library member")
         size = header[48:58].strip()
         if header[58:] != b"`\n" or not size.isdigit():
             raise DamageError("a library member without a header", window.start + at)

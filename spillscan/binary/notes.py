@@ -34,14 +34,14 @@ def toolkit(elf: Elf) -> Toolkit:
     names = elf.names
     if TKINFO in names:
         return _tkinfo(elf.contents(names.index(TKINFO)))
-    if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # the old layout's version is the toolkit's: 0x7e is 12.6
+    if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # the toolkit's version: 0x7e is 12.6
         return Toolkit(version=(elf.version // 10, elf.version % 10))
     return Toolkit()
 
 
 def _tkinfo(note: Window) -> Toolkit:
     """Header of 24 bytes (sizes, type, owner), a table of offsets, then texts: tool, version, branch, options."""
-    texts: list[bytes] = _TEXT.findall(note.bytes(0, min(note.size, 1 << 16), "note"))
+    texts: list[bytes] = _TEXT.findall(note.copy(0, min(note.size, 1 << 16), "note"))
     texts = [text for text in texts if text != b"NVIDIA Corp"]
     release = next((match for text in texts if (match := _VERSION.search(text))), None)
     options = texts[-1].strip() if len(texts) > 3 else b""

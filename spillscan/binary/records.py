@@ -80,11 +80,15 @@ class Records:
     def _function(
         self, cubin: Cubin, function: Function, opcodes: Table | None, member: Member, origin: Origin
     ) -> SassFunction:
-        registers = function.registers
         if opcodes is None:
             self._unknown_archs[cubin.arch] += 1
-            info = cubin.info_of(function, thorough=False)
-            stats = SassStats(instructions=0, code_bytes=function.code.size, opcodes=(), registers=registers, origin=origin)
+            stats = SassStats(
+                instructions=0,
+                code_bytes=function.code.size,
+                opcodes=(),
+                registers=function.registers,
+                origin=origin,
+            )
             record = SassFunction(
                 symbol=function.symbol,
                 arch=member.arch,
@@ -93,16 +97,15 @@ class Records:
                 identifier=member.identifier,
                 stats=stats,
             )
-            return replace(record, **_rest(cubin, function, info, None))
+            return _completed(record, cubin, function, cubin.info_of(function, thorough=False), None)
         code = decode.Decoded(decode.code_of(function.code, opcodes, cubin.number), opcodes)
         local = code.local
         info = cubin.info_of(function, thorough=bool(local))
         if code.unknown:
             self._unknown_codes[member.arch or ""] += code.unknown
         parts = cubin.parts_of(function) if local else ()
-        spills = _annotated(cubin, info)
-        record = code.record(function.symbol, member, origin, role=function.role, parts=parts, spills=spills, registers=registers)
-        return replace(record, **_rest(cubin, function, info, record))
+        record = code.record(function, member, origin, parts=parts, spills=_annotated(cubin, info))
+        return _completed(record, cubin, function, info, _counted(record))
 
 
 def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
@@ -114,30 +117,28 @@ def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
     return () if cubin.toolkit.version[:2] >= FIRST_WITH_ANNOTATIONS else None
 
 
-def _rest(cubin: Cubin, function: Function, info: FunctionInfo, record: SassFunction | None) -> dict[str, object]:
-    """What the record holds besides its code."""
-    spills = _counted(record) if record is not None else None
+def _completed(
+    record: SassFunction, cubin: Cubin, function: Function, info: FunctionInfo, spills: tuple[int, int] | None
+) -> SassFunction:
+    """The record with what sections and attributes say; ``spills``: stored and loaded bytes, where they are known."""
     barriers = function.barriers
     if barriers is None:
         barriers = info.barriers or 0
     bounds = None
     if info.max_threads or info.required_threads:
         bounds = LaunchBounds(max_threads=_threads(info.max_threads), required_threads=_threads(info.required_threads))
-    return {
-        "usage": Usage(
-            registers=function.registers,
-            stack_bytes=function.frame_bytes,
-            cumulative_stack_bytes=function.stack_bytes,
-            spill_store_bytes=spills[0] if spills else None,
-            spill_load_bytes=spills[1] if spills else None,
-            local_bytes=function.local_bytes,
-            shared_bytes=function.shared_bytes,
-            constant_bytes=function.constant_bytes,
-            barriers=barriers,
-        ),
-        "launch_bounds": bounds,
-        "final": False if cubin.relocatable else None,
-    }
+    usage = Usage(
+        registers=function.registers,
+        stack_bytes=function.frame_bytes,
+        cumulative_stack_bytes=function.stack_bytes,
+        spill_store_bytes=spills[0] if spills else None,
+        spill_load_bytes=spills[1] if spills else None,
+        local_bytes=function.local_bytes,
+        shared_bytes=function.shared_bytes,
+        constant_bytes=function.constant_bytes,
+        barriers=barriers,
+    )
+    return replace(record, usage=usage, launch_bounds=bounds, final=False if cubin.relocatable else None)
 
 
 def _counted(record: SassFunction) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Opcode tables: which mnemonic a code is, and which of its fields are registers. Data of ``opcodes/*.json``, an arch each.
+"""Opcode tables, data of ``opcodes/*.json``: which mnemonic a code is, and which of its fields are registers.
 
 Derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
 """
@@ -21,7 +21,9 @@ SHARED = ("STS", "LDS")
 WIDE_BITS, NARROW_BITS = 12, 13
 _JUMP = "BRA"
 _CONTROL = frozenset(
-    name.decode() for name in flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | {*flow.PUSHES, *flow.PUSHES.values()}
+    name.decode()
+    for names in (flow.LEAVES, flow.JUMPS, flow.CALLS, flow.INDIRECT, flow.PUSHES, flow.PUSHES.values())
+    for name in names
 )
 
 

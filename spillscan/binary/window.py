@@ -1,4 +1,4 @@
-"""A part of a file's bytes that cannot be left: every offset and size that a file claims is checked before it is used."""
+"""A part of a file's bytes that cannot be left: every offset and size that a file claims is checked before use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Window:
         begin = self.start + offset
         return memoryview(self.buffer)[begin : begin + size]
 
-    def bytes(self, offset: int, size: int, what: str) -> bytes:
+    def copy(self, offset: int, size: int, what: str) -> bytes:
         """``size`` bytes, copied."""
         self.check(offset, size, what)
         begin = self.start + offset

@@ -70,7 +70,7 @@ class Wide:
 
     def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
         count = code.size // 16
-        self._pairs = code.array(np.dtype("<i8"), 2 * count, 0, "code")
+        self._pairs: Words = code.array(np.dtype("<i8"), 2 * count, 0, "code")
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
         halves = code.array(np.dtype("<u2"), 8 * count, 0, "code")
         self.codes: NDArray[np.uint16] = halves[0::8] & np.uint16(0xFFF)
@@ -97,12 +97,14 @@ class Wide:
         steps = (low >> 34 & 0x3FFFFFFF | (high & 0x3FFFF) << 30) << 16 >> 16
         if self._low_byte:
             steps = steps << 8 | low >> 16 & 0xFF
-        return rows * 16 + 16 + steps * 4
+        found: Words = rows * 16 + 16 + steps * 4
+        return found
 
     def conditions(self, rows: Words) -> Flags:
         """See :class:`Code`."""
         high = self._high(rows)
-        return (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
+        found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
+        return found
 
     def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
         """See :class:`Code`."""
@@ -130,10 +132,10 @@ class Narrow:
 
     def __init__(self, code: Window) -> None:
         count = code.size // 8
-        words = code.array(np.dtype("<i8"), count, 0, "code")
+        words: Words = code.array(np.dtype("<i8"), count, 0, "code")
         places = np.arange(count)
         self._places = places[places % 4 != 0]
-        self._words = words[self._places]
+        self._words: Words = words[self._places]
         self.codes: NDArray[np.uint16] = (self._words >> 51 & 0x1FFF).astype(np.uint16)
 
     def addresses(self, rows: Words) -> Words:
@@ -147,16 +149,19 @@ class Narrow:
     def targets(self, rows: Words) -> Words:
         """See :class:`Code`."""
         steps = (self._words[rows] >> 20 & 0xFFFFFF) << 40 >> 40
-        return self.addresses(rows) + 8 + steps
+        found: Words = self.addresses(rows) + 8 + steps
+        return found
 
     def conditions(self, rows: Words) -> Flags:
         """See :class:`Code`."""
-        return self._words[rows] & 31 != 15
+        found: Flags = self._words[rows] & 31 != 15
+        return found
 
     def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
         """See :class:`Code`."""
         words = self._words[rows]
-        columns = (words >> 8 & 0xFF, np.full(len(rows), -1), (words >> 20) << 40 >> 40, words >> 48 & 7, words >> 44 & 3 == 1)
+        base, offset, width = words >> 8 & 0xFF, (words >> 20) << 40 >> 40, words >> 48 & 7
+        columns = (base, np.full(len(rows), -1), offset, width, words >> 44 & 3 == 1)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def registers(self, letter: str, rows: Words) -> Words:
@@ -165,4 +170,5 @@ class Narrow:
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        return (self._words[rows] >> 20 & 0xFFFFFFFF) << 32 >> 32
+        found: Words = (self._words[rows] >> 20 & 0xFFFFFFFF) << 32 >> 32
+        return found

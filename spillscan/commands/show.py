@@ -1,6 +1,7 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
 
-KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the dump is shown.
+KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the input is shown.
+Of a binary, --sass adds the text of the machine code; that takes nvdisasm.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from spillscan.errors import InputError
+from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from spillscan.model import Issue
     from spillscan.sass.model import LocalAccess, SassFunction
+    from spillscan.sass.resusage import FunctionUsage
+    from spillscan.source import Stream
 
 NAME = "show"
-HELP = "print the spill map of a kernel in a SASS dump"
+HELP = "print the spill map of a kernel in a SASS dump or a binary"
 ORDER = 25
 _SHOWN = 4
 """Places of a slot that are printed; the rest is counted."""
@@ -27,35 +31,60 @@ _SHOWN = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
-    parser.add_argument("dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON; .gz, .zst; - for stdin")
+    parser.add_argument(
+        "dump", metavar="INPUT", help="cuobjdump -sass, nvdisasm text or JSON; library, object, cubin …; - for stdin"
+    )
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
     )
+    parser.add_argument("--sass", action="store_true", help="print the machine code too, of a binary (needs nvdisasm)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan import sass
+    from spillscan.commands._common import printable
+    from spillscan.commands._disassembly import nvdisasm, text_of
     from spillscan.model import Issue
     from spillscan.sass.model import SassFunction
     from spillscan.source import Source
 
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        for item in sass.read(stream.file(), arguments.dump):
+        items, cubins = _items(stream, arguments.dump)
+        if arguments.sass and cubins is None:
+            raise UsageError("--sass is for binaries", f"{arguments.dump} is a dump already")
+        if arguments.sass:
+            nvdisasm()  # say so before anything is printed
+        for item in items:
             if isinstance(item, Issue):
-                print(f"spillscan: {item.origin}: {item.message}", file=sys.stderr)
+                print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
                 if _wanted(item, arguments.kernel) and arguments.arch in (None, item.arch):
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1
+                    if arguments.sass and cubins is not None:
+                        print("\n".join(map(_safe, text_of(item, cubins(item.member)).expandtabs().splitlines())))
     if not functions:
-        raise InputError(f"{arguments.dump}: no function in this dump", "is it complete?")
+        raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
     if not shown:
         raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
     return 0
+
+
+def _items(
+    stream: Stream, name: str
+) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
+    """What the input holds, and of a binary its cubins by their number."""
+    from spillscan import binary, sass
+    from spillscan.source import kind_of_binary
+
+    head = stream.head()
+    if kind_of_binary(head) is None or not binary.holds_code(head):
+        return sass.read(stream.file(), name), None
+    buffer = stream.buffer()
+    return binary.read(buffer, name), lambda member: binary.extract(buffer, member)
 
 
 def _wanted(function: SassFunction, pattern: str) -> bool:
