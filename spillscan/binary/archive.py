@@ -50,7 +50,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
     try:
         archive = zipfile.ZipFile(cast(BinaryIO, _File(window)))
         infos = sorted((info for info in archive.infolist() if not info.is_dir()), key=lambda info: info.header_offset)
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, OverflowError) as error:
+    except Exception as error:  # of hostile bytes it raises anything: IndexError, struct.error …
         raise DamageError(f"not a sound zip archive: {error}", window.start) from error
     end = 0
     for info in infos:
@@ -142,20 +142,28 @@ def _unzstd(window: Window, budget: Budget) -> bytearray:
 
 
 def _tar(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
+    for info in _tar_members(window):
+        budget.enter(0, window.start + info.offset)
+        if not info.isreg() or info.issparse():
+            continue
+        try:
+            body = window.part(info.offset_data, info.size, f"member {info.name!r}")
+        except DamageError as damage:
+            yield damage
+            continue
+        if _worth(bytes(body.view(0, min(8, body.size), "member"))):
+            yield info.name, body
+
+
+def _tar_members(window: Window) -> Iterator[tarfile.TarInfo]:
     try:
-        with tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:") as archive:
-            for info in archive:
-                budget.enter(0, window.start + info.offset)
-                if not info.isreg() or info.issparse():
-                    continue
-                try:
-                    body = window.part(info.offset_data, info.size, f"member {info.name!r}")
-                except DamageError as damage:
-                    yield damage
-                    continue
-                if _worth(bytes(body.view(0, min(8, body.size), "member"))):
-                    yield info.name, body
-    except (tarfile.TarError, ValueError, OSError, OverflowError, RecursionError) as error:
+        archive = tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:")
+        while (info := archive.next()) is not None:
+            archive.members = []  # it would keep them all
+            yield info
+    except DamageError:
+        raise
+    except Exception as error:  # of hostile bytes it raises anything, as zipfile does
         raise DamageError(f"not a sound tar archive: {error}", window.start) from error
 
 

@@ -66,9 +66,11 @@ class Table:
 def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:
     """(code with its selector bits, mnemonic, register fields)."""
     for text, (name, letters, _) in entries.items():
-        for chosen in range(1 << len(selectors)):
-            mnemonic = name if isinstance(name, str) else name[chosen >> selectors.index(name[2]) & 1]
-            yield int(text, 16) | chosen << WIDE_BITS, mnemonic, letters
+        first, _, last = text.partition("-")
+        for code in range(int(first, 16), int(last or first, 16) + 1):
+            for chosen in range(1 << len(selectors)):
+                mnemonic = name if isinstance(name, str) else name[chosen >> selectors.index(name[2]) & 1]
+                yield code | chosen << WIDE_BITS, mnemonic, letters
 
 
 @cache

@@ -140,7 +140,8 @@ class Narrow:
 
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        return self._places[rows] * 8
+        found: Words = self._places[rows] * 8
+        return found
 
     def guards(self, rows: Words) -> Words:
         """See :class:`Code`."""

@@ -12,6 +12,7 @@ from spillscan.reports import Report, Style
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
+    bounds_to_json,
     issue_to_json,
     kernel_to_json,
     origin_to_json,
@@ -64,7 +65,8 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
             f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
-            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())}}}'
+            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())},'
+            f'"launch_bounds":{_encode(bounds_to_json(kernel.launch_bounds))}}}'
         )
 
 
