@@ -1,7 +1,7 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
-# make bench  speed, as ratios against grep, a regex script and the C header
+# make bench  speed, as ratios against grep, a regex script, the C header and cuobjdump
 # make oracle millions of cases against NVIDIA's own answers
 PYTHON ?= python3
 VENV   := .venv
@@ -30,9 +30,12 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
+	$(BIN)/python -m tests.benchmarks.binary_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python -m tests.oracle.spill_oracle
+	$(BIN)/python -m tests.oracle.binary_oracle
 
 wheel: $(READY)
 	rm -rf dist

@@ -157,10 +157,9 @@ def _tar(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
 
 def _tar_members(window: Window) -> Iterator[tarfile.TarInfo]:
     try:
-        archive = tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:")
-        while (info := archive.next()) is not None:
-            archive.members = []  # it would keep them all
-            yield info
+        with tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:") as archive:
+            while (info := archive.next()) is not None:
+                yield info
     except DamageError:
         raise
     except Exception as error:  # of hostile bytes it raises anything, as zipfile does

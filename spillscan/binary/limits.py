@@ -32,6 +32,7 @@ class Limits:
 
 
 DEFAULT = Limits()
+"""Of any input, where nobody says otherwise."""
 
 
 class Budget:

@@ -70,9 +70,9 @@ class Differences:
         if ours != theirs:
             self.counts[kind] += 1
             if self.counts[kind] <= 3:
-                print(
-                    f"  {kind} differs: {str(where)[:160]}\n    ours   {str(ours)[:300]}\n    theirs {str(theirs)[:300]}"
-                )
+                print(f"  {kind} differs: {str(where)[:160]}")
+                print(f"    ours   {str(ours)[:300]}")
+                print(f"    theirs {str(theirs)[:300]}")
 
 
 def tool_folder(name: str, cache: Path | None) -> Path:
