@@ -30,10 +30,12 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
+	$(BIN)/python tests/benchmarks/policy.py
 	$(BIN)/python -m tests.benchmarks.binary_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
+	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python -m tests.oracle.spill_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 

@@ -13,8 +13,8 @@ from spillscan import __version__, commands
 from spillscan.errors import SpillscanError
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The argument parser with every command of ``spillscan.commands``."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The argument parser with every command of ``spillscan.commands``, or just ``only`` where there is such a one."""
     parser = argparse.ArgumentParser(
         prog="spillscan",
         description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
@@ -22,7 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in commands.all_commands():
+    for command in commands.all_commands(only):
         subparser = subparsers.add_parser(
             command.NAME,
             help=command.HELP,
@@ -36,7 +36,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; errors become one line on standard error."""
-    arguments = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = build_parser(words[0] if words else None).parse_args(words)
     gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
         status: int = arguments.run(arguments)

@@ -27,8 +27,9 @@ _STARTS = {
         "entry_line",
         "properties_line",
         "usage_line",
+        "figures_line",
     ),
-    "nvlink": ("report", "line"),
+    "nvlink": ("report", "line", "figures_line"),
     "prefix": ("prefix",),
     "buildstep": ("line",),
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
+Judged = Literal["build", "change"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,11 +258,36 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is judged, and all that there is to say of it: the one place from which a rule is documented.
+
+    Texts are plain sentences; names of options and of policy keys stand in backquotes.
+    """
+
+    id: str
+    """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
+    severity: Severity
+    """Severity of its findings unless a policy says another. A milder or graver case is a rule of its own."""
+    judges: tuple[Judged, ...]
+    """Whether it looks at one build, at what changed between two, or at both."""
+    title: str
+    """One line, a sentence without its full stop: what is so where it finds something."""
+    means: str
+    """What exactly it looks at, and what its figures are."""
+    matters: str
+    """Why that is worth somebody's time."""
+    remedy: str
+    """What to do."""
+    tuning: str
+    """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A rule's verdict on one kernel or change."""
 
     rule: str
-    """Stable name of the rule: ``spill``, ``registers`` …"""
+    """The ``id`` of the :class:`Rule`: ``spill``, ``registers`` …"""
     severity: Severity
     """What ``--fail-on`` compares."""
     message: str

@@ -54,6 +54,42 @@ def display_name(symbol: str, width: int = 28) -> str:
     return f"{base}<…{blake2s(arguments.encode(), digest_size=2).hexdigest()}>"
 
 
+def spellings(symbol: str) -> tuple[str, ...]:
+    """All that a person may call a kernel, each once: the symbol, the full name, that without return type and
+    parameters (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
+    """
+    name = demangle.__wrapped__(symbol)  # not remembered: names can be very long, and who asks for all has very many
+    if name == symbol and "(" not in name:
+        return (symbol,)
+    qualified = _qualified(name)
+    before = qualified.find("<")
+    if before < 0:
+        local = qualified.rpartition("::")[2]
+    elif qualified.endswith(">") and ">::" not in qualified:
+        local = qualified[:before].rpartition("::")[2] + qualified[before:]
+    else:
+        local = "".join(_base_and_arguments(name))
+    return tuple(dict.fromkeys((symbol, name, qualified, local, _plain_base(name) or _base_and_arguments(name)[0])))
+
+
+def _qualified(name: str) -> str:
+    """``void ns::f<int, 4>(int*)`` -> ``ns::f<int, 4>``; only templates are demangled with their return type."""
+    plain = name.removeprefix("void ")
+    end = plain.find("(")
+    if end > 0 and plain.count("<", 0, end) == plain.count(">", 0, end):
+        return plain[:end]
+    depth = 0
+    for token in _TOKEN.finditer(plain):
+        mark = token[0]
+        if depth == 0 and mark == "(" and not plain.startswith("(anonymous namespace)", token.start()):
+            return plain[: token.start()]
+        if mark in _OPEN:
+            depth += 1
+        elif mark in _CLOSE:
+            depth = max(0, depth - 1)
+    return plain
+
+
 def _without_unit(symbol: str) -> str:
     return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
 

@@ -10,6 +10,7 @@ from spillscan import readers, source
 from spillscan.errors import InputError
 from spillscan.join import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Stats
+from spillscan.wrap.record import is_orphan
 
 if TYPE_CHECKING:
     from spillscan.sass.model import SassFunction
@@ -57,6 +58,10 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
 
 def _read(each: source.Source) -> readers.Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
+    if not each.explicit and is_orphan(each.uri):
+        message = f"{each.uri} is left over: the object that it is about is gone; delete it"
+        orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
+        return readers.Reading(issues=[orphan])
     try:
         with each.open() as stream:
             head = stream.head()

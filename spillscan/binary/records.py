@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import PurePath
 
 from spillscan.binary import decode
 from spillscan.binary.attributes import FunctionInfo
@@ -20,6 +21,8 @@ from spillscan.sass.model import SassFunction, SassStats
 FORMAT = "binary"
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
+_OBJECTS = (".o", ".obj")
+"""Files that are the output of one compilation, which is what a log's unit names, too."""
 _MANY = 20
 """Issues of damage that are kept for one file; the rest is counted."""
 
@@ -29,6 +32,7 @@ class Records:
 
     def __init__(self, name: str, limits: Limits, input_bytes: int) -> None:
         self._input = name
+        self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
         self._member = -1
         self._functions_left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._damages = 0
@@ -43,7 +47,9 @@ class Records:
             arch = image.arch or cubin.arch
             opcodes = table(cubin.number)
             place = image.place
-            member = Member(self._member, arch, place.identifier or (place.members[-1] if place.members else ""))
+            member = Member(
+                self._member, arch, place.identifier or (place.members[-1] if place.members else self._unit)
+            )
             origin = Origin(input=self._input, line=None, format=FORMAT)
             for function in cubin.functions():
                 self._functions_left -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,6 @@ from spillscan.errors import InputError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
-    from spillscan.policy import LaunchMap
 
 ISSUES_SHOWN = 8
 
@@ -37,7 +37,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="only kernels whose symbol, full name or short name matches; repeatable",
+        help="only kernels of which a name matches: symbol, full, short, or as tables show it; repeatable",
     )
 
 
@@ -67,16 +67,13 @@ def add_launches(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def launches(arguments: argparse.Namespace) -> LaunchMap:
-    """The launch map that the user gave."""
-    from spillscan.policy import LaunchMap, parse_launch
-
-    return LaunchMap(tuple(parse_launch(text) for text in arguments.launch))
-
-
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """--strict."""
-    parser.add_argument("--strict", action="store_true", help="exit 2 if anything in the input was not understood")
+    parser.add_argument(
+        "--strict",
+        action=argparse.BooleanOptionalAction,
+        help="exit 2 if anything in the input was not understood (default: no)",
+    )
 
 
 def whole_number(text: str) -> int:
@@ -144,6 +141,13 @@ def refuse_issues(issues: Sequence[Issue]) -> None:
     grave = [issue for issue in issues if issue.severity != "note"]
     if grave:
         raise UndecidedError(f"{len(grave)} issues in the input (--strict): {grave[0].message}")
+
+
+def say(text: str) -> None:
+    """Print ``text``, whatever the terminal's encoding cannot show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    print(text)
 
 
 def rows_of(arguments: argparse.Namespace) -> int | None:

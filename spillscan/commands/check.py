@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _common, _policy
 from spillscan.errors import UndecidedError
 
 if TYPE_CHECKING:
-    from spillscan.model import Build, Kernel
+    from spillscan.model import Build
+    from spillscan.policy import Policy
+    from spillscan.rules import Judgement
 
 NAME = "check"
 HELP = "exit with 1 if a kernel spills or breaks a limit"
@@ -20,25 +22,10 @@ EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-re
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
-    parser.add_argument(
-        "--max-spill-bytes",
-        type=_common.whole_number,
-        default=0,
-        metavar="N",
-        help="most bytes of spill stores and loads together, per thread (default: 0)",
-    )
-    parser.add_argument(
-        "--max-registers",
-        type=_common.whole_number,
-        metavar="N",
-        help="most registers per thread (default: no limit)",
-    )
-    parser.add_argument(
-        "--fail-on",
-        choices=("error", "warning", "note", "never"),
-        default="error",
-        help="mildest finding that fails the check (default: error)",
-    )
+    _policy.add_limits(parser, "build")
+    _policy.add_fail_on(parser)
+    _common.add_launches(parser)
+    _policy.add_file(parser)
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
@@ -47,41 +34,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     from spillscan.pipeline import scan
-    from spillscan.policy import Limits, at_least
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
     render.check_forms(arguments.format)
-    everything = scan(_common.inputs_or_stdin(arguments.inputs))
+    policy = _policy.policy_of(arguments)
+    everything = _policy.with_rot(scan(_common.inputs_or_stdin(arguments.inputs)), policy)
     build = _common.select(everything, arguments.arch, arguments.kernel)
-    limits = Limits(max_spill_bytes=arguments.max_spill_bytes, max_registers=arguments.max_registers)
-    findings, undecided = check(build, limits)
-    report = Report(kind="check", build=build, findings=tuple(findings))
+    judgement = check(build, policy)
+    report = Report(kind="check", build=build, findings=judgement.findings, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(everything.issues)
-    if arguments.strict:
+    if policy.strict:
         _common.refuse_issues(everything.issues)
-    if arguments.fail_on == "never":
+    return verdict(everything, judgement, policy)
+
+
+def verdict(build: Build, judgement: Judgement, policy: Policy) -> int:
+    """1 where a finding is as grave as the policy's ``fail_on``, 0 where none is and nothing is left open."""
+    from spillscan.policy import at_least
+
+    if policy.fail_on == "never":
         return 0
-    if any(at_least(finding.severity, arguments.fail_on) for finding in findings):
+    if any(at_least(finding.severity, policy.fail_on) for finding in judgement.findings):
         return 1
-    refuse_undecided(everything, undecided)
+    refuse_undecided(build, judgement, policy)
     return 0
 
 
-def refuse_undecided(build: Build, undecided: list[tuple[Kernel, str]]) -> None:
+def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None:
     """A gate never passes on what it does not know."""
+    from spillscan.policy import at_least
+
     if not build.kernels:
         raise UndecidedError(
             "the input names no kernel", "give the log of the compilation itself, not of the link alone"
         )
+    kernels = sum(kernel.role != "function" for kernel in build.kernels)
+    if policy.expect_kernels is not None and kernels < policy.expect_kernels:
+        raise UndecidedError(
+            f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least",
+            "is the log whole? was everything compiled anew?",
+        )
+    undecided = [each for each in judgement.undecided if at_least(each.severity, policy.fail_on)]
     if undecided:
-        kernel, reason = undecided[0]
+        first = undecided[0]
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""
-        raise UndecidedError(f"cannot judge {kernel.short_name}: {reason}{count}")
+        raise UndecidedError(f"cannot judge {first.kernel.short_name}: {first.reason}{count}")
     grave = [issue for issue in build.issues if issue.severity == "error"]
     if grave:
         place = f"{grave[0].origin}: " if grave[0].origin else ""
         raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")
-    if all(kernel.spills is None for kernel in build.kernels):
-        raise UndecidedError("no kernel's spills are told", "give ptxas's own report too (nvcc -Xptxas -v)")
+    asked = [kernel for kernel in build.kernels if policy.limits_of(kernel).max_spill_bytes is not None]
+    if asked and all(kernel.spills is None for kernel in build.kernels):
+        raise UndecidedError(
+            "no kernel's spills are told",
+            "give ptxas's own report too (nvcc -Xptxas -v), or ask for none (--max-spill-bytes none)",
+        )

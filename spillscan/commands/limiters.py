@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _common, _policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spillscan.model import Kernel
-    from spillscan.policy import LaunchMap
+    from spillscan.policy import Policy
     from spillscan.residency.summary import Summary
 
 NAME = "limiters"
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
     _common.add_launches(parser)
+    _policy.add_file(parser)
     _common.add_selection(parser)
     parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="text (default) or json")
     rows = parser.add_mutually_exclusive_group()
@@ -36,29 +37,34 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.pipeline import scan
     from spillscan.reports.text import damage
 
-    launches = _common.launches(arguments)
+    policy = _policy.policy_of(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs))
     kept = _common.select(build, arguments.arch, arguments.kernel)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     shown = entries if arguments.all else entries[: arguments.top]
     if arguments.format == "json":
-        _print_json(entries, launches)
+        _print_json(entries, policy)
     else:
         for kernel in shown:
-            print("\n".join(_lines(kernel, _summary(kernel, launches))), end="\n\n")
+            for device, summary in _summaries(kernel, policy):
+                print("\n".join(_lines(kernel, device, summary)), end="\n\n")
         if len(shown) < len(entries):
             print(f"… {len(entries) - len(shown):,} more (--all shows them)")
     _common.tell_issues(build.issues)
     return 0
 
 
-def _summary(kernel: Kernel, launches: LaunchMap) -> Summary:
+def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
+    """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
+    from spillscan.residency.compatibility import judged_on
     from spillscan.residency.summary import summarise
 
-    return summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+    arch = kernel.key.arch
+    for device in judged_on(arch, policy.devices) or (arch,):
+        yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
 
 
-def _lines(kernel: Kernel, summary: Summary) -> Iterator[str]:
+def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str]:
     from spillscan.names import display_name
     from spillscan.residency.headroom import headroom
     from spillscan.residency.text import footprint_line, headroom_lines
@@ -71,7 +77,9 @@ def _lines(kernel: Kernel, summary: Summary) -> Iterator[str]:
         figures.append(f"spills {usage.spill_bytes:,} B")
     if summary.launch is not None:
         figures.append(f"{summary.launch.threads_per_block} threads")
-    title = f"{display_name(kernel.key.symbol)} ({kernel.key.arch or 'arch unknown'}): {', '.join(figures)}"
+    where = kernel.key.arch or "arch unknown"
+    where += f" on {device}" if device != kernel.key.arch else ""
+    title = f"{display_name(kernel.key.symbol)} ({where}): {', '.join(figures)}"
     yield _common.printable(title)
     yield f"  {summary.line}"
     if kernel.final is False:
@@ -88,14 +96,15 @@ def _lines(kernel: Kernel, summary: Summary) -> Iterator[str]:
         yield f"  {footprint_line(summary.local_memory)}"
 
 
-def _print_json(kernels: list[Kernel], launches: LaunchMap) -> None:
+def _print_json(kernels: list[Kernel], policy: Policy) -> None:
     import json
 
     from spillscan.residency.data import summary_data
 
     rows = [
-        {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit}
-        | summary_data(_summary(kernel, launches))
+        {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
+        | summary_data(summary)
         for kernel in kernels
+        for device, summary in _summaries(kernel, policy)
     ]
     print(json.dumps(rows, indent=1))

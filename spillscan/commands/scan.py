@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _common
+from spillscan.commands import _common, _policy
 
 NAME = "scan"
 HELP = "read build logs into a table of kernels"
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_launches(parser)
+    _policy.add_file(parser)
     _common.add_strict(parser)
 
 
@@ -27,12 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import Report, render
 
     render.check_forms(arguments.format)
-    launches = _common.launches(arguments)
+    policy = _policy.policy_of(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs))
     kept = _common.select(build, arguments.arch, arguments.kernel)
-    report = Report(kind="scan", build=kept, launches=launches)
+    report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues(build.issues)
-    if arguments.strict:
+    if policy.strict:
         _common.refuse_issues(build.issues)
     return 0

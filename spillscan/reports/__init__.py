@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding
-from spillscan.policy import LaunchMap
+from spillscan.policy import Launches, LaunchMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Report:
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
-    launches: LaunchMap = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
 
 

@@ -1,20 +1,47 @@
 """One module a family of rules, found by being there.
 
-A module has ``findings(kernel, limits)``: what is wrong with one kernel, and ``undecided(kernel, limits)``: why it
-cannot tell, where the input leaves open what it must know. A module that judges changes has ``regressions(change)``.
+A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
+has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
+tell, and why, where the input leaves open what it must know. A module that judges changes has
+``regressions(change, terms)``. ``terms`` is what the policy demands of the kernel; severities are put in force here.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
-from spillscan.model import Build, Change, Finding, Kernel, Severity
-from spillscan.policy import SEVERITIES, Limits
+from spillscan.model import Build, Change, Finding, Kernel, Rule, Severity
+from spillscan.policy import SEVERITIES, Policy, Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A kernel on which a rule cannot decide."""
+
+    rule: Rule
+    """The rule."""
+    severity: Severity
+    """How grave a finding of it would be."""
+    kernel: Kernel
+    """The kernel."""
+    reason: str
+    """What the input leaves open, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the rules make of a build."""
+
+    findings: tuple[Finding, ...]
+    """Most severe first."""
+    undecided: tuple[Undecided, ...]
+    """In the order of the families."""
 
 
 @cache
@@ -24,31 +51,51 @@ def families() -> tuple[ModuleType, ...]:
     return tuple(import_module(f"{__name__}.{name}") for name in names)
 
 
-def check(build: Build, limits: Limits) -> tuple[list[Finding], list[tuple[Kernel, str]]]:
-    """(findings, most severe first; kernels on which a rule cannot decide, with the reason)."""
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule that a module of this folder declares, by id in alphabetical order."""
+    return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
+
+
+def check(build: Build, policy: Policy) -> Judgement:
+    """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     found: list[Finding] = []
-    undecided: list[tuple[Kernel, str]] = []
+    undecided: list[Undecided] = []
+    terms = [policy.terms_of(kernel) for kernel in build.kernels]
     for family in families():
-        for kernel in build.kernels:
-            mine = list(family.findings(kernel, limits)) if hasattr(family, "findings") else []
-            found += mine
-            reason = family.undecided(kernel, limits) if hasattr(family, "undecided") and not mine else None
-            if reason:
-                undecided.append((kernel, reason))
-    return _sorted(found), undecided
+        if not hasattr(family, "findings"):
+            continue
+        for kernel, held in zip(build.kernels, terms, strict=True):
+            mine = list(family.findings(kernel, held))
+            found += _in_force(mine, held)
+            open_end = family.undecided(kernel, held) if not mine and hasattr(family, "undecided") else None
+            if open_end is not None:
+                rule, reason = open_end
+                severity = held.level(rule)
+                if severity != "off":
+                    undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason))
+    return Judgement(findings=tuple(_sorted(found)), undecided=tuple(undecided))
 
 
-def regressions(changes: list[Change]) -> list[Finding]:
-    """What got worse, most severe first."""
-    return _sorted([finding for family in families() for change in changes for finding in _regressions(family, change)])
+def regressions(changes: Sequence[Change], policy: Policy) -> list[Finding]:
+    """What got worse by what ``policy`` tolerates, most severe first."""
+    found: list[Finding] = []
+    for change in changes:
+        kernel = change.after or change.before
+        assert kernel is not None
+        terms = policy.terms_of(kernel)
+        for family in families():
+            if hasattr(family, "regressions"):
+                found += _in_force(family.regressions(change, terms), terms)
+    return _sorted(found)
 
 
-def finding(rule: str, severity: Severity, message: str, kernel: Kernel) -> Finding:
+def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     """A finding at the kernel's own place, with a fingerprint that no line number changes."""
-    identity = "\0".join((rule, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
+    identity = "\0".join((rule.id, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
     return Finding(
-        rule=rule,
-        severity=severity,
+        rule=rule.id,
+        severity=rule.severity,
         message=message,
         kernel=kernel,
         fingerprint=blake2s(identity.encode(), digest_size=16).hexdigest(),
@@ -56,9 +103,14 @@ def finding(rule: str, severity: Severity, message: str, kernel: Kernel) -> Find
     )
 
 
-def _regressions(family: ModuleType, change: Change) -> Iterator[Finding]:
-    if hasattr(family, "regressions"):
-        yield from family.regressions(change)
+def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
+    """The findings at the severities that hold for their kernel, without those that are off."""
+    for each in found:
+        level = terms.levels.get(each.rule)
+        if level is None:
+            yield each
+        elif level != "off":
+            yield replace(each, severity=level)
 
 
 def _sorted(found: list[Finding]) -> list[Finding]:

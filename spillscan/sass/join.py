@@ -38,7 +38,7 @@ def attach(
 ) -> tuple[list[Kernel], list[Issue]]:
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     known = list(kernels)
-    found = list(functions)
+    found = _without_linked(functions)
     issues: list[Issue] = []
     listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
     dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
@@ -79,6 +79,18 @@ def attach(
         )
     out.extend(_alone(rest))
     return out, issues
+
+
+def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
+    """All but relocatable code that was linked into another of the binaries: the linker has the last word."""
+    found = list(functions)
+    binaries = [item for item in found if isinstance(item, SassFunction) and item.usage is not None]
+    relocatable = [item for item in binaries if item.final is False]
+    if not relocatable:
+        return found
+    linked = {(item.symbol, item.arch) for item in binaries if item.final is not False}
+    dropped = {id(item) for item in relocatable if (item.symbol, item.arch) in linked}
+    return [item for item in found if id(item) not in dropped]
 
 
 def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:

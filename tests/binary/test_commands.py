@@ -141,3 +141,32 @@ def test_show_prints_what_nvdisasm_does(tmp_path: Path, monkeypatch: pytest.Monk
     assert ".text.spills_wide" in said
     assert "/*0000*/" in said
     assert ".text.plain" not in said
+
+
+def test_a_linked_library_overrules_the_objects_beside_it(tmp_path: Path) -> None:
+    put(tmp_path, "relocatable-13.5.a")
+    assert {kernel.final for kernel in scan(tmp_path).kernels} == {False}
+    put(tmp_path, "linked-13.5.so")
+    build = scan(tmp_path)
+    assert {kernel.final for kernel in build.kernels} == {None}
+    assert len({kernel.key.symbol for kernel in build.kernels}) == len(build.kernels)
+
+
+def test_a_log_of_relocatable_code_takes_the_linked_figures(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    lines = (FIXTURES / "nvcc" / "rdc-13.5.log").read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(line for line in lines if b"nvlink" not in line))
+    alone = {kernel.key.symbol: kernel for kernel in scan(log).kernels if kernel.key.arch == "sm_80"}
+    joined = scan([log, put(tmp_path, "linked-13.5.so")])
+    checked = 0
+    for kernel in joined.kernels:
+        if kernel.role == "entry" and kernel.key.arch == "sm_80" and alone[kernel.key.symbol].final is False:
+            assert kernel.final is True
+            assert kernel.usage.spills == alone[kernel.key.symbol].usage.spills
+            checked += 1
+    assert checked
+
+
+def test_an_object_is_the_unit_of_its_kernels(tmp_path: Path) -> None:
+    build = scan(put(tmp_path, "plain-13.5.o"))
+    assert {kernel.key.unit for kernel in build.kernels} == {"plain-13.5.o"}

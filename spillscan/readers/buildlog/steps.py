@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from dataclasses import dataclass
@@ -11,15 +10,13 @@ from functools import lru_cache
 from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from spillscan import grammar
+from spillscan import compilation, grammar
 
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
-_SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
-_TOOL = re.compile(r"(?:nvcc|clang(?:\+\+)?(?:-\d+)?|ptxas|nvlink)(?:\.exe)?$")
-_MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From ")
-_LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ")
+_MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
+_LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +123,8 @@ def split_prefix(line: str) -> tuple[str, str]:
 def _step(tree: Tree[Token]) -> Step | None:
     form = str(tree.data)
     tokens = {token.type: str(token) for token in tree.children if isinstance(token, Token)}
+    if form == "recorded":
+        return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
     if form == "from_action":
         return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
     if form == "msbuild":
@@ -147,36 +146,7 @@ def _command(line: str) -> Step | None:
         words = shlex.split(line.replace("\\", "/"))
     except ValueError:
         words = line.split()
-    tools = [index for index, word in enumerate(words) if _TOOL.search(posixpath.basename(word))]
-    if not tools:
+    made = compilation.parse(words)
+    if made is None or not (made.output or made.source):
         return None
-    words = words[tools[0] + 1 :]
-    if "&&" in words:
-        words = words[: words.index("&&")]
-    output = source = ""
-    relocatable = compiles = False
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word in ("-o", "--output-file"):
-            output = following
-        elif word.startswith("--output-file=") or (
-            word.startswith("-o") and len(word) > 2 and not word.startswith("-op")
-        ):
-            output = word.partition("=")[2] or word[2:]
-        elif word.endswith(_SOURCES) and not word.startswith("-"):
-            source = source or word
-        relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
-        relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
-        compiles |= word in (
-            "-c",
-            "--compile",
-            "-dc",
-            "--device-c",
-            "-cubin",
-            "--cubin",
-            "-fatbin",
-            "--fatbin",
-            "-ptx",
-        )
-    if not output and not source:
-        return None
-    return Step(output or source, compiles=compiles or bool(source), relocatable=relocatable)
+    return Step(made.output or made.source, compiles=made.compiles or bool(made.source), relocatable=made.relocatable)

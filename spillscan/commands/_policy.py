@@ -1,0 +1,96 @@
+"""The policy that holds for a command: its options, and the file and environment behind them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from spillscan.errors import UsageError
+from spillscan.policy.keys import KEYS, Key
+
+if TYPE_CHECKING:
+    from spillscan.model import Build, Issue
+    from spillscan.policy import Policy
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """--config and --no-config."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above)",
+    )
+    group.add_argument("--no-config", action="store_true", help="read no policy file")
+
+
+def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
+    """Limits that hold for every kernel, and --severity."""
+    for key in KEYS.values():
+        if key.scope in scopes:
+            default = "no limit" if key.default is None else key.default
+            parser.add_argument(
+                key.option, type=_word(key), metavar="N", help=f"{key.help}, or none (default: {default})"
+            )
+    parser.add_argument(
+        "--severity",
+        action="append",
+        metavar="RULE=LEVEL",
+        help="take findings of RULE for error, warning or note, or turn it off; repeatable",
+    )
+
+
+def add_fail_on(parser: argparse.ArgumentParser) -> None:
+    """--fail-on."""
+    key = KEYS["fail_on"]
+    parser.add_argument(key.option, choices=key.choices, help=f"{key.help} (default: {key.default})")
+
+
+def policy_of(arguments: argparse.Namespace) -> Policy:
+    """What holds: defaults < file < environment < the options among ``arguments``."""
+    from spillscan.policy.load import load
+    from spillscan.policy.words import from_options
+    from spillscan.rules import all_rules
+
+    given = {name: getattr(arguments, name, None) for name in KEYS}
+    texts = {name: str(value) for name, value in given.items() if value is not None}
+    severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
+    options = from_options(texts, severities or (), launches or (), all_rules())
+    variables: Mapping[str, str] = os.environ
+    return load(options, config=arguments.config, search=not arguments.no_config, variables=variables)
+
+
+def with_rot(build: Build, policy: Policy) -> Build:
+    """``build`` with a note for each pattern of the policy file that names none of its kernels.
+
+    Lists of exceptions rot: what they name is renamed, and nobody sees that they protect nothing any more.
+    """
+    from spillscan.model import Issue, Origin
+
+    notes: list[Issue] = []
+    for entry, pattern in policy.unused(build.kernels):
+        place, _, line = entry.origin.rpartition(":")
+        origin = Origin(input=place, line=int(line), format="policy") if place else None
+        where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
+        where += f" in {' or '.join(entry.unit)}" if entry.unit else ""
+        message = f"{pattern!r}{where} names no kernel of this build" + ("" if place else f" ({entry.origin})")
+        notes.append(Issue(code="policy-names-nothing", message=message, severity="note", origin=origin))
+    return replace(build, issues=(*build.issues, *notes)) if notes else build
+
+
+def _word(key: Key) -> Callable[[str], str]:
+    """Checks what is given for ``key``, and keeps it as it is written."""
+
+    def check(text: str) -> str:
+        from spillscan.policy.words import value
+
+        try:
+            value(key, text)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(error.what) from None
+        return text
+
+    return check

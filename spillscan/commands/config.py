@@ -1,0 +1,49 @@
+"""Print the policy in force: what spillscan.yaml, the environment and the options make together.
+
+What is printed is itself a policy file. With --kernel, only what holds for one kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from spillscan.commands import _common, _policy
+
+NAME = "config"
+HELP = "print the policy in force, and where each value comes from"
+ORDER = 70
+EPILOG = "Example: spillscan config --show-origin"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--show-origin",
+        action="store_true",
+        help="say where each value comes from: file and line, environment variable, option, or default",
+    )
+    parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
+    parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
+    parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
+    _policy.add_limits(parser, "build", "change")
+    _policy.add_fail_on(parser)
+    _common.add_launches(parser)
+    _common.add_strict(parser)
+    _policy.add_file(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; an error in the policy is exit 2."""
+    from spillscan.model import Kernel, KernelKey, Usage
+    from spillscan.policy.listing import listed, listed_for
+    from spillscan.rules import all_rules
+
+    policy = _policy.policy_of(arguments)
+    rules, origins = list(all_rules().values()), arguments.show_origin
+    if arguments.kernel:
+        key = KernelKey(symbol=arguments.kernel, arch=arguments.arch, unit=arguments.unit or "")
+        lines = listed_for(policy, Kernel(key=key, role="entry", usage=Usage()), rules, origins=origins)
+    else:
+        lines = listed(policy, rules, origins=origins)
+    _common.say("\n".join(lines))
+    return 0

@@ -1,0 +1,33 @@
+"""Copy a build's output without the compiler's figures: warnings, errors and everything else are shown as they come.
+With --log the whole output is kept for `spillscan scan`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from spillscan.errors import UsageError
+
+NAME = "filter"
+HELP = "copy a build's output without the compiler's figures"
+ORDER = 61
+EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan filter --log build.log"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--log", metavar="FILE", help="keep everything, figures included, in FILE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 at the end of the input."""
+    from spillscan.wrap.pump import pump
+
+    try:
+        with open(arguments.log or os.devnull, "wb", buffering=0) as log:
+            pump(sys.stdin.fileno(), sys.stdout.fileno(), log.write)
+    except OSError as error:
+        raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
+    return 0

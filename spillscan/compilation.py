@@ -1,0 +1,88 @@
+"""What a compiler's command line makes: which object, from which source, and whether the code is relocatable.
+
+Standard library only: the compiler launcher (``spillscan wrap``) starts once an object.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
+"""Suffixes of what a CUDA compiler or linker reads as source."""
+
+_TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
+_OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
+_COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
+
+
+class Compilation(NamedTuple):
+    """One call of a compiler or linker of device code."""
+
+    tool: str
+    """``nvcc``, ``clang``, ``ptxas`` or ``nvlink``."""
+    tool_index: int
+    """Where in the words it stands: launchers such as ccache stand before it."""
+    output: str = ""
+    """The file that it is told to write; empty where the command line does not say."""
+    source: str = ""
+    """The first source."""
+    sources: int = 0
+    """How many sources it names."""
+    relocatable: bool = False
+    """It asks for relocatable device code (``-dc``, ``-rdc=true``)."""
+    compiles: bool = False
+    """It stops after the compilation (``-c``, ``-dc``, ``-cubin``, ``-fatbin``, ``-ptx``)."""
+
+    @property
+    def object(self) -> str:
+        """The file that it writes: as told, or what the tool names by itself; empty where that cannot be said."""
+        if self.output or not self.sources:
+            return self.output
+        if not self.compiles:
+            return "a.out"
+        return "" if self.sources > 1 else posixpath.splitext(posixpath.basename(self.source))[0] + ".o"
+
+
+def parse(words: Sequence[str]) -> Compilation | None:
+    """What the command ``words`` makes; ``None`` where none of them is a compiler or linker of device code."""
+    found = ((index, _TOOL.search(_base(word))) for index, word in enumerate(words) if not word.startswith("-"))
+    tool_index, tool = next(((index, match[1]) for index, match in found if match), (-1, ""))
+    if not tool:
+        return None
+    words = list(words[tool_index + 1 :])
+    if "&&" in words:
+        words = words[: words.index("&&")]
+    output = source = ""
+    sources = 0
+    relocatable = compiles = False
+    previous = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-o", "--output-file"):
+            output = following
+        elif word.startswith("--output-file=") or (
+            word.startswith("-o") and len(word) > 2 and not word.startswith("-op")
+        ):
+            output = word.partition("=")[2] or word[2:]
+        elif word.endswith(SOURCES) and not word.startswith("-") and previous not in _OUTPUT_OPTIONS:
+            source = source or word
+            sources += 1
+        relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
+        relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
+        compiles |= word in _COMPILES
+        previous = word
+    return Compilation(
+        tool=tool,
+        tool_index=tool_index,
+        output=output,
+        source=source,
+        sources=sources,
+        relocatable=relocatable,
+        compiles=compiles,
+    )
+
+
+def _base(word: str) -> str:
+    return posixpath.basename(word.replace("\\", "/"))

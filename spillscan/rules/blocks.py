@@ -1,0 +1,71 @@
+"""Resident blocks per SM held against the fewest that a kernel must have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.model import Finding, Kernel, Rule
+from spillscan.policy import Terms
+from spillscan.residency.compatibility import judged_on
+from spillscan.residency.summary import Summary, summarise
+from spillscan.rules import finding
+
+BLOCKS = Rule(
+    id="blocks-per-sm",
+    severity="error",
+    judges=("build",),
+    title="Fewer blocks than asked for are resident on an SM",
+    means="How many blocks of the kernel an SM holds at once at its launch, as NVIDIA's occupancy rules count them: by"
+    " warp slots, registers, shared memory, block slots and barriers, and which of them binds. It is judged on the "
+    "policy's `devices` that can run the kernel's code or, without `devices`, on the arch that it was compiled for.",
+    matters="Resident warps hide latency: while some wait for memory, others run. A kernel that was tuned for two "
+    "blocks and gets one has lost that, and no log says so.",
+    remedy="`spillscan limiters` tells what binds, how far the next block is, how to get there, and what that trades "
+    "away.",
+    tuning="`min_blocks_per_sm` is the fewest; by default none are asked for. It needs the kernel's `launch` (threads "
+    "per block and dynamic shared memory), best in the same entry: without one the gate cannot decide, and exits with "
+    "2.",
+)
+
+RULES = (BLOCKS,)
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """One finding for each device on which too few blocks fit."""
+    least = terms.limits.min_blocks_per_sm
+    if least is None or _open_end(kernel, terms):
+        return
+    for device, summary in _summaries(kernel, terms):
+        if summary.occupancy is not None and summary.occupancy.resident_blocks < least:
+            blocks = summary.occupancy.resident_blocks
+            bound = f"limited by {'+'.join(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
+            where = f" on {device}" if terms.devices else ""
+            yield finding(BLOCKS, f"{blocks} blocks/SM{where}, {least} asked for: {bound}", kernel)
+
+
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose launch nobody said, or whose figures are not known or not final."""
+    if terms.limits.min_blocks_per_sm is None:
+        return None
+    reason = _open_end(kernel, terms)
+    return (BLOCKS, reason) if reason else None
+
+
+def _open_end(kernel: Kernel, terms: Terms) -> str:
+    """Why its blocks cannot be counted; empty where they can, or where nobody asks."""
+    if kernel.role == "function":
+        return ""
+    if terms.launch is None:
+        return "min_blocks_per_sm needs its launch: give `launch: {threads_per_block: …}` in the policy, or --launch"
+    if kernel.final is False:
+        return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
+    if kernel.confidence == "ambiguous" and kernel.reasons:
+        return "; ".join(kernel.reasons)
+    return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")
+
+
+def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
+    if kernel.role == "function":
+        return
+    for device in judged_on(kernel.key.arch, terms.devices):
+        yield device or "", summarise(kernel.usage, device, terms.launch)

@@ -1,0 +1,140 @@
+"""The JSON Schema accepts what the reader accepts. ``python -m tests.policy.test_schema`` writes it anew."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spillscan.errors import UsageError
+from spillscan.policy.document import layer
+from spillscan.policy.keys import KEYS, LAUNCH_KEYS, LEVELS
+from spillscan.policy.nodes import Node
+from spillscan.policy.schema import schema
+from spillscan.policy.yamltext import parse
+from spillscan.rules import all_rules
+from tests.conftest import ROOT
+
+FILE = ROOT / "spillscan" / "schema" / "policy.schema.json"
+VALIDATOR = jsonschema.Draft7Validator(json.loads(FILE.read_text(encoding="utf-8")))
+RULES = tuple(all_rules())
+
+
+def text() -> str:
+    """The schema's file."""
+    return json.dumps(schema(list(all_rules().values())), indent=2, ensure_ascii=False) + "\n"
+
+
+def test_the_file_is_what_the_keys_say() -> None:
+    assert FILE.read_text(encoding="utf-8") == text()
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft7Validator.check_schema(json.loads(text()))
+
+
+# ---- schema against reader ----------------------------------------------------------------------------------------
+
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(["none", "error", "never", "off", "a*", "", "sm_90", "two\nlines", "1"]),
+    st.integers(-1, 5),
+    st.sampled_from([0.0, 1.5, 2.0, 1024, 1025, 2**31 - 1, 2**31]),
+    st.booleans(),
+    st.none(),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=2), st.dictionaries(st.sampled_from(["spill", "x"]), SCALARS))
+
+
+def table(known: list[str], values: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Mappings that are often right, with a wrong key or value now and then."""
+    keys = st.sampled_from([*known, *known, *known, "version", "max_register"])
+    pairs = keys.flatmap(lambda key: st.tuples(st.just(key), st.one_of(values.get(key, VALUES), VALUES)))
+    return st.one_of(st.lists(pairs, max_size=4).map(dict), st.lists(pairs, max_size=4).map(dict), VALUES)
+
+
+GOOD: dict[str, st.SearchStrategy[Any]] = {
+    name: {
+        "limit": st.one_of(st.integers(0, 300), st.just("none")),
+        "count": st.integers(0, 9),
+        "flag": st.booleans(),
+        "choice": st.sampled_from([*key.choices, "error"]),
+        "names": st.one_of(st.just("H100"), st.just(["sm_90", "A100"])),
+        "path": st.just("baseline.yaml"),
+    }[key.kind]
+    for name, key in KEYS.items()
+}
+GOOD["severity"] = table(list(RULES), {rule: st.sampled_from(LEVELS) for rule in RULES})
+GOOD["launch"] = table(list(LAUNCH_KEYS), {name: st.integers(*span) for name, span in LAUNCH_KEYS.items()})
+for selector in ("match", "arch", "unit"):
+    GOOD[selector] = st.one_of(st.just("gemm*"), st.just(["a", "b"]))
+GOOD["reason"] = st.just("because")
+ENTRIES = table(
+    ["match", "match", "arch", "unit", "severity", "launch", "reason", *(k for k, v in KEYS.items() if v.per_kernel)],
+    GOOD,
+)
+GOOD["kernels"] = st.lists(ENTRIES, max_size=3)
+GOOD["version"] = st.sampled_from([1, 1, 2])
+DOCUMENTS = table([*KEYS, "severity", "kernels", "version"], GOOD)
+
+
+def noded(value: Any) -> Node:
+    """Plain values as a reader would give them."""
+    if isinstance(value, dict):
+        return Node({key: noded(item) for key, item in value.items()}, "f:1")
+    if isinstance(value, list):
+        return Node([noded(item) for item in value], "f:1")
+    return Node(value, "f:1")
+
+
+def accepted(document: Any) -> bool:
+    """Whether the reader takes it."""
+    try:
+        layer(noded(document), RULES)
+    except UsageError:
+        return False
+    return True
+
+
+@settings(max_examples=600, deadline=None)
+@given(DOCUMENTS)
+def test_schema_and_reader_agree(document: Any) -> None:
+    assert VALIDATOR.is_valid(document) == accepted(document)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ENTRIES)
+def test_schema_and_reader_agree_on_entries(entry: Any) -> None:
+    document = {"kernels": [entry]}
+    assert VALIDATOR.is_valid(document) == accepted(document)
+
+
+def test_every_key_is_accepted_by_both() -> None:
+    document = {
+        "version": 1,
+        **{
+            name: {"limit": 1, "count": 1, "flag": True, "names": ["H100"], "path": "b"}.get(key.kind, "error")
+            for name, key in KEYS.items()
+        },
+        "severity": dict.fromkeys(RULES, "off"),
+        "kernels": [
+            {
+                "match": ["re:gemm.*", "a"],
+                "arch": "sm_90*",
+                "unit": "*.o",
+                "reason": "why",
+                "severity": {"spill": "note"},
+                "launch": {name: span[0] for name, span in LAUNCH_KEYS.items()},
+                **{name: "none" for name, key in KEYS.items() if key.per_kernel},
+            }
+        ],
+    }
+    VALIDATOR.validate(document)
+    assert accepted(document)
+    assert parse(json.dumps(document), "f").plain == document
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")

@@ -1,0 +1,78 @@
+"""Every rule is documented, and shown to find something and to find nothing (``rules.yaml``)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spillscan import rules
+from spillscan.model import Finding, Kernel, KernelKey, Rule, Usage
+from spillscan.pairing import diff
+from spillscan.pipeline import scan
+from spillscan.policy import Policy
+from spillscan.policy.document import layer
+from spillscan.policy.keys import KEYS
+from spillscan.policy.yamltext import parse
+from tests.conftest import FIXTURES, ROOT, read_text
+
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
+RULES = list(rules.all_rules().values())
+SENTENCE = re.compile(r"[A-Z`'a-z].*\.$", re.DOTALL)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_documented(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", rule.id)
+    assert rule.judges
+    assert set(rule.judges) <= {"build", "change"}
+    assert 10 < len(rule.title) <= 100
+    assert not rule.title.endswith(".")
+    for text in (rule.means, rule.matters, rule.remedy, rule.tuning):
+        assert SENTENCE.fullmatch(text), text
+        assert "  " not in text
+        assert text.count("`") % 2 == 0
+        assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(KEYS), "keys that a policy knows"
+
+
+def test_ids_are_unique() -> None:
+    declared = [rule.id for family in rules.families() for rule in family.RULES]
+    assert sorted(declared) == list(rules.all_rules())
+
+
+def test_every_rule_has_examples() -> None:
+    shown = {(example["rule"], example["judges"]) for example in EXAMPLES}
+    assert shown == {(rule.id, judged) for rule in RULES for judged in rule.judges}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['rule']}-{example['judges']}")
+def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
+    for outcome in ("fails", "passes"):
+        found = findings(example[outcome], tmp_path)
+        assert (example["rule"] in {finding.rule for finding in found}) == (outcome == "fails")
+        for finding in found:
+            assert finding.rule in rules.all_rules()
+
+
+def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
+    kernel = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
+    for rule in RULES:
+        finding = rules.finding(rule, "so it is", kernel)
+        assert (finding.rule, finding.severity) == (rule.id, rule.severity)
+
+
+def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
+    """What the rules find in an example's build or change."""
+    given = case["input"] if isinstance(case["input"], list) else [case["input"]]
+    paths = [FIXTURES / name for name in given]
+    if "first_line" in case:
+        (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
+        paths[0] = folder / "example.log"
+    head = scan(paths)
+    policy = Policy((layer(parse(yaml.safe_dump(case.get("policy", {})), "example"), tuple(rules.all_rules())),))
+    if "base" in case:
+        return rules.regressions(diff(scan(FIXTURES / case["base"]), head), policy)
+    return list(rules.check(head, policy).findings)
