@@ -20,6 +20,7 @@ STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
 WIDE_BITS, NARROW_BITS = 12, 13
 _JUMP = "BRA"
+_PUSHES = ("SSY", "PBK", "PCNT")
 _CONTROL = frozenset(
     name.decode()
     for names in (flow.LEAVES, flow.JUMPS, flow.CALLS, flow.INDIRECT, flow.PUSHES, flow.PUSHES.values())
@@ -58,6 +59,8 @@ class Table:
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
         self.shared = tuple(rank[name] for name in SHARED if name in rank)
         self.jump = rank.get(_JUMP, -1)
+        self.pushes = tuple(rank[name] for name in _PUSHES if name in rank)
+        """Ranks of Maxwell's SSY and its like."""
         self.control = np.zeros(len(self.names) + 1, bool)
         """By rank: what moves control or touches local memory."""
         self.control[[rank[name] for name in (*_CONTROL, STORE, LOAD) if name in rank]] = True

@@ -38,6 +38,8 @@ class Code(Protocol):
     """The instructions of one function."""
 
     bytes_per_instruction: int
+    start: int
+    """Of the function, in the buffer that holds it."""
     codes: NDArray[np.uint16]
     """Opcode of each, with its selector bits above."""
 
@@ -69,6 +71,7 @@ class Wide:
     bytes_per_instruction = 16
 
     def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
+        self.start = code.start
         count = code.size // 16
         self._pairs: Words = code.array(np.dtype("<i8"), 2 * count, 0, "code")
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
@@ -131,6 +134,7 @@ class Narrow:
     bytes_per_instruction = 8
 
     def __init__(self, code: Window) -> None:
+        self.start = code.start
         count = code.size // 8
         words: Words = code.array(np.dtype("<i8"), count, 0, "code")
         places = np.arange(count)

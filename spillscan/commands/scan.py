@@ -1,4 +1,4 @@
-"""Read build logs or binaries into a table of kernels: registers, spills, stack, shared and constant memory, barriers."""
+"""Read build logs or binaries into a table of kernels: registers, spills, stack, shared and constant memory."""
 
 from __future__ import annotations
 

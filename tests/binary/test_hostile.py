@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spillscan import binary
+from spillscan.binary.elf import Elf
 from spillscan.binary.limits import Limits
+from spillscan.binary.window import Window
 from spillscan.model import Issue
 from spillscan.sass.model import SassFunction
 from tests.binary.support import scanned, stored
@@ -266,3 +268,30 @@ def test_a_deflated_member_that_breaks_off() -> None:
     _, issues = survives(packed[:begin] + b"\xff" * 64 + packed[begin + 64 :])
     assert any("damaged" in cast(str, issue.code) for issue in issues)
     assert zlib.crc32(packed)
+
+
+def loops(count: int) -> bytes:
+    """A cubin in which a function is nothing but nested loops around an access to local memory."""
+    data = bytearray(CUBIN)
+    (table,) = struct.unpack_from("<Q", data, 40)
+    at = table + 64 * Elf(Window(CUBIN)).names.index(b".text.spills")
+    branches = []
+    for index in range(count):
+        steps = (count - 1 - index) - (count + 1 + index) - 1  # the last branch goes back to the first instruction
+        words = (steps * 4) & ((1 << 56) - 1)
+        low, rest = words & 0xFF, words >> 8
+        first = 0x7947 | low << 16 | (rest & 0x3FFFFFFF) << 34
+        branches.append(struct.pack("<QQ", first & ((1 << 64) - 1), rest >> 30 & 0x3FFFF))
+    nothing = struct.pack("<QQ", 0x7918, 0)
+    access = struct.pack("<QQ", 0x0000440301007387, 0x100800)
+    code = nothing * count + access + b"".join(branches)
+    struct.pack_into("<QQ", data, at + 24, len(data), len(code))
+    return bytes(data) + code
+
+
+def test_loops_are_followed_as_far_as_a_compiler_nests_them() -> None:
+    found, issues = survives(loops(50))
+    assert not issues
+    assert max(access.depth or 0 for function in found for access in function.stats.local.accesses) == 50
+    _, issues = survives(loops(20_000))
+    assert any("more than a compiler writes" in issue.message for issue in issues)
