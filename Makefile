@@ -31,12 +31,16 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
 	$(BIN)/python tests/benchmarks/policy.py
+	$(BIN)/python -m tests.benchmarks.baseline
+	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
-	$(BIN)/python -m tests.oracle.spill_oracle
+	$(BIN)/python tests/oracle/identity_oracle.py
+	$(BIN)/python tests/oracle/spill_oracle.py
+	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 
 wheel: $(READY)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
+BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
 
 
@@ -241,20 +242,72 @@ class Build:
         return to_pandas(self)
 
 
+Metric = tuple[str, int | None, int | None]
+"""(name, before, after) of one figure; ``None`` where that build does not tell it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change makes of a kernel's residency on one device; pairs are (before, after)."""
+
+    device: str
+    """The kernel's own target (``sm_90``), or the device as the user named it (``H200``)."""
+    threads_per_block: int | None = None
+    """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
+    dynamic_shared_bytes: int = 0
+    """Dynamic shared memory of the launch, bytes per block."""
+    launch_source: str | None = None
+    """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
+    resident_blocks: tuple[int | None, int | None] = (None, None)
+    """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
+    active_warps: tuple[int | None, int | None] = (None, None)
+    """Resident warps per SM."""
+    limiters: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """What binds; empty where the blocks are unknown."""
+    footprint_bytes: tuple[int | None, int | None] = (None, None)
+    """Local memory that the stack reserves on the whole GPU; ``None`` where stack or number of SMs is unknown."""
+    gpu: str | None = None
+    """The GPU that the footprint is for; ``None`` where there is none."""
+    unknown: str = ""
+    """Why the blocks are not known on both sides, one line; empty where they are."""
+
+    @property
+    def blocks(self) -> tuple[int, int] | None:
+        """Resident blocks (before, after); ``None`` unless known on both sides."""
+        before, after = self.resident_blocks
+        return None if before is None or after is None else (before, after)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What became of one kernel between two builds."""
 
-    state: Literal["added", "removed", "changed", "renamed"]
-    """``renamed`` pairs carry a score below 1."""
+    state: Literal["added", "removed", "changed", "renamed", "unknown"]
+    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not tell all
+    that the other tells; such a pair is in no list of changes."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None
     """The kernel in the head build; ``None`` where it was removed."""
-    metrics: tuple[tuple[str, int | None, int | None], ...] = ()
-    """(metric, before, after) of each figure that differs."""
+    metrics: tuple[Metric, ...] = ()
+    """Each figure that both builds tell and that differs."""
     score: float = 1.0
-    """How sure the pairing is; 1 where symbol and arch are equal."""
+    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
+    unknown: tuple[Metric, ...] = ()
+    """Each figure that only one of the builds tells: neither equal nor different."""
+    appeared: tuple[str, ...] = ()
+    """Kinds of compiler messages that only the head build has for this kernel."""
+    vanished: tuple[str, ...] = ()
+    """Kinds of compiler messages that only the base build has for this kernel."""
+    effects: tuple[Effect, ...] = ()
+    """Residency by device; of pairs only."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it is now, or was last."""
+        found = self.after or self.before
+        assert found is not None
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +333,9 @@ class Rule:
     """What to do."""
     tuning: str
     """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
+    recorded_as: str = ""
+    """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
+    own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,3 +354,13 @@ class Finding:
     """Equal for the same finding in another build, whatever the line numbers."""
     origin: Origin | None = None
     """Where to look."""
+    baseline_state: BaselineState | None = None
+    """What it is to the baseline: not recorded, worse than recorded, as recorded, better, or excused by hand; ``None``
+    where it was held against no baseline."""
+    suppression: str | None = None
+    """Of a suppressed finding: the reason that somebody wrote down."""
+
+    @property
+    def excused(self) -> bool:
+        """Whether a baseline excuses it, so that no gate fails by it."""
+        return self.baseline_state in ("outstanding", "better", "suppressed")

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
 
-def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Build:
+def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, operands: bool = False) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
+    ``operands``: also read what the operands of dumped instructions name, which takes longer.
     Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
@@ -33,7 +34,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     functions: list[SassFunction | FunctionUsage] = []
     stats, understood = Stats(), False
     for each in sources:
-        reading = _read(each)
+        reading = _read(each, operands)
         if reading is None:
             continue
         kernels += reading.kernels
@@ -46,6 +47,9 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
             message = f"no ptxas or nvlink report in {each.uri}"
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not understood:
+        refused = next((issue for issue in issues if issue.code == "unsupported-arch"), None)
+        if refused is not None:
+            raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     kernels = merge_links(kernels, links)
     if functions:
@@ -56,7 +60,7 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Bu
     return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
 
 
-def _read(each: source.Source) -> readers.Reading | None:
+def _read(each: source.Source, operands: bool) -> readers.Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
@@ -68,7 +72,8 @@ def _read(each: source.Source) -> readers.Reading | None:
             kind = source.kind_of_binary(head)
             reader = readers.reader_for(head, binary=kind is not None)
             if reader is not None:
-                reading = reader.read(stream, each.uri)
+                read = getattr(reader, "read_operands", reader.read) if operands else reader.read
+                reading: readers.Reading = read(stream, each.uri)
                 if kind is None or reading.functions:
                     return reading
                 if each.explicit:

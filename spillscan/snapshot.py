@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, LaunchBounds, Origin, Stats, Usage
+from spillscan.sass.snapshot import from_json as sass_from_json
+from spillscan.sass.snapshot import to_json as sass_to_json
 
 SCHEMA_VERSION = 1
 
@@ -40,7 +42,7 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "usage": usage_to_json(kernel.usage, kernel.compile_ms),
         "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
         "origins": [origin_to_json(origin) for origin in kernel.origins],
-        "sass": None if kernel.sass is None else kernel.sass.to_json(),
+        "sass": None if kernel.sass is None else sass_to_json(kernel.sass),
         "launch_bounds": bounds_to_json(kernel.launch_bounds),
     }
 
@@ -133,6 +135,7 @@ def _kernel(value: dict[str, Any]) -> Kernel:
         origins=tuple(_origin(origin) for origin in value.get("origins", ())),
         compile_ms=value["usage"].get("compile_ms"),
         launch_bounds=_bounds(value.get("launch_bounds")),
+        sass=None if value.get("sass") is None else sass_from_json(value["sass"]),
     )
 
 

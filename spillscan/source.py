@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import glob
 import gzip
 import io
 import mmap
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -57,6 +59,7 @@ class Source:
     def open(self) -> Stream:
         """The input's bytes, decompressed and decoded. Errors name the input."""
         if self.uri == "-":
+            _widen(sys.stdin.buffer)
             return Stream(sys.stdin.buffer, "standard input")
         try:
             return Stream(open(self.uri, "rb"), self.uri)
@@ -70,6 +73,8 @@ class Stream:
     def __init__(self, raw: BinaryIO, label: str) -> None:
         self._raw = raw
         self._label = label
+        self._plain = False
+        """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
 
@@ -114,7 +119,22 @@ class Stream:
 
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""
+        self.head()
+        if self._plain:
+            return _Rejoined(b"".join(self._ahead), self._raw, self._label)
         return _Chunked(self.chunks())
+
+    def plain_file(self) -> tuple[int, int] | None:
+        """Descriptor and size of a regular file whose bytes are the text itself, so that it can be read anywhere."""
+        self.head()
+        if not self._plain or self._label == "standard input":
+            return None
+        try:
+            descriptor = self._raw.fileno()
+            status = os.fstat(descriptor)
+        except OSError:
+            return None
+        return (descriptor, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
     def lines(self) -> Iterator[bytes]:
         """Everything, in blocks of whole lines; only the last may lack its newline.
@@ -144,9 +164,9 @@ class Stream:
         first = next(chunks, b"")
         encoding = None
         if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            encoding = "utf-16"
+            encoding, self._plain = "utf-16", False
         elif first.startswith(codecs.BOM_UTF8):
-            first = first[len(codecs.BOM_UTF8) :]
+            first, self._plain = first[len(codecs.BOM_UTF8) :], False
         if encoding is None:
             if first:
                 yield first
@@ -164,10 +184,11 @@ class Stream:
             while 0 < len(start) < 4 and (more := self._raw.read(4 - len(start))):
                 start += more
             if start.startswith(_GZIP):
-                yield from _blocks(gzip.GzipFile(fileobj=io.BufferedReader(_Rejoined(start, self._raw))))
+                yield from _blocks(gzip.GzipFile(fileobj=io.BufferedReader(_Rejoined(start, self._raw, self._label))))
             elif start == _ZSTD:
                 yield from self._zstd(start)
             elif start:
+                self._plain = True
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
@@ -202,18 +223,24 @@ class Stream:
 class _Rejoined(io.RawIOBase):
     """A stream whose first bytes were already taken."""
 
-    def __init__(self, start: bytes, rest: BinaryIO) -> None:
-        self._start = start
+    def __init__(self, start: bytes, rest: BinaryIO, label: str) -> None:
+        self._start = memoryview(start)
         self._rest = rest
+        self._label = label
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._start or self._rest.read(len(buffer))
-        self._start = b""
-        buffer[: len(data)] = data
-        return len(data)
+        if self._start:
+            count = min(len(buffer), len(self._start))
+            buffer[:count] = self._start[:count]
+            self._start = self._start[count:]
+            return count
+        try:
+            return self._rest.readinto(buffer)  # type: ignore[attr-defined, no-any-return]
+        except OSError as error:
+            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
 
 class _Chunked(io.RawIOBase):
@@ -236,6 +263,14 @@ class _Chunked(io.RawIOBase):
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+def _widen(stream: BinaryIO) -> None:
+    """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
 
 
 def _blocks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -94,6 +95,52 @@ def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
     path = tmp_path / "cut.sass"
     path.write_text(text[: text.rindex("Function : ") + 2000])
     assert run("check", path, "--max-spill-bytes", "100000").returncode == 2
+
+
+def test_kepler_is_refused_not_miscounted(tmp_path: Path) -> None:
+    kepler = tmp_path / "kepler.sass"
+    kepler.write_text(read_text(DUMPS[0]).replace("code for sm_100a", "code for sm_35"))
+    for command in (["scan"], ["check"], ["check", "--max-spill-bytes", "100000", LOG], ["show", "spills"]):
+        result = run(*command, kepler)
+        assert result.returncode == 2, command
+        assert b"machine code of sm_35 is not read" in result.stderr
+
+
+def test_spills_to_shared_memory_are_said() -> None:
+    dump = next(SASS.glob("smem-spill-*"))
+    result = run("check", dump, "--max-spill-bytes", "100000")
+    assert b"smem_spill_64 (sm_100)" in result.stdout
+    assert b"spill instructions go to shared memory" in result.stdout
+    assert b"smem_spill_off (sm_100): 0" not in result.stdout
+    assert sum(b"[shared-spill]" in line and b"smem_spill_off" in line for line in result.stdout.splitlines()) == 0
+
+
+def test_spills_that_may_have_moved_to_shared_memory(tmp_path: Path) -> None:
+    log = read_text(LOG)
+    moved = re.sub(r"[1-9]\d* bytes spill", "0 bytes spill", log)
+    moved = moved.replace("used 0 barriers,", "used 0 barriers, 4096 bytes smem,")
+    (tmp_path / "moved.log").write_text(moved)
+    result = run("diff", LOG, tmp_path / "moved.log", "-f", "json")
+    messages = [each["message"] for each in json.loads(result.stdout)["findings"]]
+    assert any("shared memory 0 → 4,096 B per block: spills may have moved there" in message for message in messages)
+
+
+def test_crlf_and_json_on_one_line_are_read(tmp_path: Path) -> None:
+    text = read_text(DUMPS[0])
+    (tmp_path / "windows.sass").write_bytes(text.replace("\n", "\r\n").encode())
+    assert (
+        run("check", tmp_path / "windows.sass").stdout.count(b"[spill]")
+        == run("check", DUMPS[0]).stdout.count(b"[spill]")
+        > 0
+    )
+    assert run("scan", SASS / "nvdisasm-sm_80-13.5.json").returncode == 0
+
+
+def test_registers_that_were_not_allocated_are_a_contradiction(tmp_path: Path) -> None:
+    (tmp_path / "other.log").write_text(read_text(LOG).replace("Used 32 registers", "Used 24 registers"))
+    issues = scan([tmp_path / "other.log", DUMPS[0]], operands=True).issues
+    assert any(issue.code == "registers-mismatch" and "the code names R" in issue.message for issue in issues)
+    assert not [issue for issue in scan([LOG, DUMPS[0]], operands=True).issues if issue.code == "registers-mismatch"]
 
 
 def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:

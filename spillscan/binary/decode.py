@@ -5,21 +5,22 @@ are given to :mod:`spillscan.sass` in its own terms, so that classes and loop de
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError, Window
-from spillscan.binary.words import ALWAYS, STACK_POINTER, ZERO_REGISTER, Code, Flags, Narrow, Wide, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, WIDTHS, ZERO_REGISTER, Code, Flags, Narrow, Wide, Words
 from spillscan.model import Origin
-from spillscan.sass import flow
-from spillscan.sass.code import ANNOTATION, Cubin, Instruction, Marked
 from spillscan.sass.code import Code as Listing
-from spillscan.sass.loops import Control
-from spillscan.sass.model import SassFunction, SassStats
+from spillscan.sass.headers import Cubin
+from spillscan.sass.kept import Marked
+from spillscan.sass.local import Access, Target
+from spillscan.sass.model import AddressForm, SassFunction, SassStats
+from spillscan.sass.moves import Kind, Moves
 
-_MODIFIERS = (b".U8", b".S8", b".U16", b".S16", b"", b".64", b".128", b".256")
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 _HEX = "unknown 0x{:03x}"
@@ -129,9 +130,8 @@ class Decoded:
         listing.parts = parts
         listing.annotations = spills is not None
         listing.shared_spills = shared or 0
-        listing.marked.append(lambda: self._marked(frozenset(spills or ())))
         listing.stack_uses = self._stack_uses
-        return listing.record()
+        return listing.record(self._marked(frozenset(spills or ())))
 
     def _check_flow(self) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
@@ -145,43 +145,37 @@ class Decoded:
 
     def _marked(self, annotated: frozenset[int]) -> Marked:
         """Local and control instructions."""
-        code, table = self.code, self.table
+        table = self.table
         rows = table.control[self.ranks].nonzero()[0]
         ranks = self.ranks[rows]
         is_local = (ranks == table.store) | (ranks == table.load)
-        is_jump = ranks == table.jump
-        lines = [*self._accesses(rows[is_local], annotated), *self._others(rows[~is_local & ~is_jump])]
-        jumps = rows[is_jump]
-        conditional = code.conditions(jumps) | (code.guards(jumps) != ALWAYS)
-        addresses, targets = code.addresses(jumps).tolist(), code.targets(jumps).tolist()
-        controls = list(map(Control, addresses, targets, conditional.tolist()))
-        return Marked(lines, controls)
+        accesses = rows[is_local]
+        addresses = self.code.addresses(accesses).tolist()
+        found = list(self._accesses(accesses, addresses, annotated))
+        return Marked(addresses, [None] * len(addresses), found, None, self._moves(rows[~is_local]))
 
-    def _accesses(self, rows: Words, annotated: frozenset[int]) -> Iterator[Instruction]:
+    def _accesses(self, rows: Words, addresses: list[int], annotated: frozenset[int]) -> Iterator[Access]:
         code, table = self.code, self.table
         stores = (self.ranks[rows] == table.store).tolist()
-        for address, guard, store, (base, uniform, offset, width, last_use) in zip(
-            code.addresses(rows).tolist(), code.guards(rows).tolist(), stores, code.local(rows), strict=True
+        guarded = (code.guards(rows) != ALWAYS).tolist()
+        for address, predicated, store, (base, uniform, offset, width, last_use) in zip(
+            addresses, guarded, stores, code.local(rows), strict=True
         ):
-            modifiers = (b".LU" if last_use and not store else b"") + _MODIFIERS[width]
-            note = ANNOTATION if address in annotated else b""
-            opcode = b"STL" if store else b"LDL"
-            yield b"%04x" % address, _guard(guard), opcode, modifiers, _place(base, uniform, offset), note, None, None
+            target = _target(base, uniform, offset, width, last_use and not store)
+            yield Access(store, predicated, address in annotated, target)
 
-    def _others(self, rows: Words) -> Iterator[Instruction]:
-        """What moves control, jumps apart."""
-        code, names = self.code, self.table.names
-        columns = rows, code.addresses(rows), code.guards(rows), code.targets(rows)
-        for row, address, guard, target in zip(*(column.tolist() for column in columns), strict=True):
-            opcode = names[int(self.ranks[row])].encode()
-            operands = b" %#x" % target if self._is_direct(row, opcode) and target >= 0 else b""
-            yield b"%04x" % address, _guard(guard), opcode, b"", operands, b"", None, None
-
-    def _is_direct(self, row: int, opcode: bytes) -> bool:
-        """Whether its target stands in the instruction, relative to it."""
-        if opcode in flow.CALLS and self.table.wide:
-            return int(self.code.codes[row]) & self.table.mask == _CALL_RELATIVE
-        return opcode in _DIRECT
+    def _moves(self, rows: Words) -> Moves:
+        """What moves control."""
+        code, table = self.code, self.table
+        kinds = table.kinds[self.ranks[rows]]
+        if table.wide:
+            near = code.codes[rows] & table.mask == _CALL_RELATIVE
+            kinds = np.where((kinds == Kind.CALL) & ~near, Kind.FAR_CALL, kinds)
+        direct = np.isin(kinds, _DIRECT)
+        conditional = code.guards(rows) != ALWAYS
+        jumps = kinds == Kind.JUMP
+        conditional[jumps] |= code.conditions(rows[jumps])
+        return Moves(code.addresses(rows), np.where(direct, code.targets(rows), -1), kinds, conditional)
 
     def _stack_uses(self) -> Iterator[tuple[int, bytes]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
@@ -203,21 +197,19 @@ class Decoded:
 
 
 _CALL_RELATIVE = 0x944
-_DIRECT = frozenset({b"CAL", b"SSY", b"PBK", b"PCNT"})
+_DIRECT = (Kind.JUMP, Kind.CALL, Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
+"""What has its target in the instruction, relative to it."""
 
 
-def _guard(field: int) -> bytes:
-    if field == ALWAYS:
-        return b""
-    name = b"PT" if field & 7 == ALWAYS else b"P%d" % (field & 7)
-    return b"@" + (b"!" if field & 8 else b"") + name + b" "
-
-
-def _place(base: int, uniform: int, offset: int) -> bytes:
-    """``[R1+0x44]`` as printed."""
-    parts = [b"R%d" % base] if base != ZERO_REGISTER else []
+@cache
+def _target(base: int, uniform: int, offset: int, width: int, last_use: bool) -> Target:
+    """What an access touches, by its fields."""
+    slot = None
+    form: AddressForm
     if uniform >= 0:
-        parts.append(b"UR%d" % uniform)
-    if offset or not parts:
-        parts.append(b"-%#x" % -offset if offset < 0 else b"%#x" % offset)
-    return b" [" + b"+".join(parts) + b"]"
+        form = "uniform" if base == ZERO_REGISTER else "register+uniform"
+    elif base == STACK_POINTER:
+        form, slot = "stack", offset
+    else:
+        form = "absolute" if base == ZERO_REGISTER else "register"
+    return Target(int(WIDTHS[width]), form, slot, last_use)

@@ -15,7 +15,7 @@ from spillscan.binary.limits import Limits
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DamageError
 from spillscan.model import Issue, LaunchBounds, Origin, Severity, Usage
-from spillscan.sass.code import Cubin as Member
+from spillscan.sass.headers import Cubin as Member
 from spillscan.sass.model import SassFunction, SassStats
 
 FORMAT = "binary"

@@ -14,18 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass import flow
+from spillscan.sass.moves import KINDS
 
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
 WIDE_BITS, NARROW_BITS = 12, 13
-_JUMP = "BRA"
 _PUSHES = ("SSY", "PBK", "PCNT")
-_CONTROL = frozenset(
-    name.decode()
-    for names in (flow.LEAVES, flow.JUMPS, flow.CALLS, flow.INDIRECT, flow.PUSHES, flow.PUSHES.values())
-    for name in names
-)
 
 
 class Table:
@@ -58,12 +52,16 @@ class Table:
             self.fields[letter] |= self.ranks == self.unknown
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
         self.shared = tuple(rank[name] for name in SHARED if name in rank)
-        self.jump = rank.get(_JUMP, -1)
         self.pushes = tuple(rank[name] for name in _PUSHES if name in rank)
         """Ranks of Maxwell's SSY and its like."""
-        self.control = np.zeros(len(self.names) + 1, bool)
+        self.kinds = np.full(len(self.names) + 1, -1)
+        """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
+        for opcode, kind in KINDS.items():
+            if opcode.decode() in rank:
+                self.kinds[rank[opcode.decode()]] = kind
+        self.control = self.kinds >= 0
         """By rank: what moves control or touches local memory."""
-        self.control[[rank[name] for name in (*_CONTROL, STORE, LOAD) if name in rank]] = True
+        self.control[[rank[name] for name in (STORE, LOAD) if name in rank]] = True
 
 
 def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _baseline, _common, _policy
 from spillscan.errors import UndecidedError
 
 if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
     from spillscan.model import Build
     from spillscan.policy import Policy
     from spillscan.rules import Judgement
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,27 +39,38 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
-    render.check_forms(arguments.format)
+    render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
+    gate = _baseline.gate(arguments, policy)
     everything = _policy.with_rot(scan(_common.inputs_or_stdin(arguments.inputs)), policy)
     build = _common.select(everything, arguments.arch, arguments.kernel)
     judgement = check(build, policy)
-    report = Report(kind="check", build=build, findings=judgement.findings, launches=policy)
-    render.write(report, arguments.format, _common.rows_of(arguments))
-    _common.tell_issues(everything.issues)
+    held = gate.judge(judgement.findings, build, everything)
+    report = Report(
+        kind="check",
+        build=build,
+        undecided=tuple((each.kernel, each.reason) for each in judgement.undecided),
+        launches=policy,
+        fail_on=policy.fail_on,
+    )
+    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
+    _common.tell_issues((*gate.issues(held), *everything.issues))
     if policy.strict:
         _common.refuse_issues(everything.issues)
-    return verdict(everything, judgement, policy)
+    return verdict(everything, judgement, policy, gate, held)
 
 
-def verdict(build: Build, judgement: Judgement, policy: Policy) -> int:
-    """1 where a finding is as grave as the policy's ``fail_on``, 0 where none is and nothing is left open."""
+def verdict(build: Build, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict) -> int:
+    """1 where a finding that no baseline excuses is as grave as the policy's ``fail_on``, or a suppression has expired;
+    0 where none is and nothing is left open.
+    """
     from spillscan.policy import at_least
 
     if policy.fail_on == "never":
         return 0
-    if any(at_least(finding.severity, policy.fail_on) for finding in judgement.findings):
+    if held.expired or any(at_least(finding.severity, policy.fail_on) for finding in held.open):
         return 1
+    gate.refuse_fewer(held)
     refuse_undecided(build, judgement, policy)
     return 0
 
@@ -66,10 +79,7 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
     """A gate never passes on what it does not know."""
     from spillscan.policy import at_least
 
-    if not build.kernels:
-        raise UndecidedError(
-            "the input names no kernel", "give the log of the compilation itself, not of the link alone"
-        )
+    refuse_empty(build)
     kernels = sum(kernel.role != "function" for kernel in build.kernels)
     if policy.expect_kernels is not None and kernels < policy.expect_kernels:
         raise UndecidedError(
@@ -81,13 +91,26 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
         first = undecided[0]
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""
         raise UndecidedError(f"cannot judge {first.kernel.short_name}: {first.reason}{count}")
-    grave = [issue for issue in build.issues if issue.severity == "error"]
-    if grave:
-        place = f"{grave[0].origin}: " if grave[0].origin else ""
-        raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")
+    refuse_partial(build)
     asked = [kernel for kernel in build.kernels if policy.limits_of(kernel).max_spill_bytes is not None]
     if asked and all(kernel.spills is None for kernel in build.kernels):
         raise UndecidedError(
             "no kernel's spills are told",
             "give ptxas's own report too (nvcc -Xptxas -v), or ask for none (--max-spill-bytes none)",
         )
+
+
+def refuse_empty(build: Build) -> None:
+    """A build without kernels decides nothing."""
+    if not build.kernels:
+        raise UndecidedError(
+            "the input names no kernel", "give the log of the compilation itself, not of the link alone"
+        )
+
+
+def refuse_partial(build: Build) -> None:
+    """What is missing from a build may be what counts."""
+    grave = [issue for issue in build.issues if issue.severity == "error"]
+    if grave:
+        place = f"{grave[0].origin}: " if grave[0].origin else ""
+        raise UndecidedError(f"the build is not all there: {place}{grave[0].message}")

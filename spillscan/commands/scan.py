@@ -19,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_selection(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
+    parser.add_argument(
+        "--operands",
+        action="store_true",
+        help="also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
+    )
     _common.add_strict(parser)
 
 
@@ -27,9 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.pipeline import scan
     from spillscan.reports import Report, render
 
-    render.check_forms(arguments.format)
+    render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    build = scan(_common.inputs_or_stdin(arguments.inputs), operands=arguments.operands)
     kept = _common.select(build, arguments.arch, arguments.kernel)
     report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))

@@ -1,7 +1,8 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
 
 KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the input is shown.
-Of a binary, --sass adds the text of the machine code; that takes nvdisasm.
+A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
+of the machine code; that takes nvdisasm.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spillscan.model import Issue
-    from spillscan.sass.model import LocalAccess, SassFunction
+    from spillscan.sass.model import LocalAccess, Operands, SassFunction
     from spillscan.sass.resusage import FunctionUsage
     from spillscan.source import Stream
 
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
     parser.add_argument(
-        "dump", metavar="INPUT", help="cuobjdump -sass, nvdisasm text or JSON; library, object, cubin …; - for stdin"
+        "dump",
+        metavar="INPUT",
+        help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot; - for stdin",
     )
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
@@ -46,14 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.commands._common import printable
     from spillscan.commands._disassembly import nvdisasm, text_of
     from spillscan.model import Issue
+    from spillscan.sass.archs import unsupported
     from spillscan.sass.model import SassFunction
     from spillscan.source import Source
 
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        items, cubins = _items(stream, arguments.dump)
+        items, cubins = _items(stream, arguments.dump, arguments.kernel)
         if arguments.sass and cubins is None:
-            raise UsageError("--sass is for binaries", f"{arguments.dump} is a dump already")
+            raise UsageError("--sass is for binaries", f"{arguments.dump} is none")
         if arguments.sass:
             nvdisasm()  # say so before anything is printed
         for item in items:
@@ -61,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
                 print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
             elif isinstance(item, SassFunction):
                 functions += 1
-                if _wanted(item, arguments.kernel) and arguments.arch in (None, item.arch):
+                if refusal := unsupported(item.arch, item.stats.origin):
+                    raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
+                if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1
                     if arguments.sass and cubins is not None:
@@ -74,23 +80,38 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _items(
-    stream: Stream, name: str
+    stream: Stream, name: str, pattern: str
 ) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
     """What the input holds, and of a binary its cubins by their number."""
     from spillscan import binary, sass
+    from spillscan.readers import snapshot
     from spillscan.source import kind_of_binary
 
     head = stream.head()
+    if snapshot.sniff(head):
+        return _kept(stream, name), None
     if kind_of_binary(head) is None or not binary.holds_code(head):
-        return sass.read(stream.file(), name), None
+        return sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
     buffer = stream.buffer()
     return binary.read(buffer, name), lambda member: binary.extract(buffer, member)
 
 
-def _wanted(function: SassFunction, pattern: str) -> bool:
+def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
+    """The functions of a snapshot."""
+    from spillscan.readers import snapshot
+    from spillscan.sass.model import SassFunction
+
+    for kernel in snapshot.read(stream, name).kernels:
+        if kernel.sass is not None:
+            yield SassFunction(
+                symbol=kernel.key.symbol, arch=kernel.key.arch, role=kernel.role, member=0, stats=kernel.sass
+            )
+
+
+def _wanted(symbol: str, pattern: str) -> bool:
     if any(sign in pattern for sign in "*?["):
-        return fnmatchcase(function.symbol, pattern)
-    return pattern in function.symbol
+        return fnmatchcase(symbol, pattern)
+    return pattern in symbol
 
 
 def lines(function: SassFunction, most: int) -> Iterator[str]:
@@ -102,6 +123,11 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     yield f"{_safe(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
+    if stats.unknown_opcodes:
+        yield f"  opcodes of no known class: {_safe(', '.join(stats.unknown_opcodes))}"
+    if stats.operands:
+        yield f"  {_operands(stats.operands)}"
+        yield f"  {_work(stats.operands)}"
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
@@ -110,7 +136,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         )
     if stats.shared_spills:
         yield f"  {stats.shared_spills} spills go to shared memory: no log counts their bytes"
-    if not local.accesses:
+    if not local.total.accesses:
         yield "  no local memory"
         return
     spill = local.spill
@@ -126,11 +152,34 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     for sentence in spillmap.sentences(function):
         yield f"  {_safe(sentence)}"
     slots = spillmap.slots(function)
-    width = max(len(slot.name) for slot in slots[:most])
+    width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
     if len(slots) > most:
         yield f"    … {len(slots) - most} more slots"
+
+
+def _operands(operands: Operands) -> str:
+    """``highest register named: R29, UR4, P0; 12 register bank conflicts (8 at depth 2, 4 at depth 0)``."""
+    numbers = {"R": operands.highest_register, "UR": operands.highest_uniform_register, "P": operands.highest_predicate}
+    named = ", ".join(f"{kind}{number}" for kind, number in numbers.items() if number is not None)
+    text = f"highest registers named: {named or 'none'}"
+    if operands.bank_conflicts is None:
+        return text + "; register banks of this architecture are not public"
+    total = sum(count for _, count in operands.bank_conflicts)
+    places = ", ".join(
+        f"{count} at {'unknown depth' if depth is None else f'depth {depth}'}"
+        for depth, count in operands.bank_conflicts
+    )
+    return text + f"; {total} register bank conflicts" + (f" ({places})" if total else "")
+
+
+def _work(operands: Operands) -> str:
+    """What a thread does, each instruction counted once, and the intensity that it comes to."""
+    flops, moved = ("an unknown number of" if x is None else f"{x:,}" for x in (operands.flops, operands.global_bytes))
+    text = f"each instruction once: {flops} flops, {moved} bytes of global, {operands.shared_bytes:,} of shared memory"
+    intensity = operands.arithmetic_intensity
+    return text + ("" if intensity is None else f"; {intensity:.2f} flops per global byte, as a hint")
 
 
 def _places(accesses: tuple[LocalAccess, ...]) -> str:

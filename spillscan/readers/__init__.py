@@ -2,7 +2,8 @@
 
 A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine? ``head`` is its first 64 KiB),
 ``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``. One of binaries has ``BINARY = True``: it is
-asked about what is no text, the others about what is.
+asked about what is no text, the others about what is. One of machine code may have
+``read_operands(stream, name) -> Reading`` as well: the same, with what the operands of each instruction name; slower.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from spillscan.model import Issue, Stats
 from spillscan.readers import Reading
 
 if TYPE_CHECKING:
+    from spillscan.sass.operands import Wanted
     from spillscan.source import Stream
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
@@ -26,15 +27,31 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, name: str) -> Reading:
     """The functions of one dump."""
+    return _read(stream, name, None)
+
+
+def read_operands(stream: Stream, name: str) -> Reading:
+    """The functions of one dump, with the registers that they name and their bank conflicts."""
+    return _read(stream, name, lambda symbol: True)
+
+
+def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
     from spillscan import sass
+    from spillscan.sass.archs import unsupported
+    from spillscan.sass.model import SassFunction
 
     reading = Reading()
-    dump = sass.reader(stream.file(), name)
+    refused: dict[str | None, Issue] = {}
+    plain_file = None if operands else stream.plain_file()
+    dump = sass.reader(stream.file(), name, plain_file=plain_file, operands=operands)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)
+        elif isinstance(item, SassFunction) and (refusal := unsupported(item.arch, item.stats.origin)):
+            refused.setdefault(item.arch, refusal)
         else:
             reading.functions.append(item)
+    reading.issues.extend(refused.values())
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
         # A gate must not pass because half of its input was taken for the other half's noise.
@@ -45,7 +62,7 @@ def read(stream: Stream, name: str) -> Reading:
         inputs=1,
         lines=outcome.lines,
         bytes=outcome.bytes,
-        recognised_lines=outcome.lines - outcome.unknown_lines if reading.functions else 0,
+        recognised_lines=max(1, outcome.lines - outcome.unknown_lines) if reading.functions else 0,
         unknown_lines=outcome.unknown_lines,
     )
     return reading

@@ -1,7 +1,7 @@
 """One module a format, found by being there.
 
-A report module has ``FORMAT``, ``HELP`` and ``render(report, style) -> Iterator[str]``: pieces of text, in order. It
-opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
+A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style) -> Iterator[str]``: pieces of text, in
+order. It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
 """
 
 from __future__ import annotations
@@ -11,18 +11,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from spillscan.model import Build, Change, Finding
+from spillscan.matrix import Matrix
+from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.policy import Launches, LaunchMap
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Verdict
+
+Kind = Literal["scan", "check", "diff", "matrix"]
+ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
+JUDGED: tuple[Kind, ...] = ("check", "diff")
+"""The commands that have findings; ``scan`` judges nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What there is to tell: a build, with findings after ``check``, with changes after ``diff``."""
 
-    kind: Literal["scan", "check", "diff"]
-    """Which command asks."""
+    kind: Kind
+    """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
     build: Build
     """The build; of a diff, the head."""
     base: Build | None = None
@@ -31,8 +40,23 @@ class Report:
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
+    unsettled: tuple[Change, ...] = ()
+    """Of a diff, the pairs in which nothing is known to differ, but a build does not tell all."""
+    matrix: Matrix | None = None
+    """Of a matrix, the table."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
+    undecided: tuple[tuple[Kernel, str], ...] = ()
+    """Kernels that the input does not let a rule judge, with the reason."""
+    fail_on: str = "error"
+    """Mildest severity that fails the check; ``never``."""
+    baseline: Verdict | None = None
+    """What the baseline makes of the findings; ``None`` without one."""
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings that no baseline excuses, most severe first."""
+        return tuple(finding for finding in self.findings if not finding.excused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +76,7 @@ class ReportFormat(Protocol):
 
     FORMAT: str
     HELP: str
+    KINDS: tuple[Kind, ...]
 
     def render(self, report: Report, style: Style) -> Iterator[str]:
         """The report's text, piece by piece."""
@@ -60,6 +85,10 @@ class ReportFormat(Protocol):
 @cache
 def all_formats() -> dict[str, ReportFormat]:
     """Every report module of this folder, by format name."""
-    names = (module.name for module in pkgutil.iter_modules(__path__) if module.name not in ("render", "_table"))
-    found = [cast(ReportFormat, import_module(f"{__name__}.{name}")) for name in sorted(names)]
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    found = [
+        cast(ReportFormat, import_module(f"{__name__}.{name}"))
+        for name in names
+        if name != "render" and not name.startswith("_")
+    ]
     return {module.FORMAT: module for module in found}

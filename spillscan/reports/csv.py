@@ -7,12 +7,14 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from spillscan.matrix import Matrix
 from spillscan.model import Change, Kernel
-from spillscan.reports import Report, Style
+from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
-HELP = "one row a kernel; of a diff, one row a changed figure"
+HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"
+KINDS = (*ALL_KINDS, "matrix")
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
@@ -22,17 +24,20 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote."""
+    if report.matrix is not None:
+        yield from _matrix(report.matrix)
+        return
     if report.kind == "diff":
-        yield _row(("state", *_IDENTITY[:5], "metric", "before", "after"))
+        yield _row(("state", "score", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
         for change in report.changes:
             yield from _change(change)
         return
     if report.kind == "check":
-        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE))
+        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE, "baseline_state"))
         for finding in report.findings:
             place = (finding.origin.input, finding.origin.line) if finding.origin else ("", "")
             head = (finding.rule, finding.severity, finding.message)
-            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place))
+            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place, finding.baseline_state))
         return
     yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
     for kernel in report.build.kernels:
@@ -61,11 +66,24 @@ def _identity(kernel: Kernel) -> tuple[Any, ...]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    kernel = change.after or change.before
-    assert kernel is not None
-    head = (change.state, *_identity(kernel)[:5])
-    for metric, before, after in change.metrics or (("", None, None),):
+    old = "" if change.before is None else change.before.key.symbol
+    head = (change.state, change.score, *_identity(change.kernel)[:5], old)
+    for metric, before, after in (*change.metrics, *change.unknown) or (("", None, None),):
         yield _row((*head, metric, before, after))
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    heads = [
+        matrix.builds[column.build] if column.arch is None else f"{matrix.builds[column.build]} {column.arch}"
+        for column in matrix.columns
+    ]
+    yield _row((*_IDENTITY[:5], "role", "metric", *heads))
+    for row in matrix.rows:
+        identity = list(_identity(row.kernel)[:6])
+        if matrix.by == "arch":
+            identity[_IDENTITY.index("arch")] = ""
+        for metric in matrix.metrics:
+            yield _row((*identity, metric, *matrix.values(row, metric)))
 
 
 def _row(values: tuple[Any, ...]) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
-from spillscan.model import Change, Finding, Kernel, Origin, Usage
-from spillscan.reports import Report, Style
+from spillscan.compare import figures
+from spillscan.matrix import Matrix, Row
+from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
+from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.sass.snapshot import to_json as sass_to_json
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
@@ -20,8 +23,12 @@ from spillscan.snapshot import (
     usage_to_json,
 )
 
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Accepted, Verdict
+
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
+KINDS = (*ALL_KINDS, "matrix")
 
 _TRUTH = {True: "true", False: "false", None: "null"}
 _string = json.encoder.encode_basestring_ascii
@@ -33,10 +40,16 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", (_encode(_change(change)) for change in report.changes))
+        yield from _array("unsettled", (_encode(_change(change)) for change in report.unsettled))
+    elif report.matrix is not None:
+        yield from _matrix(report.matrix)
     else:
         yield from _array("kernels", kernel_lines(report.build.kernels))
     if report.kind != "scan":
         yield from _array("findings", (_encode(_finding(finding)) for finding in report.findings))
+        yield from _array("undecided", (_encode(_undecided(*pair)) for pair in report.undecided))
+    if report.baseline is not None:
+        yield f' "baseline": {_encode(_baseline(report.baseline))},\n'
     yield from _array("issues", (_encode(issue_to_json(issue)) for issue in report.build.issues))
     yield f' "stats": {_encode(stats_to_json(report.build))}}}\n'
 
@@ -65,7 +78,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
             f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
-            f'"sass":{"null" if kernel.sass is None else _encode(kernel.sass.to_json())},'
+            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))},'
             f'"launch_bounds":{_encode(bounds_to_json(kernel.launch_bounds))}}}'
         )
 
@@ -94,12 +107,65 @@ def _change(change: Change) -> dict[str, Any]:
         "score": change.score,
         "before": _brief(change.before),
         "after": _brief(change.after),
-        "metrics": {name: [before, after] for name, before, after in change.metrics},
+        "metrics": _metrics(change.metrics),
+        "unknown": _metrics(change.unknown),
+        "messages": {"appeared": list(change.appeared), "vanished": list(change.vanished)},
+        "occupancy": [_effect(effect) for effect in change.effects],
     }
+
+
+def _metrics(metrics: Iterable[Metric]) -> dict[str, list[int | None]]:
+    return {name: [before, after] for name, before, after in metrics}
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "device": effect.device,
+        "threads_per_block": effect.threads_per_block,
+        "dynamic_shared_bytes": None if effect.threads_per_block is None else effect.dynamic_shared_bytes,
+        "launch_source": effect.launch_source,
+        "resident_blocks": list(effect.resident_blocks),
+        "active_warps": list(effect.active_warps),
+        "limiters": [list(side) for side in effect.limiters],
+        "footprint_bytes": list(effect.footprint_bytes),
+        "gpu": effect.gpu,
+        "unknown": effect.unknown,
+    }
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield f' "by": "{matrix.by}",\n "builds": {_encode(matrix.builds)},\n'
+    columns = [{"build": column.build, "arch": column.arch} for column in matrix.columns]
+    yield f' "columns": {_encode(columns)},\n'
+    yield from _array("rows", (_encode(_row(matrix, row)) for row in matrix.rows))
+
+
+def _row(matrix: Matrix, row: Row) -> dict[str, Any]:
+    kernel = row.kernel
+    return {
+        "symbol": kernel.key.symbol,
+        "name": kernel.name,
+        "short_name": kernel.short_name,
+        "arch": kernel.key.arch if matrix.by == "build" else None,
+        "unit": kernel.key.unit,
+        "role": kernel.role,
+        "cells": [None if cell is None else _cell(matrix, cell) for cell in row.cells],
+    }
+
+
+def _cell(matrix: Matrix, kernel: Kernel) -> dict[str, Any]:
+    more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
+    key = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "confidence": kernel.confidence}
+    return {**key, "final": kernel.final, "metrics": figures(kernel) | more}
 
 
 def _brief(kernel: Kernel | None) -> dict[str, Any] | None:
     return None if kernel is None else kernel_to_json(kernel)
+
+
+def _undecided(kernel: Kernel, reason: str) -> dict[str, Any]:
+    key = kernel.key
+    return {"symbol": key.symbol, "name": kernel.name, "arch": key.arch, "unit": key.unit, "reason": reason}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -113,4 +179,26 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "unit": finding.kernel.key.unit,
         "fingerprint": finding.fingerprint,
         "origin": None if finding.origin is None else origin_to_json(finding.origin),
+        "baseline_state": finding.baseline_state,
+        "suppression": finding.suppression,
+    }
+
+
+def _baseline(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "counts": verdict.counts(),
+        "fixed": [_accepted(each) for each in verdict.fixed],
+        "untold": [_accepted(each) for each in verdict.untold],
+        "stale": [_accepted(each) for each in verdict.stale],
+    }
+
+
+def _accepted(each: Accepted) -> dict[str, Any]:
+    identity = each.identity
+    return {
+        "identity": identity.symbol,
+        "short_name": each.name,
+        "arch": identity.arch,
+        "role": "function" if identity.function else "entry",
+        "rule": each.rule or None,
     }

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from spillscan import reports
 from spillscan.errors import UsageError
-from spillscan.reports import Report, Style
+from spillscan.reports import Kind, Report, Style
 
 BATCH_PIECES = 64
 """Pieces written at once: small enough that their text needs no memory map of its own."""
@@ -31,13 +31,17 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
             _copy(pieces, sys.stdout)
         else:
-            _write_whole(pieces, path)
+            write_whole(pieces, path)
 
 
-def check_forms(wanted: Sequence[str]) -> None:
-    """Refuse a wrong ``-f`` before any work is done."""
+def check_forms(wanted: Sequence[str], kind: Kind) -> None:
+    """Refuse a wrong ``-f``, or a format that has nothing for this ``kind``, before any work is done."""
+    known = reports.all_formats()
     for form in wanted:
-        _target(form)
+        name, _ = _target(form)
+        if kind not in known[name].KINDS:
+            able = ", ".join(other for other, module in known.items() if kind in module.KINDS)
+            raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
 
 
 def _target(form: str) -> tuple[str, str | None]:
@@ -58,7 +62,7 @@ def _style(rows: int | None, to_terminal: bool) -> Style:
     return Style(width=max(60, width), color=color, rows=rows)
 
 
-def _write_whole(pieces: Iterable[str], path: str) -> None:
+def write_whole(pieces: Iterable[str], path: str) -> None:
     """Write beside ``path`` first: a failure leaves what was there."""
     folder = os.path.dirname(os.path.abspath(path))
     try:

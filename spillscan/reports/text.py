@@ -5,35 +5,28 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.model import Build, Kernel
 from spillscan.names import display_name
-from spillscan.reports import Report, Style
-from spillscan.reports._table import BOLD, DIM, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
+from spillscan.reports import ALL_KINDS, Report, Style, _diff, _matrix
+from spillscan.reports._findings import baseline_line, finding_lines
+from spillscan.reports._table import RED, YELLOW, Row, count, fold, table
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
+KINDS = (*ALL_KINDS, "matrix")
 
 NOT_SAID, UNSURE = "-", "?"
 
-_METRIC_NAMES = {
-    "spill_store_bytes": "spill stores",
-    "spill_load_bytes": "spill loads",
-    "stack_bytes": "stack",
-    "cumulative_stack_bytes": "call stack",
-    "local_bytes": "local",
-    "shared_bytes": "shared",
-}
 _SPARE = ("cmem", "bar", "stack", "smem")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
-_DIFF_COLUMNS = ("kernel", "arch", "change", "metric", "before → after")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """The report as lines of text no wider than the style's width where the names can be cut."""
-    parts = {"scan": _scan, "check": _check, "diff": _diff}[report.kind](report, style)
+    parts = {"scan": _scan, "check": _check, "diff": _diff.lines, "matrix": _matrix.lines}[report.kind](report, style)
     for line in parts:
         yield line + "\n"
 
@@ -171,63 +164,8 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
 
 
 def _check(report: Report, style: Style) -> Iterator[str]:
-    yield from _findings(report.findings, style)
-    found = count(len(report.findings), "finding") if report.findings else "no findings"
+    findings = report.open_findings
+    yield from finding_lines(findings, style)
+    found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
-
-
-def _findings(findings: Sequence[Finding], style: Style) -> Iterator[str]:
-    shown = findings if style.rows is None else findings[: style.rows]
-    for finding in shown:
-        kernel = finding.kernel
-        place = f"{clean(str(finding.origin))}: " if finding.origin else ""
-        color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-        name = clean(display_name(kernel.key.symbol))
-        unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
-        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
-        severity = paint(finding.severity, color, style)
-        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}]"
-    yield from fold(len(findings) - len(shown), style)
-
-
-# ---- diff ---------------------------------------------------------------------------------------------------------
-
-
-def _diff(report: Report, style: Style) -> Iterator[str]:
-    changes = report.changes
-    shown = changes if style.rows is None else changes[: style.rows]
-    rows = [row for change in shown for row in _change_rows(change)]
-    if rows:
-        yield from table(_DIFF_COLUMNS, rows, style, left=_DIFF_COLUMNS)
-        yield from fold(len(changes) - len(shown), style)
-        yield ""
-    states = {state: sum(change.state == state for change in changes) for state in ("changed", "added", "removed")}
-    unchanged = len(report.build.kernels) - states["changed"] - states["added"]
-    yield ", ".join(f"{count:,} {state}" for state, count in states.items()) + f", {unchanged:,} unchanged"
-    errors = [finding for finding in report.findings if finding.severity == "error"]
-    if errors:
-        yield paint(f"{count(len(errors), 'regression')}:", BOLD, style)
-        yield from _findings(errors, style)
-
-
-def _change_rows(change: Change) -> Iterator[Row]:
-    kernel = change.after or change.before
-    assert kernel is not None
-    name, arch = display_name(kernel.key.symbol), kernel.key.arch or NOT_SAID
-    name += " (function)" if kernel.role == "function" else ""
-    if change.state != "changed":
-        usage = kernel.usage
-        registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
-        spills = f", spills {usage.spill_bytes:,} B" if usage.spill_bytes else ""
-        color = RED if spills and change.state == "added" else ""
-        yield [name, arch, change.state, "", registers + spills], color
-        return
-    for index, (metric, before, after) in enumerate(change.metrics):
-        worse = (after or 0) > (before or 0)
-        important = metric.startswith("spill") or metric == "registers"
-        color = (RED if worse else GREEN) if important else ""
-        delta = (after or 0) - (before or 0)
-        unit = " B" if "bytes" in metric else ""
-        figures = f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})"
-        lead = [name, arch, "changed"] if index == 0 else ["", "", ""]
-        yield [*lead, _METRIC_NAMES.get(metric, metric.replace("constant_bytes", "cmem")), figures], color
+    yield from baseline_line(report)

@@ -3,13 +3,18 @@
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
 has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
 tell, and why, where the input leaves open what it must know. A module that judges changes has
-``regressions(change, terms)``. ``terms`` is what the policy demands of the kernel; severities are put in force here.
+``regressions(change, terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one
+of the builds leaves open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in
+force here. A module whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which
+they do.
+
+Severity follows effect: a milder case is a rule of its own. It never falls where a figure gets worse.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2s
@@ -77,17 +82,49 @@ def check(build: Build, policy: Policy) -> Judgement:
     return Judgement(findings=tuple(_sorted(found)), undecided=tuple(undecided))
 
 
-def regressions(changes: Sequence[Change], policy: Policy) -> list[Finding]:
-    """What got worse by what ``policy`` tolerates, most severe first."""
+def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
+    """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
     found: list[Finding] = []
     for change in changes:
-        kernel = change.after or change.before
-        assert kernel is not None
-        terms = policy.terms_of(kernel)
+        terms = policy.terms_of(change.kernel)
         for family in families():
             if hasattr(family, "regressions"):
                 found += _in_force(family.regressions(change, terms), terms)
-    return _sorted(found)
+    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def undecided_changes(changes: Iterable[Change], policy: Policy) -> list[Undecided]:
+    """Kernels of which nobody knows whether they got worse, in the order of ``changes``."""
+    found: list[Undecided] = []
+    for change in changes:
+        terms = policy.terms_of(change.kernel)
+        for family in families():
+            open_end = family.undecided_change(change, terms) if hasattr(family, "undecided_change") else None
+            if open_end is not None:
+                rule, reason = open_end
+                severity = terms.level(rule)
+                if severity != "off":
+                    found.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
+    return found
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
+    """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
+
+    ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
+    an older one, so that no baseline excuses it.
+    """
+    for family in families():
+        figures = family.measure(rule, kernel, terms) if hasattr(family, "measure") else None
+        if figures is not None:
+            return tuple(sorted(figures.items()))
+    return None
+
+
+def recorded_as(rule: str) -> str:
+    """The rule under which a baseline records what ``rule`` finds."""
+    known = all_rules().get(rule)
+    return known.recorded_as or rule if known else rule
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from spillscan.model import Finding, Judged, Kernel, Rule, Severity
+from spillscan.model import Change, Finding, Judged, Kernel, Rule, Severity
 from spillscan.policy import Terms
 from spillscan.rules import finding
 
 _WARNING: Severity = "warning"
-_BUILD: tuple[Judged, ...] = ("build",)
+_BOTH: tuple[Judged, ...] = ("build", "change")
 _LIMITLESS = "It obeys no limit: ptxas says it or does not. It fails a gate under `fail_on: warning`."
 
 RULES = (
     Rule(
         id="wgmma-serialized",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="ptxas serialized the kernel's wgmma instructions",
         means="ptxas prints `Potential Performance Loss: wgmma.mma_async instructions are serialized due to …` and the"
         " reason: too few registers for the pipeline, a call to a function that it does not see, or other instructions"
@@ -31,7 +31,7 @@ RULES = (
     Rule(
         id="wgmma-wait-injected",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="ptxas put in a wait for wgmma that the source does not have",
         means="ptxas prints `wgmma.wait_group is injected in around line N` (older releases: `warpgroup.wait`): the "
         "code uses registers of a wgmma that may still be running, and the compiler waits for it first.",
@@ -43,7 +43,7 @@ RULES = (
     Rule(
         id="setmaxnreg-ignored",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="ptxas ignored setmaxnreg",
         means="ptxas prints `'setmaxnreg' ignored` and why: it cannot tell the register count at entry, the code is "
         "compiled for debugging, or it must stay compatible with other compilation units or external calls.",
@@ -56,7 +56,7 @@ RULES = (
     Rule(
         id="performance-loss",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="ptxas expects a loss of performance",
         means="ptxas prints `Potential Performance Loss:` with a reason that has no rule of its own here.",
         matters="The compiler says so only where it gave up something that the source asked for.",
@@ -66,7 +66,7 @@ RULES = (
     Rule(
         id="min-blocks-out-of-range",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="The launch bounds ask for more threads than an SM holds",
         means="ptxas prints `Value of threads per SM for entry … is out of range. .minnctapersm will be ignored`: "
         "threads per block times the minimum of blocks, as `__launch_bounds__` gives them, pass what the SM of this "
@@ -80,7 +80,7 @@ RULES = (
     Rule(
         id="register-mismatch",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="The kernel calls a function that needs more registers than its cap",
         means="ptxas or nvlink prints `Entry function … with max regcount of N calls function … with regcount of M`.",
         matters="The kernel's cap does not hold: it will be launched with the registers of what it calls, or not at "
@@ -92,7 +92,7 @@ RULES = (
     Rule(
         id="callee-scratch-register",
         severity=_WARNING,
-        judges=_BUILD,
+        judges=_BOTH,
         title="A called function takes scratch registers that the kernel does not leave free",
         means="ptxas prints `Register spills may happen since callee … specifies register … as scratch but caller … "
         "doesn't specify`: the two were compiled for different calling conventions.",
@@ -109,8 +109,28 @@ COSTLY = {rule.id.replace("-", "_"): rule for rule in RULES}
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """One warning a kind, with the first text and how often it came."""
-    for kind, rule in COSTLY.items() if kernel.advisories else ():
-        texts = [advisory.text for advisory in kernel.advisories if advisory.kind == kind]
+    yield from _of_kinds(kernel, {advisory.kind for advisory in kernel.advisories})
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """What the compiler did not say of this kernel before."""
+    if change.before is None and change.after is not None:
+        yield from findings(change.after, terms)
+    elif change.after is not None and change.appeared:
+        yield from _of_kinds(change.after, set(change.appeared))
+
+
+def _of_kinds(kernel: Kernel, kinds: Collection[str]) -> Iterator[Finding]:
+    for kind, rule in COSTLY.items() if kinds else ():
+        texts = [advisory.text for advisory in kernel.advisories if advisory.kind == kind and kind in kinds]
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
             yield finding(rule, f"ptxas: {texts[0]}{more}", kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """How often ptxas said it."""
+    kind = rule.replace("-", "_")
+    if kind not in COSTLY:
+        return None
+    return {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}

@@ -51,6 +51,23 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     return (BLOCKS, reason) if reason else None
 
 
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Blocks that are missing on each device; none where none are asked for."""
+    if rule != BLOCKS.id:
+        return None
+    least = terms.limits.min_blocks_per_sm
+    if least is None:
+        return {"missing": 0}
+    if _open_end(kernel, terms):
+        return None
+    figures = {}
+    for device, summary in _summaries(kernel, terms):
+        if summary.occupancy is not None:
+            name = f"missing-on-{device}".lower() if terms.devices else "missing"
+            figures[name] = max(0, least - summary.occupancy.resident_blocks)
+    return figures or None
+
+
 def _open_end(kernel: Kernel, terms: Terms) -> str:
     """Why its blocks cannot be counted; empty where they can, or where nobody asks."""
     if kernel.role == "function":

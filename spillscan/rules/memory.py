@@ -45,7 +45,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     most, stack = terms.limits.max_stack_bytes, _stack(kernel)
     if most is not None and stack is not None and stack > most:
         yield finding(STACK, f"{stack:,} B stack per thread, {most:,} B allowed", kernel)
-    most, dynamic = terms.limits.max_shared_bytes, terms.launch.dynamic_shared_bytes if terms.launch else 0
+    most, dynamic = terms.limits.max_shared_bytes, _dynamic(terms)
     static = kernel.usage.shared_bytes or 0
     if most is not None and static + dynamic > most and kernel.role != "function":
         parts = f" ({static:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
@@ -66,6 +66,21 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     if limits.max_shared_bytes is not None and silent and kernel.role != "function":
         return SHARED, why or "the log does not say how much shared memory it uses"
     return None
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of stack; bytes of shared memory."""
+    if rule == STACK.id:
+        stack = _stack(kernel)
+        return None if stack is None or kernel.final is False else {"bytes": stack}
+    silent = kernel.usage.shared_bytes is None and kernel.usage.registers is None
+    if rule != SHARED.id or silent:
+        return None
+    return {"bytes": (kernel.usage.shared_bytes or 0) + _dynamic(terms)}
+
+
+def _dynamic(terms: Terms) -> int:
+    return terms.launch.dynamic_shared_bytes if terms.launch else 0
 
 
 def _stack(kernel: Kernel) -> int | None:

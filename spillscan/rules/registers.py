@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spillscan.compare import allocated
 from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding
-
-ALLOCATION_UNIT = 8
-"""Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
 
 REGISTERS = Rule(
     id="registers",
@@ -18,14 +16,29 @@ REGISTERS = Rule(
     title="The kernel uses more registers than allowed, or takes more of them than before",
     means="Registers per thread, as ptxas counts them or, of relocatable code, as nvlink does. In a build they are "
     "held against a limit. Between two builds, a growth counts where it takes another allocation step: registers are "
-    "given out in eights, so 25 and 32 cost the same, and 33 costs as much as 40.",
+    "given out in eights, so 25 and 32 cost the same, and 33 costs as much as 40. Where the launch is known, the "
+    "blocks per SM decide instead: `blocks-lost`, or `registers-no-loss`.",
     matters="The registers of a block are its threads times this figure, and an SM has 65,536. They are the commonest "
     "limit of how many blocks are resident at once, and so of how well latency is hidden.",
     remedy="See what the step costs: `spillscan limiters` tells blocks per SM and the next step. To need fewer: "
     "smaller tiles, less unrolling, fewer values alive across loops, or a cap (`__launch_bounds__`, `__maxnreg__`, "
     "`-maxrregcount`). A cap that is too low makes the kernel spill: compare the spill bytes afterwards.",
     tuning="`max_registers` is the most that a kernel may use; by default there is no limit. Between two builds, "
-    "growth up to `max_register_growth` (0 by default) is not reported.",
+    "growth up to `max_register_growth` (0 by default) is not reported. `launch` tells how a kernel is launched; a "
+    "growth that costs no block is then a warning.",
+)
+NO_LOSS = Rule(
+    id="registers-no-loss",
+    severity="warning",
+    judges=("change",),
+    title="The kernel takes more registers than before, at no loss of resident blocks",
+    means="Registers per thread grew into another allocation step, but at the launch that is known for this kernel as "
+    "many blocks fit an SM as before, on each device compared.",
+    matters="Nothing is lost at this launch. Another block size, another device or the next step may cost a block.",
+    remedy="Nothing, where the launch that spillscan was told is the only one. `spillscan limiters` tells how far the "
+    "next step is.",
+    tuning="It is a warning and fails a gate only under `fail_on: warning`.",
+    recorded_as="registers",
 )
 IN_STEP = Rule(
     id="registers-in-step",
@@ -37,9 +50,10 @@ IN_STEP = Rule(
     matters="It costs nothing now. The kernel is nearer to the next step, which `registers` reports as an error.",
     remedy="Nothing. If the kernel is the one that matters, see why it grew before the next change takes the step.",
     tuning="It is a note and fails a gate only under `fail_on: note`.",
+    recorded_as="registers",
 )
 
-RULES = (REGISTERS, IN_STEP)
+RULES = (REGISTERS, NO_LOSS, IN_STEP)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
@@ -61,19 +75,56 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
-    """More registers: an error where they take another allocation step, a note where they do not."""
-    if change.before is None or change.after is None:
+    """More registers. Inside an allocation step they cost nothing: a note. Across one they are an error, unless the
+    launch is known: then a lost block is the error (:mod:`spillscan.rules.occupancy`), and no loss a warning.
+    """
+    known = _known(change)
+    if known is None or change.after is None:
         return
-    before, after = change.before.usage.registers, change.after.usage.registers
+    before, after = known
     most = terms.limits.max_register_growth
-    if before is None or after is None or most is None or after - before <= most:
+    if most is None or after - before <= most:
         return
     message = f"registers {before} → {after} (+{after - before})"
-    if _allocated(after) > _allocated(before):
-        yield finding(REGISTERS, f"{message}: {_allocated(before)} → {_allocated(after)} allocated", change.after)
-    else:
-        yield finding(IN_STEP, f"{message}, inside the allocation step of {_allocated(after)}", change.after)
+    taken = f"{allocated(before)} → {allocated(after)} allocated"
+    if allocated(after) == allocated(before):
+        yield finding(IN_STEP, f"{message}, inside the allocation step of {allocated(after)}", change.after)
+    elif not change.effects or any(effect.blocks is None for effect in change.effects):
+        yield finding(REGISTERS, f"{message}: {taken}", change.after)
+    elif all(effect.blocks[1] >= effect.blocks[0] for effect in change.effects if effect.blocks):
+        still = ", ".join(f"{effect.resident_blocks[1]} on {effect.device}" for effect in change.effects)
+        yield finding(NO_LOSS, f"{message}: {taken}, blocks per SM not fewer: {still}", change.after)
 
 
-def _allocated(registers: int) -> int:
-    return -(-registers // ALLOCATION_UNIT) * ALLOCATION_UNIT
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose registers one of the builds does not tell, or tells before the linker has its say.
+
+    Two dumps are compared by what dumps tell: spills, not registers.
+    """
+    if terms.limits.max_register_growth is None or change.before is None or change.after is None:
+        return None
+    if all(kernel.sass and kernel.usage.registers is None for kernel in (change.before, change.after)):
+        return None
+    if "function" in (change.before.role, change.after.role) or _known(change) is not None:
+        return None
+    for build, kernel in (("head", change.after), ("base", change.before)):
+        if kernel.usage.registers is None:
+            return REGISTERS, "; ".join(kernel.reasons) or f"the {build} does not say how many registers it uses"
+    return REGISTERS, "relocatable code: its registers are final in one of the builds only"
+
+
+def _known(change: Change) -> tuple[int, int] | None:
+    """Registers (before, after); ``None`` where a build does not tell, or only one has been linked."""
+    if change.before is None or change.after is None:
+        return None
+    before, after = change.before.usage.registers, change.after.usage.registers
+    if before is None or after is None or (change.before.final is False) != (change.after.final is False):
+        return None
+    return before, after
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Registers, where they are final."""
+    if rule != "registers" or kernel.usage.registers is None or kernel.final is False:
+        return None
+    return {"registers": kernel.usage.registers}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from spillscan.model import Finding, Kernel, Rule
+from spillscan.compare import figure, told
+from spillscan.model import Change, Finding, Kernel, Metric, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding
 
 IN_LOOP = Rule(
     id="spill-in-loop",
     severity="warning",
-    judges=("build",),
+    judges=("build", "change"),
     title="Spill instructions stand inside loops",
     means="The machine code shows spill stores or spill loads inside loops. The figures are instructions by loop "
-    "depth, 1 for a loop that no other encloses. Only a dump (`cuobjdump -sass`, `nvdisasm`) can tell; a log does not.",
+    "depth, 1 for a loop that no other encloses. Between two builds, it finds more of them, or deeper ones, than "
+    "before. Only a dump (`cuobjdump -sass`, `nvdisasm`) can tell; a log does not.",
     matters="A spill before a loop is paid once a thread, one inside it with each iteration. A hundred bytes at depth "
     "0 may be harmless where eight bytes at depth 2 are not.",
     remedy="`spillscan show KERNEL DUMP` names the slots, loops and (with `-lineinfo`) source lines. Move what is "
@@ -34,6 +36,31 @@ ARRAY = Rule(
     "a `switch` for small tables, do not take the address of a local variable.",
     tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
+NEW_ARRAY = Rule(
+    id="local-array-new",
+    severity="warning",
+    judges=("change",),
+    title="The kernel keeps arrays in local memory, which it did not before",
+    means="The machine code of the older build had no access to local arrays, that of the newer one has. The figures "
+    "are bytes per thread that the accesses write and read, each instruction counted once.",
+    matters="An array that was in registers is now in memory. One index that is no longer a constant is enough.",
+    remedy="As for `local-array`: constant indices after unrolling, shared memory, no address of a local variable.",
+    tuning="It is a warning and fails a gate only under `fail_on: warning`.",
+    recorded_as="local-array",
+)
+MORE_ARRAY = Rule(
+    id="local-array-growth",
+    severity="note",
+    judges=("change",),
+    title="The kernel's accesses to local arrays are more than before",
+    means="The bytes per thread that accesses to local arrays write or read grew, each instruction counted once. "
+    "Stores and loads are compared each.",
+    matters="More traffic to memory that is as slow as global memory where L1 does not hold it; or only more unrolling "
+    "of the same accesses.",
+    remedy="See whether the loop around them was unrolled further: `spillscan show KERNEL DUMP`.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+    recorded_as="local-array",
+)
 MISMATCH = Rule(
     id="spill-mismatch",
     severity="warning",
@@ -47,7 +74,7 @@ MISMATCH = Rule(
     tuning="It obeys no limit.",
 )
 
-RULES = (IN_LOOP, ARRAY, MISMATCH)
+RULES = (IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
@@ -70,3 +97,60 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
                 f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
             )
             yield finding(MISMATCH, message, kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    local = kernel.sass.local
+    if rule == "spill-in-loop":
+        looping = local.spills_in_loops
+        depths = range(1, max(looping, default=1) + 1)
+        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+    if rule == "local-array":
+        arrays = local.of("array")
+        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    return None
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """More or deeper spills in loops; local arrays that appear or are used more."""
+    if change.before is None or change.after is None or not (change.before.sass and change.after.sass):
+        return
+    figures = {name: (old, new) for name, old, new in told(change.before, change.after)}
+    grown = [
+        (name, old, new)
+        for name, (old, new) in figures.items()
+        if name in (*_LOOPS, *_ARRAYS) and old is not None and new is not None and new > old
+    ]
+    looping = [metric for metric in grown if metric[0] in _LOOPS]
+    if looping:
+        yield finding(IN_LOOP, _rise(looping), change.after)
+    arrays = [metric for metric in grown if metric[0] in _ARRAYS]
+    if arrays:
+        fresh = all(figures[name][0] == 0 for name in _ARRAYS)
+        yield finding(NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}", change.after)
+
+
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose machine code was read on one side only, unless the newer code answers alone."""
+    if change.before is None or change.after is None:
+        return None
+    before, after = change.before.sass, change.after.sass
+    if after is None and before is not None:
+        return NEW_ARRAY, "the base has a dump of its machine code, the head has none"
+    if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
+        return NEW_ARRAY, "the head has a dump of its machine code, the base has none"
+    return None
+
+
+_LOOPS = ("spills_in_loops", "spill_loop_depth")
+_ARRAYS = ("array_store_bytes", "array_load_bytes")
+
+
+def _rise(metrics: Sequence[Metric]) -> str:
+    return ", ".join(
+        f"{figure(name).label} {old or 0:,} → {new or 0:,}{' B' if figure(name).unit else ''}"
+        for name, old, new in metrics
+    )

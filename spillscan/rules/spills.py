@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.compare import told
+from spillscan.model import Change, Finding, Kernel, Metric, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding
 
@@ -15,9 +16,8 @@ SPILL = Rule(
     title="The kernel spills registers to local memory",
     means="The kernel needs more values at once than it may hold in registers, so the compiler stores some to local "
     "memory and loads them back. The figures are bytes per thread, each spill instruction counted once, as ptxas "
-    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, spill "
-    "stores and spill loads are compared each: a fall in one does not excuse a rise in the other. A stack frame alone "
-    "is no spill.",
+    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, it "
+    "finds kernels that did not spill before, and new ones that do. A stack frame alone is no spill.",
     matters="Every spill is a memory instruction that the source does not ask for. Local memory is cached in L1, where"
     " it competes with the kernel's own data, and spills in an inner loop run once an iteration and thread.",
     remedy="Find where it hurts first: `spillscan show KERNEL DUMP` tells loops and source lines. Then give the kernel"
@@ -27,8 +27,23 @@ SPILL = Rule(
     tuning="`max_spill_bytes` is how many bytes of stores and loads together a kernel may spill, and "
     "`max_spill_growth_bytes` by how many either may grow between two builds; both are 0 by default.",
 )
+GROWTH = Rule(
+    id="spill-growth",
+    severity="error",
+    judges=("change",),
+    title="The kernel spills more than before",
+    means="The kernel spilled before, and now its spill stores or its spill loads are more bytes per thread. They "
+    "are compared each: a fall in one does not excuse a rise in the other.",
+    matters="Each further spill is a memory instruction that the source does not ask for. A kernel that spills a "
+    "little is easily made to spill a lot: it has no registers left.",
+    remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
+    "loops pay.",
+    tuning="`max_spill_growth_bytes` is by how many bytes either may grow; the default is 0.",
+    recorded_as="spill",
+)
 
-RULES = (SPILL,)
+
+RULES = (SPILL, GROWTH)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
@@ -37,7 +52,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     if most is None:
         return
     if kernel.spills is None:
-        if any(advisory.kind == "spill_warning" for advisory in kernel.advisories):
+        if _spills_untold(kernel):
             yield finding(SPILL, "spills registers; the log does not say how much", kernel)
     elif sum(kernel.spills) > most:
         allowed = f", {most:,} B allowed" if most else ""
@@ -52,25 +67,59 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
-    """More spill stores or more spill loads than before: a fall in one does not excuse a rise in the other."""
+    """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
     most = terms.limits.max_spill_growth_bytes
     if change.after is None or most is None:
         return
-    after = change.after.usage
-    now = after.spill_store_bytes or 0, after.spill_load_bytes or 0
     if change.before is None:
-        if max(now) > most:
+        if max(change.after.spills or (0,)) > most:
             yield finding(SPILL, f"is new and {_figures(change.after)}", change.after)
         return
-    if change.before.usage.spills is None:
-        return
+    pairs = _pairs(change)
     grown = [
         f"{what} {before:,} → {after:,} B (+{after - before:,})"
-        for what, before, after in zip(("spill stores", "spill loads"), change.before.usage.spills, now, strict=True)
-        if after - before > most
+        for what, before, after in pairs
+        if before is not None and after is not None and after - before > most
     ]
     if grown:
-        yield finding(SPILL, ", ".join(grown), change.after)
+        first = all(before == 0 for _, before, _ in pairs)
+        yield finding(SPILL if first else GROWTH, ", ".join(grown), change.after)
+    elif change.before.spills == (0, 0) and _spills_untold(change.after):
+        yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
+
+
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose spills one of the builds does not tell, unless the other answers alone: none now is no growth."""
+    most = terms.limits.max_spill_growth_bytes
+    if change.after is None or most is None or any(True for _ in regressions(change, terms)):
+        return None
+    before, after = change.before, change.after
+    if after.spills is None:
+        linked = (before is None or (before.spills is None and before.final)) and after.final
+        return None if linked else (SPILL, "; ".join(after.reasons) or "the head does not say whether it spills")
+    if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change)):
+        return None
+    return SPILL, "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
+
+
+def _pairs(change: Change) -> list[Metric]:
+    assert change.before is not None
+    assert change.after is not None
+    names = {"spill_store_bytes": "spill stores", "spill_load_bytes": "spill loads"}
+    return [(names[name], old, new) for name, old, new in told(change.before, change.after) if name in names]
+
+
+def _spills_untold(kernel: Kernel) -> bool:
+    """Whether the compiler warns of spills without figures."""
+    return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of spill stores and of spill loads, each."""
+    if rule != "spill" or kernel.spills is None:
+        return None
+    stores, loads = kernel.spills
+    return {"stores": stores, "loads": loads}
 
 
 def _figures(kernel: Kernel) -> str:

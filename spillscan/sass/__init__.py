@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spillscan.model import Issue, Kernel
     from spillscan.sass.blocks import Stream
     from spillscan.sass.model import Outcome, SassFunction
+    from spillscan.sass.operands import Wanted
     from spillscan.sass.resusage import FunctionUsage
 
 Format = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
@@ -47,23 +48,37 @@ def sniff(head: bytes) -> Format | None:
     return None
 
 
-def reader(stream: Stream, origin_name: str, head: bytes = b"") -> Reader:
-    """The reader of a stream. ``head`` has been read from it already."""
+def reader(
+    stream: Stream,
+    origin_name: str,
+    head: bytes = b"",
+    plain_file: tuple[int, int] | None = None,
+    operands: Wanted | None = None,
+) -> Reader:
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
+    the file whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
+    the operands are read as well."""
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
     form = sniff(whole.head)
     if form == "sass":
         from spillscan.sass.dump import Dump
 
-        return Dump(whole, origin_name)
+        if plain_file is not None:
+            from spillscan.sass import ranges
+
+            parts = ranges.worthwhile(*plain_file)
+            if len(parts) > 1:
+                return ranges.Ranges(parts, origin_name)
+        return Dump(whole, origin_name, operands=operands)
     if form == "nvdisasm":
         from spillscan.sass.nvdisasm import Disassembly
 
-        return Disassembly(whole, origin_name)
+        return Disassembly(whole, origin_name, operands)
     if form == "nvdisasm-json":
         from spillscan.sass.nvjson import JsonDisassembly
 
-        return JsonDisassembly(whole, origin_name)
+        return JsonDisassembly(whole, origin_name, operands)
     if form == "res_usage":
         from spillscan.sass.resusage import ResourceUsage
 
@@ -71,9 +86,11 @@ def reader(stream: Stream, origin_name: str, head: bytes = b"") -> Reader:
     raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
 
 
-def read(stream: Stream, origin_name: str, head: bytes = b"") -> Iterator[SassFunction | FunctionUsage | Issue]:
+def read(
+    stream: Stream, origin_name: str, head: bytes = b"", operands: Wanted | None = None
+) -> Iterator[SassFunction | FunctionUsage | Issue]:
     """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
-    return iter(reader(stream, origin_name, head))
+    return iter(reader(stream, origin_name, head, operands=operands))
 
 
 def attach(

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-SIZE = 1 << 21
+SIZE = 1 << 20
 """Bytes read at once: a block stays in the processor's cache while it is scanned."""
 
+BEGIN = 64
+"""Where a block's text begins; before it stands a line end."""
+
 _SLACK = 64
+"""Bytes behind the text that may be looked at."""
 
 
 class Stream(Protocol):
@@ -28,14 +31,13 @@ class Block:
     """Some text, as bytes and as unaligned integers."""
 
     def __init__(self, size: int) -> None:
-        self.buffer = bytearray(size + _SLACK)
+        self.buffer = bytearray(BEGIN + size + _SLACK)
+        self.buffer[:BEGIN] = b"\n" * BEGIN
         self.view = memoryview(self.buffer)
-        self.words: NDArray[np.uint64] = np.ndarray((size + _SLACK - 8,), "<u8", self.buffer, 0, (1,))
-        self.halves: NDArray[np.uint16] = np.ndarray((size + _SLACK - 2,), "<u2", self.buffer, 0, (1,))
         self.size = size
-        self.end = 0
-        """Bytes in use."""
-        self.fresh = 0
+        self.end = BEGIN
+        """Where the text ends."""
+        self.fresh = BEGIN
         """Where what was read last begins."""
         self.keepers = 0
         """Functions that still want the text."""
@@ -66,10 +68,10 @@ class Blocks:
         tail = last.end - kept if last is not None else 0
         block = self._take(max(self._size, tail * 2))
         if last is not None:
-            block.buffer[:tail] = last.buffer[kept : last.end]
+            block.buffer[BEGIN : BEGIN + tail] = last.buffer[kept : last.end]
             self.release(last)
-        block.end = block.fresh = tail
-        while block.end < block.size and not self.finished:
+        block.end = block.fresh = BEGIN + tail
+        while block.end < BEGIN + block.size and not self.finished:
             count = self._fill(block)
             if not count:
                 self.finished = True
@@ -78,8 +80,8 @@ class Blocks:
 
     def _fill(self, block: Block) -> int:
         if self._into is not None:
-            return self._into(block.view[block.end : block.size]) or 0
-        data = self._read(block.size - block.end) or b""
+            return self._into(block.view[block.end : BEGIN + block.size]) or 0
+        data = self._read(BEGIN + block.size - block.end) or b""
         block.buffer[block.end : block.end + len(data)] = data
         return len(data)
 

@@ -2,116 +2,78 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from spillscan.model import Origin, Role
-from spillscan.sass import flow, local, loops, spills, terminals
-from spillscan.sass.loops import Control
-from spillscan.sass.model import (
-    NO_TRAFFIC,
-    LivePeak,
-    LocalAccess,
-    LocalTraffic,
-    SassFunction,
-    SassStats,
-    SourceLine,
-    traffic_of,
-)
+from spillscan.sass import kept
+from spillscan.sass.headers import Cubin
+from spillscan.sass.judge import Judge
+from spillscan.sass.kept import Instruction, Marked, Piece
+from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
+from spillscan.sass.operands import OperandReader
 
 LOCAL = frozenset({b"STL", b"LDL"})
 WORD = 8
 FIRST_WIDE_ARCH = 70
-ANNOTATION = b"SpillRefill"
-
-
-Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
-"""A line that matters for local memory, an access to it or what moves control: address, predicate, opcode, modifiers,
-operands and remark as printed, the line of the dump, the source line."""
-
-
-class Cubin(NamedTuple):
-    """Where a function stands in its dump."""
-
-    member: int = 0
-    arch: str | None = None
-    identifier: str = ""
-    object: str = ""
-    """``libgemm.a:gemm.o`` of a static library."""
-
-    @property
-    def unit(self) -> str:
-        """The object that holds it, without its archive."""
-        return self.object.rpartition(":")[2]
 
 
 def _no_uses() -> Iterator[tuple[int, bytes]]:
     return iter(())
 
 
-class Marked(NamedTuple):
-    """Some of a function's lines that matter for local memory."""
-
-    lines: Iterable[Instruction]
-    """As read by the grammar."""
-    jumps: Iterable[Control] = ()
-    """Plain jumps that are not among ``lines``."""
-    calls: Iterable[tuple[int, int]] = ()
-    """(address, target) of plain calls that are not among ``lines``; target 0: something outside of the listing."""
-
-
-class _Access(NamedTuple):
-    """An instruction that accesses local memory."""
-
-    address: int
-    guard: bytes
-    opcode: bytes
-    modifiers: bytes
-    operands: bytes
-    note: bytes
-    line: int | None
-    source: SourceLine | None
-
-
 class Code:
     """What is known of a function so far."""
+
+    role: Role = "unknown"
+    tally: Any = None
+    """Rows by opcode number, of the row scanner."""
+    last_address = 0
+    local_count = 0
+    stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = staticmethod(_no_uses)
+    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    annotations = False
+    shared_spills = 0
+    registers: int | None = None
+    live_peak: LivePeak | None = None
+    operands: OperandReader | None = None
+    """Set where somebody wants to know what the operands name."""
+    labels: Mapping[bytes, int] = MappingProxyType({})
+    parts: tuple[int, ...] = ()
+    """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
 
     def __init__(self, symbol: str, cubin: Cubin, origin: Origin) -> None:
         self.symbol = symbol
         self.cubin = cubin
         self.origin = origin
-        self.role: Role = "unknown"
         self.opcodes: dict[str, int] = {}
-        self.unsorted = False
-        self.tally: Any = None
-        """Rows by opcode number, of the row scanner."""
-        self.last_address = 0
-        self.local_count = 0
-        self.marked: list[Callable[[], Marked]] = []
-        """Local and control instructions, and plain jumps apart from them; called only when the function turns out to
-        use local memory."""
-        self.stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = _no_uses
-        """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
-        self.annotations = False
-        self.shared_spills = 0
-        self.registers: int | None = None
-        self.live_peak: LivePeak | None = None
-        self.labels: Mapping[bytes, int] = {}
-        self.parts: tuple[int, ...] = ()
-        """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+        self.pieces: list[Piece | Sequence[Instruction]] = []
+        """What accesses local memory and what moves control, by the way it was read."""
 
     def count(self, opcode: str, times: int = 1) -> None:
         """Add instructions."""
-        self.unsorted = True
         self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
 
-    def record(self) -> SassFunction:
-        """What the function is."""
-        role, traffic = self._role(), NO_TRAFFIC
-        if self.local_count:
-            judge = _Judge(self, role)
-            role, traffic = judge.role, judge.traffic()
+    def add(self, opcodes: dict[str, int]) -> None:
+        """Add instructions by opcode."""
+        if not self.opcodes:
+            self.opcodes = opcodes
+            return
+        for opcode, times in opcodes.items():
+            self.count(opcode, times)
+
+    def record(self, marked: Marked | None = None) -> SassFunction:
+        """What the function is. ``marked`` is what its pieces say, where they were read already."""
+        role, traffic, operands = self._role(), NO_TRAFFIC, None
+        if self.local_count or self.operands:
+            if marked is None:
+                marked = next(kept.read([self.pieces], self.labels))
+            judge = Judge(self, marked, role)
+            if self.local_count:
+                role, traffic = judge.role, judge.traffic()
+            if self.operands:
+                operands = self.operands.result(judge.depths(self.operands.conflicts))
         return SassFunction(
             symbol=self.symbol,
             arch=self.cubin.arch,
@@ -120,21 +82,18 @@ class Code:
             identifier=self.cubin.identifier or self.cubin.unit,
             stats=SassStats(
                 instructions=sum(self.opcodes.values()),
-                code_bytes=self.last_address + self._instruction_bytes() if self.opcodes else 0,
-                opcodes=tuple(sorted(self.opcodes.items()) if self.unsorted else self.opcodes.items()),
+                code_bytes=self.last_address + instruction_bytes(self.cubin.arch, self.last_address)
+                if self.opcodes
+                else 0,
+                opcodes=tuple(sorted(self.opcodes.items())),
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
                 registers=self.registers,
+                operands=operands,
                 live_peak=self.live_peak,
                 origin=self.origin,
             ),
         )
-
-    def _instruction_bytes(self) -> int:
-        """Two words from Volta on, one before."""
-        number = "".join(filter(str.isdigit, self.cubin.arch or ""))
-        wide = int(number) >= FIRST_WIDE_ARCH if number else self.last_address % (2 * WORD) == 0
-        return 2 * WORD if wide else WORD
 
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
@@ -143,118 +102,8 @@ class Code:
         return "unknown" if "EXIT" in self.opcodes else "function"
 
 
-class _Judge:
-    """Classes and loop depths of one function's accesses, callee by callee."""
-
-    def __init__(self, code: Code, role: Role) -> None:
-        self.code = code
-        marked: list[Instruction] = []
-        jumps: list[Control] = []
-        calls: list[tuple[int, int]] = []
-        for read in code.marked:
-            lines, controls, called = read()
-            marked.extend(lines)
-            jumps.extend(controls)
-            calls.extend(called)
-        self.accesses = sorted(
-            (_Access(int(fields[0], 16), *fields[1:]) for fields in marked if fields[2] in LOCAL),
-            key=lambda access: access.address,
-        )
-        self.graph = flow.read(
-            [fields[:5] for fields in marked if fields[2] not in LOCAL],
-            jumps,
-            calls,
-            last=code.last_address,
-            labels=code.labels,
-            parts=code.parts,
-        )
-        self.starts = [0, *self.graph.entries]
-        self.role: Role = role if role != "unknown" else self._role()
-        used = {self.part_of(access.address) for access in self.accesses}
-        self.callers = {self.part_of(address) for address in self.graph.calls}
-        self.callers |= {
-            self.part_of(address) for address, target in self.graph.inner_calls if self.part_of(target) in used
-        }
-        """Parts that call something which may look for arguments on the stack."""
-        self._uses = code.stack_uses()
-        self._seen: list[tuple[int, bytes]] = []
-
-    def _role(self) -> Role:
-        leaves = {opcode for address, opcode in self.graph.leaves if self.part_of(address) == 0}
-        return "function" if leaves and leaves <= flow.RETURNS else "entry"
-
-    def part_of(self, address: int) -> int:
-        """0 for the function itself, n for the n-th callee in its listing."""
-        return bisect_right(self.starts, address) - 1
-
-    def uses(self, part: int) -> Iterator[bytes]:
-        """Operands of what names the stack pointer in one part; the text is read as far as somebody asks."""
-        yield from (operands for where, operands in self._seen if where == part)
-        for address, operands in self._uses:
-            where = self.part_of(address)
-            self._seen.append((where, operands))
-            if where == part:
-                yield operands
-
-    def traffic(self) -> LocalTraffic:
-        """All accesses with their classes and depths."""
-        depths = loops.depths(self.graph.controls, self.graph.entries, [access.address for access in self.accesses])
-        found: list[LocalAccess] = []
-        begin = 0
-        while begin < len(self.accesses):
-            part = self.part_of(self.accesses[begin].address)
-            end = begin
-            while end < len(self.accesses) and self.part_of(self.accesses[end].address) == part:
-                end += 1
-            found.extend(self._part(part, self.accesses[begin:end], depths[begin:end]))
-            begin = end
-        own_frame = None
-        if self.role == "function":
-            frame = self._frame(0)
-            saved = (a for a in found if not a.part and a.slot is not None and (frame is None or a.slot < frame))
-            own_frame = traffic_of(tuple(saved))
-        return LocalTraffic(
-            accesses=tuple(found),
-            evidence="annotation" if self.code.annotations else "last-use",
-            flow="guessed" if self.graph.guessed else "followed",
-            frame=own_frame,
-        )
-
-    def _part(self, part: int, accesses: Sequence[_Access], depths: Sequence[int | None]) -> Iterable[LocalAccess]:
-        targets = [local.target(access.modifiers, access.operands) for access in accesses]
-        device = bool(part) or self.role == "function"
-        kinds = spills.classify(
-            [
-                spills.Access(target, access.opcode == b"STL", ANNOTATION in access.note)
-                for access, target in zip(accesses, targets, strict=True)
-            ],
-            annotations=self.code.annotations,
-            device=device,
-            calls=part in self.callers,
-            frame=self._frame(part) if device else None,
-            taken=lambda: any(terminals.line("taken").match(operands) for operands in self.uses(part)),
-        )
-        for access, target, kind, depth in zip(accesses, targets, kinds, depths, strict=True):
-            yield LocalAccess(
-                address=access.address,
-                line=access.line,
-                store=access.opcode == b"STL",
-                bytes=target.bytes,
-                form=target.form,
-                slot=target.slot,
-                last_use=target.last_use,
-                predicated=bool(access.guard),
-                kind=kind,
-                depth=depth,
-                part=part,
-                source=access.source,
-            )
-
-    def _frame(self, part: int) -> int | None:
-        """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
-        for operands in self.uses(part):
-            if match := terminals.line("frame").match(operands):
-                amount = int(match["amount"], 16)
-                amount -= (amount >= 1 << 31) << 32
-                return -amount if amount < 0 else None
-        return None
+def instruction_bytes(arch: str | None, last_address: int) -> int:
+    """Two words from Volta on, one before; without an arch, what the address of the last instruction allows."""
+    number = "".join(filter(str.isdigit, arch or ""))
+    wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
+    return 2 * WORD if wide else WORD

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import terminals
-from spillscan.sass.blocks import SIZE, Block, Blocks, Stream
-from spillscan.sass.code import Code, Cubin
+from spillscan.model import Issue
+from spillscan.sass import kept
+from spillscan.sass.blocks import BEGIN, SIZE, Block, Blocks, Stream
+from spillscan.sass.code import Code
+from spillscan.sass.complaints import Complaints
+from spillscan.sass.headers import BEFORE_ALL, Cubin, known, turn
 from spillscan.sass.layout import MAX_LINES, Layout, learn
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.operands import OperandReader, Wanted
 from spillscan.sass.rows import DepartureError, Rows, Span, fit
 from spillscan.sass.runs import Runs
 from spillscan.sass.stack import StackUses
@@ -20,25 +23,16 @@ FORMAT = "sass"
 
 Path = Literal["rows", "lark"]
 
-_PREAMBLE = (
-    "blank",
-    "function",
-    "flags",
-    "end",
-    "field",
-    "code_for",
-    "image",
-    "underline",
-    "target",
-    "compressed",
-    "member",
-)
 _LONGEST_LINE = 1 << 22
 """Bytes; a line longer than this is no line of a dump."""
-_SHOWN = 120
-"""Characters of a line that a message shows."""
-_MANY = 20
-"""Unknown lines that get a message of their own; the rest is counted."""
+
+
+class Place(NamedTuple):
+    """Where in a dump reading begins, or has come to."""
+
+    line: int
+    """1-based."""
+    cubin: Cubin
 
 
 class _State(NamedTuple):
@@ -56,52 +50,68 @@ class _State(NamedTuple):
 class Dump:
     """One dump: an iterator of functions and issues. ``outcome`` says how much was read, and is final at the end.
 
-    ``path`` "lark" reads every line of every function with Lark: the same records, slower.
+    ``path`` "lark" reads every line of every function with Lark: the same records, slower. ``place`` is where the
+    stream begins, if it is not the beginning of the dump. ``operands``: of which functions the operands are read as
+    well.
     """
 
-    def __init__(self, stream: Stream, origin: str, path: Path = "rows", size: int = SIZE) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        origin: str,
+        path: Path = "rows",
+        size: int = SIZE,
+        place: Place | None = None,
+        operands: Wanted | None = None,
+    ) -> None:
         self.outcome = Outcome()
+        self.complete = False
+        """Reading has come to the end of the stream."""
+        self._complaints = Complaints(origin, FORMAT, self.outcome)
         self._blocks = Blocks(stream, size)
-        self._input = origin
         self._path = path
+        self._operands = operands
         self._rows = Rows()
         self._runs = Runs(self._unknown_line)
-        self._line = 1
+        self._line, self._cubin = place or Place(1, BEFORE_ALL)
+        self._first = self._line
         self._code: Code | None = None
         self._layout: Layout | None = None
         self._last: Layout | None = None
         self._address = 0
-        self._cubin = Cubin(-1)
         self._ready: list[Code | Issue] = []
         self._spans: list[Span] = []
-        self._saved = self._state(0)
+        self._saved = self._state(BEGIN)
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        block, at = self._blocks.next(None, 0), 0
+        yield from self.items()
+        yield from self._complaints.summary()
+
+    @property
+    def place(self) -> Place:
+        """Where reading has come to."""
+        return Place(self._line, self._cubin)
+
+    def items(self) -> Iterator[SassFunction | Issue]:
+        """What the dump holds, without what is said at its end."""
+        block, at = self._blocks.next(None, 0), BEGIN
         while True:
-            self._saved = self._state(0)
+            self._saved = self._state(BEGIN)
             self.outcome.undecodable_bytes += block.foreign()
             try:
-                at = self._window(block, 0, careful=False)
+                at = self._window(block, BEGIN, careful=False)
             except DepartureError:
                 at = self._window(block, self._restore(), careful=True)
             yield from self._records()
-            self.outcome.bytes += at
-            if self._blocks.finished or (not at and block.end > _LONGEST_LINE):
+            self.outcome.bytes += at - BEGIN
+            if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
                 break
             block = self._blocks.next(block, at)
+        self.complete = self._blocks.finished
         self._tail(bytes(block.buffer[at : block.end]))
         self.outcome.bytes += block.end - at
         yield from self._records()
-        self.outcome.lines = self._line - 1
-        if self.outcome.undecodable_bytes:
-            count = self.outcome.undecodable_bytes
-            yield self._issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
-        if self.outcome.unknown_lines > _MANY:
-            yield self._issue(
-                "unknown-line",
-                f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown",
-            )
+        self.outcome.lines = self._line - self._first
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
@@ -122,6 +132,7 @@ class Dump:
         """
         buffer, end = block.buffer, block.end
         space, tab = ord(" "), ord("\t")
+        between = turn().match
         while at < end:
             first = buffer[at]
             if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
@@ -130,6 +141,10 @@ class Dump:
                 if not taken:
                     break
                 at += taken
+                continue
+            if self._code is not None and (match := between(buffer, at, end)):
+                self._turn(match)
+                at = match.end()
                 continue
             stop = buffer.find(b"\n", at, end)
             if stop < 0:
@@ -142,9 +157,11 @@ class Dump:
     def _flush(self, block: Block, at: int) -> None:
         """Scan the spans gathered so far; from here on a departure goes back no further."""
         if self._spans:
-            self._rows.scan(block.buffer, block.words, block.halves, self._spans)
+            self._rows.scan(block, self._spans)
             for span in self._spans:
                 self._uses(span.code).add(block, span.begin, span.end)
+                if span.code.operands:
+                    span.code.operands.text(bytes(block.buffer[span.begin : span.end]))
             self._spans.clear()
         self._saved = self._state(at)
 
@@ -194,7 +211,7 @@ class Dump:
 
     def _span(self, span: Span, block: Block, end: int, careful: bool) -> int:
         """Take whole patterns as rows; careful: scan them now, and give what departs to Lark."""
-        if self._spans and self._spans[0].layout.columns != span.layout.columns:
+        if self._spans and self._spans[0].layout != span.layout:
             self._flush(block, span.begin)
         self._spans.append(span)
         if careful and not self._scanned(span, block):
@@ -233,6 +250,8 @@ class Dump:
         assert self._code
         self._line += self._runs.read(self._code, bytes(block.buffer[at:stop]), self._line)
         self._uses(self._code).add(block, at, stop)
+        if self._code.operands:
+            self._code.operands.text(bytes(block.buffer[at:stop]))
         self._layout = None
         self._saved = self._state(stop)
         return stop - at
@@ -240,7 +259,10 @@ class Dump:
     def _tail(self, text: bytes) -> None:
         """What is left at the end of the input: less than a pattern, or a line without an end."""
         if text and self._code:
-            self._line += self._runs.read(self._code, text if text.endswith(b"\n") else text + b"\n", self._line)
+            text = text if text.endswith(b"\n") else text + b"\n"
+            self._line += self._runs.read(self._code, text, self._line)
+            if self._code.operands:
+                self._code.operands.text(text)
         elif text:
             self._preamble(text + b"\n")
         if self._code:
@@ -248,8 +270,19 @@ class Dump:
 
     # ---- lines before and between functions -----------------------------------------------------------------------
 
+    def _turn(self, match: re.Match[bytes]) -> None:
+        """A function ends, and the next one begins."""
+        assert self._code
+        self._ready.append(self._code)
+        begin, end = match.span("symbol")
+        self._line += match.string.count(b"\n", match.start(), begin)
+        symbol = match["symbol"].decode("utf-8", "backslashreplace")
+        self._code, self._layout = Code(symbol, self._cubin, self._complaints.origin(self._line)), None
+        self._ask(self._code)
+        self._line += match.string.count(b"\n", end, match.end())
+
     def _preamble(self, text: bytes) -> None:
-        rule, values = _known(text)
+        rule, values = known(text)
         code = self._code
         if code is not None and rule not in ("end", "flags", "blank", ""):
             self._truncated()
@@ -257,62 +290,42 @@ class Dump:
             self._ready.append(code)
             self._code = None
         elif rule == "function":
-            origin = Origin(input=self._input, line=self._line, format=FORMAT)
-            self._code, self._layout = Code(values[0], self._cubin, origin), None
-        elif rule == "member":
-            self._cubin = self._cubin._replace(object=values[0])
-        elif rule == "image":
-            self._cubin = Cubin(self._cubin.member + (values[0] == "elf"), object=self._cubin.object)
-        elif rule == "field" and values[0] == "arch":
-            self._cubin = self._cubin._replace(arch=values[1])
-        elif rule == "field" and values[0] == "identifier":
-            self._cubin = self._cubin._replace(identifier=values[1])
-        elif rule == "code_for":
-            self._cubin = self._cubin._replace(member=max(self._cubin.member, 0), arch=values[0])
-        elif not rule:
+            self._code, self._layout = Code(values[0], self._cubin, self._complaints.origin(self._line)), None
+            self._ask(self._code)
+        elif rule:
+            self._cubin = self._cubin.after(rule, values)
+        else:
             self._unknown_line(text, self._line)
         self._line += 1
+
+    def _ask(self, code: Code) -> None:
+        if self._operands and self._operands(code.symbol):
+            code.operands = OperandReader(code.cubin.arch)
 
     def _truncated(self) -> None:
         assert self._code
         code, self._code = self._code, None
-        self._ready.append(code)
-        self._ready.append(
-            self._issue(
-                "truncated",
-                f"the listing of {code.symbol} breaks off: its figures are too low",
-                line=self._line,
-            )
-        )
+        self._ready += [code, self._complaints.truncated(code.symbol, self._line)]
 
     def _unknown_line(self, text: bytes, line: int) -> None:
-        shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
-        match = terminals.line("diagnostic").match(text)
-        if match:
-            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", line=line))
-            return
-        self.outcome.unknown_lines += 1
-        if self.outcome.unknown_lines <= _MANY:
-            self._ready.append(self._issue("unknown-line", f"not a line of a dump: {shown}", line=line))
+        if issue := self._complaints.unknown_line(text, line):
+            self._ready.append(issue)
 
-    def _issue(self, code: str, message: str, line: int | None = None) -> Issue:
-        origin = Origin(input=self._input, line=line, format=FORMAT)
-        severity: Severity = "error" if code == "truncated" else "warning"
-        return Issue(code=code, message=message, severity=severity, origin=origin)
+    # ---- records --------------------------------------------------------------------------------------------------
 
     def _records(self) -> Iterator[SassFunction | Issue]:
+        if not self._ready:
+            return
+        using = [item for item in self._ready if isinstance(item, Code) and item.local_count]
+        marked = dict(zip(map(id, using), kept.read([code.pieces for code in using], {}), strict=True))
         for item in self._ready:
             if isinstance(item, Issue):
                 yield item
                 continue
             if item.tally is not None:
-                if item.opcodes:
-                    for opcode, times in self._rows.opcodes(item.tally):
-                        item.count(opcode, times)
-                else:
-                    item.opcodes = dict(self._rows.opcodes(item.tally))
+                item.add(self._rows.opcodes.counted(item.tally))
             self.outcome.functions += 1
-            yield item.record()
+            yield item.record(marked.get(id(item)))
             if isinstance(item.stack_uses, StackUses):
                 item.stack_uses.close()
         self._ready.clear()
@@ -322,12 +335,3 @@ class Dump:
         if not isinstance(code.stack_uses, StackUses):
             code.stack_uses = StackUses()
         return code.stack_uses
-
-
-@lru_cache(maxsize=256)
-def _known(text: bytes) -> tuple[str, tuple[str, ...]]:
-    """The rule of a line outside of a function's body, and its values; an empty rule where none describes it."""
-    for rule in _PREAMBLE:
-        if match := terminals.line(rule).fullmatch(text):
-            return rule, tuple((value or b"").decode("utf-8", "backslashreplace") for value in match.groups())
-    return "", ()

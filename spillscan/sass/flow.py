@@ -1,32 +1,46 @@
-"""Branches, calls and ways out, as the loop finder wants them, from instruction lines."""
+"""The control flow of one function, as the loop finder wants it, from the instructions that move control."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from spillscan.sass import terminals
-from spillscan.sass.loops import Control
+import numpy as np
+from numpy.typing import NDArray
 
-CALLS = frozenset({b"CALL", b"CAL", b"JCAL"})
-RETURNS = frozenset({b"RET"})
-LEAVES = RETURNS | {b"EXIT"}
-INDIRECT = frozenset({b"BRX", b"BRXU", b"JMX", b"JMXU"})
-PUSHES = {b"SYNC": b"SSY", b"BRK": b"PBK", b"CONT": b"PCNT"}
+from spillscan.sass.moves import Kind, Moves
+
+_PUSHES = {
+    Kind.SYNC: Kind.PUSH_SYNC,
+    Kind.BREAK: Kind.PUSH_BREAK,
+    Kind.CONTINUE: Kind.PUSH_CONTINUE,
+}
 """Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
-JUMPS = frozenset({b"BRA", b"JMP"})
-ALWAYS = b"@PT "
+
+_STAYS = -1
+
+WORD = 8
+"""Bytes of code that one line of a dump shows."""
 
 
-Line = Sequence[bytes]
-"""Address, predicate, opcode, modifiers and operands of an instruction, as printed."""
+class Controls(NamedTuple):
+    """Branches and ways out as columns, by address. A call is none: control comes back."""
+
+    addresses: NDArray[np.int64]
+    """Byte offsets."""
+    targets: NDArray[np.int64]
+    """Where each goes; -1: it leaves the function."""
+    conditional: NDArray[np.bool_]
+    """Control may also go on behind it."""
+    indirect: NDArray[np.bool_]
+    """It goes to addresses that the text does not give."""
 
 
 class Flow(NamedTuple):
     """Control of one function."""
 
-    controls: list[Control]
+    controls: Controls
     """By address."""
     entries: list[int]
     """Where callees begin that the listing holds behind the function."""
@@ -34,93 +48,84 @@ class Flow(NamedTuple):
     """Where something outside is called."""
     inner_calls: list[tuple[int, int]]
     """(address, target) of the calls of callees in the listing."""
-    leaves: list[tuple[int, bytes]]
-    """(address, opcode) of the ways out."""
+    leaves: list[tuple[int, bool]]
+    """(address, it is a return) of the ways out."""
     guessed: bool
     """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
 
 
-def read(
-    lines: Sequence[Line],
-    jumps: Iterable[Control],
-    called: Sequence[tuple[int, int]],
-    *,
-    last: int,
-    labels: Mapping[bytes, int],
-    parts: Iterable[int] = (),
-) -> Flow:
-    """The control flow of a function: its lines, and the jumps and calls that are known already."""
-    found = sorted((int(line[0], 16), line[1], line[2], line[3], line[4]) for line in lines)
-    flow = Flow(
-        controls=[
-            jump if jump.target is not None and jump.target <= last else jump._replace(target=None) for jump in jumps
-        ],
-        entries=[],
-        calls=[],
-        inner_calls=[],
-        leaves=[],
-        guessed=any(line[2] in INDIRECT or line[2] in PUSHES for line in found),
-    )
+def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
+    """The control flow of a function whose last instruction is at ``last``."""
+    addresses, targets, kinds, conditional = moves
+    present = np.bincount(kinds, minlength=len(Kind))
+    indirect = kinds == Kind.INDIRECT
+    leaving = (kinds == Kind.EXIT) | (kinds == Kind.RETURN)
     entries = set(parts)
-    pushed: dict[bytes, list[tuple[int, int]]] = {}
-    calls = [(address, target) for address, target in called if 0 < target <= last]
-    flow.calls.extend(address for address, target in called if not 0 < target <= last)
-    for address, guard, opcode, modifiers, operands in found:
-        conditional = guard not in (b"", ALWAYS)
-        if opcode in JUMPS:
-            target, condition = _target(operands, labels)
-            inside = target is not None and target <= last
-            flow.controls.append(Control(address, target if inside else None, conditional or condition))
-        elif opcode in LEAVES:
-            flow.leaves.append((address, opcode))
-            flow.controls.append(Control(address, None, conditional))
-        elif opcode in CALLS:
-            target, _ = _target(operands, labels)
-            if not target or opcode == b"JCAL" or b"ABS" in modifiers or target > last:
-                flow.calls.append(address)
-            else:
-                calls.append((address, target))
-        elif opcode in INDIRECT:
-            flow.controls.append(Control(address, None, conditional, indirect=True))
-        elif opcode in PUSHES:
-            target = _open(pushed.get(PUSHES[opcode], ()), address)
-            if target is not None:
-                flow.controls.append(Control(address, target, conditional))
-        else:
-            target, _ = _target(operands, labels)
-            if target is not None:
-                pushed.setdefault(opcode, []).append((address, target))
-    for target in {target for _, target in calls}:
-        if _returns(found, target):
-            entries.add(target)
-    for address, target in calls:
-        if target in entries:
-            flow.inner_calls.append((address, target))
-        else:  # ptxas also uses a call as a jump to where warps meet again
-            flow.controls.append(Control(address, target, conditional=True))
-    flow.controls.sort()
-    return flow._replace(entries=sorted(entries))
+    calls: list[int] = []
+    inner: list[tuple[int, int]] = []
+    ends = np.where((kinds == Kind.JUMP) & (targets <= last), targets, _STAYS)
+    wanted = (kinds == Kind.JUMP) | indirect | leaving
+    if present[Kind.CALL] or present[Kind.FAR_CALL]:
+        outside = (kinds == Kind.FAR_CALL) | (kinds == Kind.CALL) & ((targets <= 0) | (targets > last))
+        calls = addresses[outside].tolist()
+        called = np.flatnonzero((kinds == Kind.CALL) & ~outside)
+        begins = np.unique(targets[called])
+        entries.update(begins[_returns(moves, leaving, begins)].tolist())
+        among = np.isin(targets[called], list(entries))
+        inner = list(zip(addresses[called[among]].tolist(), targets[called[among]].tolist(), strict=True))
+        jumps = called[~among]  # ptxas also uses a call as a jump to where warps meet again
+        ends[jumps] = targets[jumps]
+        wanted[jumps] = True
+        conditional = conditional.copy()
+        conditional[jumps] = True
+    pops = any(present[kind] for kind in _PUSHES)
+    if pops:
+        _pop(moves, ends, wanted)
+    return Flow(
+        controls=Controls(addresses[wanted], ends[wanted], conditional[wanted], indirect[wanted]),
+        entries=sorted(entries),
+        calls=calls,
+        inner_calls=inner,
+        leaves=list(zip(addresses[leaving].tolist(), (kinds[leaving] == Kind.RETURN).tolist(), strict=True)),
+        guessed=bool(present[Kind.INDIRECT] or pops),
+    )
 
 
-def _target(operands: bytes, labels: Mapping[bytes, int]) -> tuple[int | None, bool]:
-    """Where a branch goes, and whether it does so on a condition among its operands."""
-    try:
-        return int(operands, 16), False
-    except ValueError:
-        match = terminals.line("branch").match(operands)
-    if match is None:
-        return None, False
-    where = match["destination"]
-    return int(where, 16) if where.startswith(b"0x") else labels.get(where), match["condition"] is not None
+def _returns(moves: Moves, leaving: NDArray[np.bool_], begins: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the first sure way out behind each address is a return."""
+    sure = leaving & ~moves.conditional
+    at = np.searchsorted(moves.addresses[sure], begins)
+    returns = np.append(moves.kinds[sure] == Kind.RETURN, False)
+    found: NDArray[np.bool_] = returns[at]
+    return found
 
 
-def _returns(lines: Sequence[tuple[int, bytes, bytes, bytes, bytes]], address: int) -> bool:
-    """Whether the first sure way out behind ``address`` is a return."""
-    begin = bisect_left(lines, address, key=lambda line: line[0])
-    ways_out = (line[2] for line in lines[begin:] if line[2] in LEAVES and line[1] in (b"", ALWAYS))
-    return next(ways_out, b"") in RETURNS
+def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+    """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
+    for kind, push in _PUSHES.items():
+        opened: list[int] = []
+        of_kind = np.flatnonzero((moves.kinds == kind) | (moves.kinds == push))
+        columns = (column[of_kind].tolist() for column in (moves.addresses, moves.targets, moves.kinds))
+        for index, address, target, which in zip(of_kind.tolist(), *columns, strict=True):
+            if which == push:
+                opened.append(target)
+                continue
+            while opened and opened[-1] <= address:
+                opened.pop()  # closed here, and everywhere behind
+            if opened:
+                ends[index], wanted[index] = opened[-1], True
 
 
-def _open(pushed: Iterable[tuple[int, int]], address: int) -> int | None:
-    """Target of the last push before ``address`` whose region is still open there."""
-    return next((target for at, target in reversed(list(pushed)) if at < address < target), None)
+def unnamed(flow: Flow) -> Iterator[int]:
+    """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
+    leads there, and the next sure way out is a return."""
+    controls = flow.controls
+    sure = set(controls.addresses[(controls.targets < 0) & ~controls.conditional & ~controls.indirect].tolist())
+    leaves = [(address, returns) for address, returns in flow.leaves if address in sure]
+    if not any(returns for _, returns in leaves):
+        return
+    targets = {*controls.targets.tolist(), *(target for _, target in flow.inner_calls)}
+    for (address, _), (_, returns) in pairwise(leaves):
+        near = {address + WORD, address + 2 * WORD}  # on Maxwell a control word may stand between
+        if returns and not near & targets:
+            yield address + WORD

@@ -30,6 +30,9 @@ _FROM_LISTING = (
     "samplers",
 )
 _FROM_BINARY = (*_FROM_LISTING, "cumulative_stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers")
+GROWS = "USETMAXREG"
+"""``setmaxnreg``: the count in the log is that at the kernel's start (Hopper and later)."""
+
 _CONTRADICT = ("registers", "shared_bytes")
 
 
@@ -149,6 +152,7 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
                 stats.origin,
             )
         )
+    issues.extend(_named(kernel, stats))
     role = function.role if kernel.role == "unknown" else kernel.role
     origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
     return replace(kernel, sass=stats, role=role, origins=origins), issues
@@ -174,6 +178,17 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
     return replace(kernel, launch_bounds=function.launch_bounds), issues
 
 
+def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
+    """A register that was not allocated: the dump is of another compilation. A kernel that asks for more registers
+    while it runs may name them."""
+    told, operands = kernel.usage.registers, stats.operands
+    if told is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
+        return
+    if operands.highest_register >= told and not any(opcode == GROWS for opcode, _ in stats.opcodes):
+        text = f"the log says {told} registers, the code names R{operands.highest_register}"
+        yield _contradiction("registers-mismatch", kernel, text, stats.origin)
+
+
 def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
     """The evidence that the log adds to what the text alone allows to say."""
     local = stats.local
@@ -187,7 +202,7 @@ def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
     return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
 
 
-def _from_slot_on(accesses: tuple[LocalAccess, ...], told: Bytes) -> tuple[LocalAccess, ...]:
+def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAccess, ...]:
     """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
     counts: arrays lie below the spill area. Empty where no offset fits."""
     own = [access for access in accesses if not access.part and access.slot is not None]

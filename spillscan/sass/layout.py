@@ -6,7 +6,7 @@ word from Volta on; a control word and three instructions on Maxwell and Pascal,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spillscan.sass import terminals
 
@@ -14,14 +14,22 @@ MAX_LINES = 9
 """Lines that show the longest pattern (Kepler) and the beginning of the next."""
 
 SHORTEST_ADDRESS = 4
-LONGEST_ADDRESS = 6
-"""Digits of an address that fit, with its opening, into the eight bytes that are compared at once."""
+LONGEST_ADDRESS = 7
+"""Digits of an address that rows can have: each digit more moves the predicate's window away from the prefix."""
 
 WORD = 8
 """Bytes of code that a line shows: an instruction is one word up to Pascal, two from Volta on."""
 
 WINDOW = 8
-"""Bytes that are compared at once."""
+"""Bytes that are looked at as one word: the opcode's first, and those before it that may hold a predicate."""
+
+_GUARD = len("@!P0 ")
+"""Bytes before the opcode that a predicate may take; what is before them is the prefix."""
+
+_HEX_OPEN = b"/* 0x"
+
+_OPENING = 8
+"""Column of the address in every listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,33 +44,29 @@ class Layout:
     """Lines of the pattern that hold an instruction."""
     encodings: tuple[int, ...]
     """Lines of the pattern that hold an encoding word only."""
-    address: int
-    """Column of the address's opening ``/*``."""
     opcode: int
     """Column of the opcode."""
     encoding: int
     """Column of the eight bytes that end an encoding word's opening ``/* 0x``."""
     head: bytes
     """Those eight bytes."""
-    digits: int
-    """Digits of the address in the first of the three windows before the opcode; ``*/`` follows them."""
     end: bytes
     """The two last bytes of a line."""
 
-    @property
-    def columns(self) -> tuple[int, int, bytes, bytes]:
-        """Layouts with equal columns can be scanned together."""
-        return self.address, self.opcode, self.end, self.head
+    prefix: int = field(init=False)
+    """Bytes that the address alone decides: the end of the line before, margin, address and blanks."""
+    text: int = field(init=False)
+    """Bytes of an instruction line from the window before its opcode up to its encoding."""
+    stride: int = field(init=False)
+    """Bytes of text of the pattern."""
+    step: int = field(init=False)
+    """Bytes of code of the pattern: each line shows one word."""
 
-    @property
-    def stride(self) -> int:
-        """Bytes of text of the pattern."""
-        return self.width * self.lines
-
-    @property
-    def step(self) -> int:
-        """Bytes of code of the pattern: each line shows one word."""
-        return WORD * self.lines
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefix", len(self.end) + self.opcode - _GUARD)
+        object.__setattr__(self, "text", self.encoding + WINDOW - len(_HEX_OPEN) - (self.opcode - WINDOW))
+        object.__setattr__(self, "stride", self.width * self.lines)
+        object.__setattr__(self, "step", WORD * self.lines)
 
 
 def learn(buffer: bytearray, begin: int, end: int) -> tuple[Layout, int] | None:
@@ -108,14 +112,13 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
     base = lanes[0][1] - WORD * lanes[0][0]
     text, _, opcode = lines[lanes[0][0]]
     hexes = {column for _, address, column in lines[:size] if address is None}
-    opening = text.find(b"/*")
-    digits = opening + len(b"/*") + SHORTEST_ADDRESS - (opcode - 3 * WINDOW)
+    first_free = _OPENING + len(b"/*") + LONGEST_ADDRESS + len(b"*/")
     if (
         len(hexes) != 1
         or any(address != base + WORD * index for index, address in lanes)
-        or opening != WINDOW
-        or not 0 <= digits <= WINDOW - len(b"*/")
-        or len(text) < opcode + WINDOW
+        or text.find(b"/*") != _OPENING
+        or opcode - _GUARD < first_free
+        or min(hexes) <= opcode + WINDOW
     ):
         return None
     layout = Layout(
@@ -123,9 +126,7 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
         lines=size,
         lanes=tuple(index for index, _ in lanes),
         encodings=tuple(index for index in range(size) if not shape[index]),
-        address=opening,
         opcode=opcode,
-        digits=digits,
         encoding=hexes.pop(),
         head=next(line[column : column + WINDOW] for line, address, column in lines if address is None),
         end=text[-2:],

@@ -27,6 +27,17 @@ class Target(NamedTuple):
     last_use: bool
 
 
+class Access(NamedTuple):
+    """What one access says of itself."""
+
+    store: bool
+    """STL, else LDL."""
+    predicated: bool
+    annotated: bool
+    """ptxas marked it as a spill."""
+    target: Target
+
+
 @lru_cache(maxsize=1 << 16)
 def target(modifiers: bytes, operands: bytes) -> Target:
     """Read ``.LU.64`` and `` R4, [R1+0x10]``."""

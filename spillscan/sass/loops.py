@@ -12,59 +12,97 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.sass.flow import Controls
+
+_ROUNDS = 16
+"""How deep skips that are nested in skips are folded at once; what is left is folded one by one."""
 
 
-class Control(NamedTuple):
-    """One instruction that moves control. A call is none: control comes back."""
-
-    address: int
-    """Byte offset."""
-    target: int | None
-    """Where it goes; ``None``: it leaves the function."""
-    conditional: bool
-    """Control may also go on behind it."""
-    indirect: bool = False
-    """It goes to addresses that the text does not give."""
-
-
-def depths(controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
+def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
 
-    ``controls`` ascend by address; ``entries`` are the addresses where callees begin that the same listing holds.
+    ``entries`` are the addresses where callees begin that the same listing holds.
     """
-    back = [(c.target, c.address) for c in controls if c.target is not None and c.target <= c.address]
-    if not any(c.indirect for c in controls) and not _covered(points, back):
+    if not controls.indirect.any() and not _covered(controls, np.array(points)):
         return [0] * len(points)
-    graph = _Graph(_fold(controls, entries, points), entries)
+    columns = tuple(column.tobytes() for column in controls)
+    return _depths(columns, tuple(entries), tuple(points))
+
+
+@lru_cache(maxsize=64)
+def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[int, ...]) -> list[int | None]:
+    """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
+    types = (np.int64, np.int64, np.bool_, np.bool_)
+    controls = Controls(*map(np.frombuffer, columns, types))
+    graph = _Graph(_fold(_without_skips(controls, entries), entries, points), entries)
     counts = graph.loop_counts()
     return [counts[graph.block_of(point)] for point in points]
 
 
-def _fold(controls: Sequence[Control], entries: Sequence[int], points: Sequence[int]) -> list[Control]:
+def _covered(controls: Controls, points: NDArray[np.int64]) -> bool:
+    """Whether a jump back passes any of the points: a loop around one needs that."""
+    back = (controls.targets >= 0) & (controls.targets <= controls.addresses)
+    first = np.searchsorted(points, controls.targets[back])
+    after = np.searchsorted(points, controls.addresses[back], side="right")
+    return bool((first < after).any())
+
+
+def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
+    """The controls without those that decide nothing: predicated ways out, and branches over what holds no other
+    branch, target or way out; again and again, as these are nested."""
+    addresses, targets, conditional, indirect = controls
+    keep = (targets >= 0) | ~conditional | indirect
+    forward = np.flatnonzero(targets > addresses)
+    walls = np.flatnonzero(keep & (targets <= addresses))
+    back = targets[walls[targets[walls] >= 0]]
+    # what stands along the code: 0 target, 1 branch, 2 wall; of branches with one target the innermost comes first
+    places = np.concatenate((targets[forward], addresses[forward], addresses[walls], back, entries)).astype(np.int64)
+    what = np.repeat((0, 1, 2), (len(forward), len(forward), len(walls) + len(back) + len(entries)))
+    order = np.lexsort((np.concatenate((-forward, forward, places[2 * len(forward) :])), what, places))
+    owner = np.concatenate((forward, forward, np.full(len(places) - 2 * len(forward), -1)))[order]
+    opens = (what[order] == 1) & conditional[owner]
+    for _ in range(_ROUNDS):
+        skip = np.flatnonzero(opens[:-1] & (owner[:-1] == owner[1:]))
+        if not len(skip):
+            break
+        keep[owner[skip]] = False
+        rest = np.ones(len(owner), bool)
+        rest[skip] = rest[skip + 1] = False
+        owner, opens = owner[rest], opens[rest]
+    return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
+
+
+Control = tuple[int, int, bool, bool]
+"""Address, target or -1, conditional, indirect."""
+
+
+def _fold(controls: Controls, entries: Sequence[int], points: Sequence[int]) -> list[Control]:
     """The controls without those that only skip something or choose between two arms.
 
     One pass over branches and targets in the order of their addresses, with a stack of what is still open. ``[b … b]``
     is a skip: both go. ``[b … e] [b … e]`` is two arms (b conditional, e not): b goes, e becomes a skip. A way out
     right before the target, with no point of interest inside, goes with its skip. Anything else stays.
     """
+    addresses, targets, conditional, indirect = (column.tolist() for column in controls)
     removed: set[int] = set()
-    conditional = [control.conditional for control in controls]
     events: list[tuple[int, int, int]] = []  # address, 0 target | 1 source | 2 wall, index
-    for index, control in enumerate(controls):
-        if control.target is None:
-            if not control.conditional:
-                events.append((control.address, 2, index))
-        elif control.target > control.address:
-            events.append((control.address, 1, index))
-            events.append((control.target, 0, -index))  # of several with one target the innermost comes first
+    for index, (address, target) in enumerate(zip(addresses, targets, strict=True)):
+        if target > address:
+            events.append((address, 1, index))
+            events.append((target, 0, -index))  # of several with one target the innermost comes first
         else:
-            events.append((control.address, 2, index))
-            events.append((control.target, 2, -1))
+            events.append((address, 2, index))
+            if target >= 0:
+                events.append((target, 2, -1))
     events.extend((entry, 2, -1) for entry in entries)
     events.sort()
     opened: list[int] = []  # index of a forward branch, or -1 - index of a wall
-    wall = -1 - len(controls)
+    wall = -1 - len(addresses)
     for address, what, index in events:
         if what == 1:
             opened.append(index)
@@ -83,8 +121,8 @@ def _fold(controls: Sequence[Control], entries: Sequence[int], points: Sequence[
                 conditional[top] = True
                 removed.add(branch)
                 continue
-            start = controls[branch].address
-            if top < 0 and controls[-1 - top].target is None and not _any_between(points, start, address):
+            way_out = top < 0 and targets[-1 - top] < 0 and not indirect[-1 - top]
+            if way_out and not _any_between(points, addresses[branch], address):
                 opened[-2:] = []
                 removed.update((branch, -1 - top))
             else:
@@ -92,15 +130,10 @@ def _fold(controls: Sequence[Control], entries: Sequence[int], points: Sequence[
         else:
             opened.append(wall)
     return [
-        control if control.conditional == conditional[index] else control._replace(conditional=True)
-        for index, control in enumerate(controls)
-        if index not in removed and (control.target is not None or not control.conditional)
+        control
+        for index, control in enumerate(zip(addresses, targets, conditional, indirect, strict=True))
+        if index not in removed
     ]
-
-
-def _covered(points: Sequence[int], back: Sequence[tuple[int, int]]) -> bool:
-    """Whether a jump back passes any of the points: a loop around one needs that."""
-    return any(_any_between(points, target - 1, source + 1) for target, source in back)
 
 
 def _any_between(points: Sequence[int], low: int, high: int) -> bool:
@@ -117,15 +150,13 @@ class _Graph:
 
     def __init__(self, controls: Sequence[Control], entries: Sequence[int]) -> None:
         starts = {0, *(2 * entry for entry in entries)}
-        for control in controls:
-            starts.add(2 * control.address + 1)  # behind it
-            if control.target is not None:
-                starts.add(2 * control.target)
+        starts.update(2 * control[0] + 1 for control in controls)  # behind it
+        starts.update(2 * control[1] for control in controls if control[1] >= 0)
         self.starts = sorted(starts)
         number = {start: index + 1 for index, start in enumerate(self.starts)}
         count = len(self.starts) + 1
         self.after: list[list[int]] = [[] for _ in range(count)]
-        closing = {2 * control.address + 1: control for control in controls}
+        closing = {2 * control[0] + 1: control for control in controls}
         indirect = []
         entered = {number[0], *(number[2 * entry] for entry in entries)}
         for index in range(len(self.starts)):
@@ -136,11 +167,12 @@ class _Graph:
                 if following is not None:
                     self.after[block].append(block + 1)
                 continue
-            if closed_by.target is not None:
-                self.after[block].append(number[2 * closed_by.target])
-            if closed_by.conditional and following is not None:
+            _, target, conditional, is_indirect = closed_by
+            if target >= 0:
+                self.after[block].append(number[2 * target])
+            if conditional and following is not None:
                 self.after[block].append(block + 1)
-            if closed_by.indirect:
+            if is_indirect:
                 indirect.append(block)
         if indirect:
             reached = {target for targets in self.after for target in targets}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Usage
 from spillscan.sass import mix
@@ -21,8 +22,9 @@ alone; nothing to judge: no access to local memory."""
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
 """``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
-SCHEMA = 1
-"""Version of :meth:`SassStats.to_json`."""
+FlowKind = Literal["followed", "guessed", "none"]
+"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC
+and BRK); no control flow was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,38 +96,67 @@ class Traffic:
         return self.store_bytes + self.load_bytes
 
 
-def traffic_of(accesses: tuple[LocalAccess, ...]) -> Traffic:
-    """The sum of some accesses."""
-    stores = store_bytes = load_bytes = 0
-    for access in accesses:
-        if access.store:
-            stores += 1
-            store_bytes += access.bytes
+class Group(NamedTuple):
+    """Accesses that no figure tells apart."""
+
+    kind: AccessClass
+    store: bool
+    bytes: int
+    depth: int | None
+    inner: bool
+    """In a callee that the listing holds after the function."""
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """Accesses that can be counted without being made."""
+
+    def groups(self) -> Counter[Group]:
+        """How many there are of each group."""
+
+
+def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
+    stores = loads = store_bytes = load_bytes = 0
+    for group, count in groups:
+        if group.store:
+            stores += count
+            store_bytes += count * group.bytes
         else:
-            load_bytes += access.bytes
-    return Traffic(stores=stores, loads=len(accesses) - stores, store_bytes=store_bytes, load_bytes=load_bytes)
+            loads += count
+            load_bytes += count * group.bytes
+    return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraffic:
     """Every access to local memory of one function. The classes always add up to the total."""
 
-    accesses: tuple[LocalAccess, ...] = ()
-    """In the order of their addresses."""
+    accesses: Sequence[LocalAccess] = ()
+    """In the order of their addresses; empty where a snapshot was read."""
+    kept: tuple[tuple[Group, int], ...] | None = None
+    """What a snapshot keeps of the accesses: how many there are of each group; ``None`` where a dump was read."""
     evidence: Evidence = "none"
     """What the classes rest on."""
-    flow: Literal["followed", "guessed", "none"] = "none"
-    """How sure the loop depths are: every branch has its target; some targets are inferred (indirect branches,
-    Maxwell's SYNC and BRK); no control flow was read."""
+    flow: FlowKind = "none"
+    """How sure the loop depths are."""
 
     frame: Traffic | None = None
     """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
     on its own (saves of the caller's registers included); ``None`` for an entry."""
 
     @cached_property
+    def groups(self) -> Counter[Group]:
+        """How many accesses there are of each group."""
+        if self.kept is not None:
+            return Counter(dict(self.kept))
+        if isinstance(self.accesses, Grouped):
+            return self.accesses.groups()
+        return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
+
+    @cached_property
     def total(self) -> Traffic:
         """All accesses."""
-        return traffic_of(self.accesses)
+        return _sum(self.groups.items())
 
     @cached_property
     def spill(self) -> Traffic:
@@ -135,18 +166,18 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == "spill" and not access.part))
+        return _sum(item for item in self.groups.items() if item[0].kind == "spill" and not item[0].inner)
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return traffic_of(tuple(access for access in self.accesses if access.kind == kind))
+        return _sum(item for item in self.groups.items() if item[0].kind == kind)
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
         """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
         found: dict[int | None, Counter[AccessClass]] = {}
-        for access in self.accesses:
-            found.setdefault(access.depth, Counter())[access.kind] += 1
+        for group, count in self.groups.items():
+            found.setdefault(group.depth, Counter())[group.kind] += count
         return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
 
     @property
@@ -173,6 +204,34 @@ class LivePeak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """What the operands of a function's instructions name."""
+
+    highest_register: int | None
+    """Number of the highest general register that is named; a wide operand names its first. ``None``: none is."""
+    highest_uniform_register: int | None
+    """The same of uniform registers (Turing and later)."""
+    highest_predicate: int | None
+    """The same of predicates."""
+    bank_conflicts: tuple[tuple[int | None, int], ...] | None
+    """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
+    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.sass.banks`)."""
+    flops: int | None
+    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.sass.work`); ``None`` where
+    the shape of one is not in its text, or its opcode is unknown."""
+    global_bytes: int | None
+    """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
+    size of one is not in its text (bulk copies, textures)."""
+    shared_bytes: int
+    """The same of loads, stores and atomics of shared memory, matrix instructions and bulk copies apart."""
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """Floating-point operations per byte of global memory: a hint, for loops and caches are not weighed."""
+        return self.flops / self.global_bytes if self.flops is not None and self.global_bytes else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SassStats:
     """What one function's machine code holds."""
 
@@ -188,6 +247,8 @@ class SassStats:
     """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
     registers: int | None = None
     """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
+    operands: Operands | None = None
+    """Registers that the code names, and their bank conflicts; ``None`` where they were not asked for."""
     live_peak: LivePeak | None = None
     """The live-register peak; ``None`` without ``-plr``."""
     origin: Origin | None = None
@@ -199,31 +260,9 @@ class SassStats:
         return mix.classes(self.opcodes)
 
     @property
-    def arithmetic_intensity(self) -> float | None:
-        """Static floating-point instructions per global or generic memory instruction: a hint, loops not weighed."""
-        return mix.intensity(self.opcode_classes)
-
-    def to_json(self) -> dict[str, object]:
-        """The ``sass`` object of a kernel in JSON reports."""
-        local, spill = self.local.total, self.local.spill
-        return {
-            "instructions": self.instructions,
-            "code_bytes": self.code_bytes,
-            "stl_count": local.stores,
-            "ldl_count": local.loads,
-            "stl_bytes": local.store_bytes,
-            "ldl_bytes": local.load_bytes,
-            "spill_store_count": spill.stores,
-            "spill_load_count": spill.loads,
-            "spill_store_bytes": spill.store_bytes,
-            "spill_load_bytes": spill.load_bytes,
-            "by_loop_depth": [
-                {"depth": depth, **{kind: counts[kind] for kind in ("spill", "array", "frame", "unknown")}}
-                for depth, counts in self.local.by_loop_depth.items()
-            ],
-            "opcode_classes": self.opcode_classes,
-            "evidence": self.local.evidence,
-        }
+    def unknown_opcodes(self) -> tuple[str, ...]:
+        """Mnemonics that no class holds; their instructions are of class ``other``."""
+        return mix.unknown(self.opcodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

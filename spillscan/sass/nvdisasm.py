@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 
 from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import flow, terminals
+from spillscan.sass import terminals
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, Code, Cubin, Instruction, Marked
+from spillscan.sass.code import LOCAL, Code
+from spillscan.sass.headers import Cubin
+from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.lines import lines
 from spillscan.sass.model import LivePeak, Outcome, SassFunction, SourceLine
+from spillscan.sass.moves import KINDS
+from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm"
 
-_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
+_MARKED = LOCAL | KINDS.keys()
 _SHARED = frozenset({b"STS", b"LDS"})
 _SHOWN = 120
 _MANY = 20
@@ -35,9 +39,10 @@ _RULES = (
 class Disassembly:
     """One text: an iterator of functions and issues; ``outcome`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str) -> None:
+    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
         self.outcome = Outcome()
         self._stream = stream
+        self._operands = operands
         self._input = origin
         self._cubin = Cubin()
         self._ready: list[SassFunction | Issue] = []
@@ -78,12 +83,14 @@ class Disassembly:
             )
 
     def _instruction(self, fields: tuple[bytes, ...], number: int, live: int | None) -> None:
-        address, _, opcode, _, operands, note = fields
+        address, guard, opcode, modifiers, operands, note = fields
         code = self._code
         if code is None:
-            code = self._code = Code("", self._cubin, self._origin(number))
+            code = self._code = self._begin("", number)
         code.count(opcode.decode())
         place = code.last_address = int(address, 16)
+        if code.operands:
+            code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
             self._labels.update(dict.fromkeys(self._waiting, place))
             self._waiting.clear()
@@ -101,6 +108,12 @@ class Disassembly:
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
+    def _begin(self, symbol: str, number: int) -> Code:
+        code = Code(symbol, self._cubin, self._origin(number))
+        if self._operands and self._operands(symbol):
+            code.operands = OperandReader(self._cubin.arch)
+        return code
+
     def _file(self, values: tuple[bytes | None, ...]) -> None:
         file, line, _ = values
         self._frames.append((_decode(file or b""), int(line or 0)))
@@ -111,7 +124,7 @@ class Disassembly:
             self._waiting.append(values[0])
         elif rule == "section":
             self._finish()
-            self._code = Code(_decode(values[0]), self._cubin, self._origin(number))
+            self._code = self._begin(_decode(values[0]), number)
         elif rule == "other_section":
             self._finish()
         elif rule == "registers" and self._code:
@@ -140,7 +153,7 @@ class Disassembly:
                 )
             )
             if self._marked:
-                code.marked.append(partial(Marked, self._marked))
+                code.pieces.append(self._marked)
             code.stack_uses = partial(iter, self._stack)
             self.outcome.functions += 1
             self._ready.append(code.record())

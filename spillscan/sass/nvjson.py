@@ -9,30 +9,33 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from spillscan.errors import InputError
 from spillscan.model import Issue, Origin, Severity
-from spillscan.sass import flow
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import ANNOTATION, LOCAL, WORD, Code, Cubin, Instruction, Marked
+from spillscan.sass.code import LOCAL, WORD, Code
+from spillscan.sass.headers import Cubin
+from spillscan.sass.kept import ANNOTATION, Instruction
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.moves import KINDS
+from spillscan.sass.operands import OperandReader, Wanted
 
 FORMAT = "nvdisasm-json"
 
 _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
-_MARKED = LOCAL | flow.LEAVES | flow.JUMPS | flow.CALLS | flow.INDIRECT | set(flow.PUSHES) | set(flow.PUSHES.values())
+_MARKED = LOCAL | KINDS.keys()
 _FIRST_WIDE = 7
 
 
 class JsonDisassembly:
     """One document: an iterator of functions and issues; ``outcome`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str) -> None:
+    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
         self.outcome = Outcome()
         self._stream = stream
+        self._operands = operands
         self._input = origin
         self._text = ""
         self._ended = False
@@ -97,6 +100,8 @@ class JsonDisassembly:
         start = int(function.get("start", 0))
         if code is None:
             code = Code(str(function["function-name"]), self._cubin, Origin(input=self._input, format=FORMAT))
+            if self._operands and self._operands(code.symbol):
+                code.operands = OperandReader(self._cubin.arch)
         else:
             code.parts = (*code.parts, start)
         marked: list[Instruction] = []
@@ -113,6 +118,9 @@ class JsonDisassembly:
                 (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),
             )
             guard = str(item.get("predicate", ""))
+            if code.operands:
+                dots = b"." + modifiers.encode() if modifiers else b""
+                code.operands.instruction(address, guard.encode(), name, dots, operands)
             note = b""
             if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
                 note = ANNOTATION
@@ -125,7 +133,7 @@ class JsonDisassembly:
                 marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
             if b"R1" in operands and name not in LOCAL:
                 stack.append((address, operands))
-        code.marked.append(partial(Marked, marked))
+        code.pieces.append(marked)
         before = code.stack_uses
         code.stack_uses = lambda: iter([*before(), *stack])
         return code

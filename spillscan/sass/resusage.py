@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spillscan.model import Issue, Origin, Usage
 from spillscan.sass import terminals
 from spillscan.sass.blocks import Stream
-from spillscan.sass.code import Cubin
+from spillscan.sass.headers import Cubin
 from spillscan.sass.lines import lines
 from spillscan.sass.model import Outcome
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 from spillscan.sass import terminals
-from spillscan.sass.code import Code, Instruction, Marked
+from spillscan.sass.code import Code
+from spillscan.sass.kept import Instruction
 
 _ENCODING = "latin-1"
 """One character a byte: whatever stands in a dump can be read, and bytes that are no ASCII are counted elsewhere."""
@@ -34,7 +34,7 @@ class Runs:
             line = self._piece(code, text[begin:end], line)
             begin = end
         if self._marked:
-            code.marked.append(partial(Marked, self._marked))
+            code.pieces.append(self._marked)
         return line - first
 
     def _piece(self, code: Code, text: bytes, line: int) -> int:

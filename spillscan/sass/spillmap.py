@@ -51,6 +51,9 @@ def slots(function: SassFunction) -> list[Slot]:
 def sentences(function: SassFunction) -> Iterator[str]:
     """``48 spill loads at depth 2, gemm.cu:118``: worst first, a sentence for each depth, line and direction."""
     counts: Counter[tuple[int, bool, str]] = Counter()
+    for group, count in function.stats.local.kept or ():
+        if group.kind == "spill":
+            counts[-1 if group.depth is None else group.depth, group.store, ""] += count
     for access in function.stats.local.accesses:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth

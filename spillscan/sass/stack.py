@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,9 +16,13 @@ from spillscan.sass import terminals
 from spillscan.sass.blocks import Block
 from spillscan.sass.code import LOCAL
 
-KEPT = 4
+_MARGIN = b"        /*0000"
+"""What makes a text an instruction line again."""
+
+KEPT = 10
 """Blocks that one function keeps."""
 
+_R1 = int.from_bytes(b"R1", "little")
 _ALNUM = np.zeros(256, bool)
 _ALNUM[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"]] = True
 
@@ -57,16 +62,25 @@ class StackUses:
 
 
 def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    text = np.frombuffer(block.buffer, np.uint8, end - begin, begin)
-    at = np.flatnonzero((text[:-1] == ord("R")) & (text[1:] == ord("1")))
-    at = at[(at > 0) & (at + 2 < len(text))]
-    at = at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])]
-    instruction, done = terminals.line("instruction"), begin
-    for place in (at + begin).tolist():
+    text = np.frombuffer(block.buffer, np.uint8)  # a block has room before and behind
+    even, odd = (np.frombuffer(block.buffer, "<u2", (end - at) // 2, at) == _R1 for at in (begin, begin + 1))
+    at = np.concatenate((np.flatnonzero(even) * 2, np.flatnonzero(odd) * 2 + 1)) + begin
+    at = np.sort(at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])])
+    done = begin
+    for place in at.tolist():
         if place < done:
             continue
         start = block.buffer.rfind(b"\n", begin, place) + 1 or begin
-        match = instruction.match(block.buffer, start, end)
         done = block.buffer.find(b"\n", place, end) + 1 or end
-        if match and match["opcode"] not in LOCAL and match["operands"]:
-            yield int(match["address"], 16), match["operands"]
+        # what lines have in common stands behind the address, up to the encoding
+        close = block.buffer.find(b"*/", start, done)
+        operands = _operands(bytes(block.buffer[close : block.buffer.find(b"/*", close, done)])) if close > 0 else b""
+        if operands and (match := terminals.line("instruction").match(block.buffer, start, done)):
+            yield int(match["address"], 16), operands
+
+
+@lru_cache(maxsize=1 << 14)
+def _operands(text: bytes) -> bytes:
+    """Operands of an instruction, address left out, where it is no access to local memory."""
+    match = terminals.line("instruction").match(_MARGIN + text)
+    return match["operands"] or b"" if match and match["opcode"] not in LOCAL else b""

@@ -46,7 +46,7 @@ def test_local_memory_and_branches_are_where_the_decoder_reads_them(path: Path) 
         assert {name: held.names[rank] for name, rank in names.items()} == {name: name for name in names}
     assert held.store >= 0
     assert held.load >= 0
-    assert held.jump >= 0
+    assert "BRA" in held.names
     known = sum(name in mix.OF for name in held.names)
     assert known > 0.7 * len(held.names)
 

@@ -33,6 +33,7 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
 
 from spillscan.model import Issue
 from spillscan.sass.model import SassFunction
+from spillscan.sass.snapshot import to_json
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 
@@ -45,7 +46,7 @@ def one(data: bytes) -> None:
         else:
             assert isinstance(item, SassFunction)
             assert sum(count for _, count in item.stats.opcodes) == item.stats.instructions
-            assert item.stats.to_json()
+            assert to_json(item.stats)
 
 
 def main() -> None:

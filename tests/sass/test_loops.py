@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.sass.loops import Control, depths
+from spillscan.sass import loops
+from spillscan.sass.flow import Controls
+
+
+class Control(NamedTuple):
+    address: int
+    target: int | None
+    conditional: bool
+
+
+def depths(controls: list[Control], entries: list[int], points: list[int]) -> list[int | None]:
+    columns = Controls(
+        np.array([control.address for control in controls], np.int64),
+        np.array([-1 if control.target is None else control.target for control in controls], np.int64),
+        np.array([control.conditional for control in controls], bool),
+        np.zeros(len(controls), bool),
+    )
+    return list(loops.depths(columns, entries, points))
 
 
 def test_nested() -> None:

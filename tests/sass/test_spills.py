@@ -21,6 +21,7 @@ def kinds(*texts: str) -> list[str]:
     return [access.kind for access in traffic(*texts).accesses]
 
 
+LOWER = "STL [R1+0x4], R2"
 STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0x4]"
 
 
@@ -41,6 +42,35 @@ STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0
             ["frame"] * 3,
         ),
         (["STL [R1+0x4], RZ", "LDL.LU R2, [R4]", "EXIT"], ["unknown", "unknown"]),
+        # only reloaded, right below what a refill proves: a spill next to calls, unknown next to arrays
+        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["spill"] * 4),
+        (
+            [LOWER, "LDL R2, [R1+0x4]", "STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"],
+            [*["unknown"] * 2, "array", *["spill"] * 2, "array"],
+        ),
+        (
+            ["STL [R1], R2", LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
+            ["frame", *["spill"] * 4],
+        ),
+        # a run down to the bottom may be an array that is also indexed
+        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, ARRAY, "EXIT"], [*["array"] * 2, *["spill"] * 2, "array"]),
+        # no refill at all, but the upper end of the frame may hold what only loops reload
+        (
+            [
+                "IADD3 R1, R1, -0x10, RZ",
+                "STL [R1], R2",
+                "STL [R1+0xc], R2",
+                "LDL R2, [R1+0xc]",
+                "CALL.ABS.NOINC 0x0",
+                "EXIT",
+            ],
+            ["frame", "unknown", "unknown"],
+        ),
+        # a callee left it there
+        (
+            ["STL [R1], R2", "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
+            ["frame", "unknown", "spill", "spill"],
+        ),
     ],
 )
 def test_classes(texts: list[str], wanted: list[str]) -> None:
@@ -66,6 +96,36 @@ def test_callees_in_the_listing_are_apart() -> None:
     assert [access.part for access in found.accesses] == [0, 0, 1, 1]
     assert found.own_spill.accesses == 2
     assert found.spill.loads == 2
+
+
+def test_what_a_callee_refills_is_a_spill_of_its_caller() -> None:
+    """ptxas allocates registers across calls: the store is the kernel's, the refill its callee's."""
+    found = traffic(LOWER, STORE, REFILL, "CALL.REL.NOINC 0x50", "EXIT", "LDL.LU R2, [R1+0x4]", "RET.REL.NODEC R4 0x0")
+    assert [access.kind for access in found.accesses if not access.part] == ["spill"] * 3
+
+
+def test_a_function_that_is_only_called_by_address() -> None:
+    found = traffic(
+        STORE,
+        REFILL,
+        "CALL.REL.NOINC R8 0x0",
+        "EXIT",
+        "IADD3 R1, R1, -0x8, RZ",
+        "STL [R1], R2",
+        "LDL R2, [R1]",
+        "RET.REL.NODEC R4 0x0",
+        "IADD3 R1, R1, -0x8, RZ",
+        "STL [R1], R2",
+        "RET.REL.NODEC R4 0x0",
+    )
+    assert [access.part for access in found.accesses] == [0, 0, 1, 1, 2]
+    assert found.own_spill.accesses == 2
+
+
+def test_a_device_function_without_a_frame_loads_arguments() -> None:
+    found = traffic("LDL R2, [R1]", "LDL R3, [R1+0x4]", "RET.REL.NODEC R4 0x0")
+    assert found.frame is not None
+    assert found.frame.accesses == 0
 
 
 def test_a_call_that_never_returns_is_a_jump() -> None:

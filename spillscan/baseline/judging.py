@@ -1,0 +1,213 @@
+"""Gives every finding its state: new, worse, outstanding, better or suppressed; and every entry that has no finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from spillscan.baseline.comparing import compare
+from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
+from spillscan.baseline.keys import key_of
+from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
+from spillscan.identity import canonical
+from spillscan.model import Build, Finding, Kernel
+from spillscan.policy import Level, Policy, matches
+from spillscan.rules import all_rules, measure, recorded_as
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A finding that the baseline records and the build does not have."""
+
+    identity: Identity
+    """The kernel."""
+    name: str
+    """Its short name, as recorded."""
+    rule: str
+    """The rule; empty for a kernel of which nothing else is recorded."""
+    severity: Level = "error"
+    """How grave a finding of it would be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a build's findings are to a baseline."""
+
+    findings: tuple[Finding, ...]
+    """All of them, each with its state, those that fail a gate first."""
+    fixed: tuple[Accepted, ...] = ()
+    """Recorded, and the kernel no longer has the finding."""
+    untold: tuple[Accepted, ...] = ()
+    """Recorded, and the input does not tell what the rule must know: neither fixed nor there."""
+    stale: tuple[Accepted, ...] = ()
+    """Entries whose kernel the build does not have."""
+    fewer: tuple[Accepted, ...] = ()
+    """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
+    expired: tuple[Suppression, ...] = ()
+    """Suppressions that no longer hold."""
+    idle: tuple[Suppression, ...] = ()
+    """Suppressions that excuse nothing."""
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """The findings that nothing excuses."""
+        return tuple(finding for finding in self.findings if not finding.excused)
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each state."""
+        states = Counter(finding.baseline_state for finding in self.findings)
+        named = {state: states[state] for state in ("new", "worse", "outstanding", "better")}
+        rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
+        return named | rest
+
+
+def apply(
+    findings: Iterable[Finding],
+    build: Build,
+    baseline: Baseline,
+    policy: Policy,
+    today: date,
+    *,
+    whole: Build | None = None,
+    own: Baseline | None = None,
+    of_changes: bool = False,
+) -> Verdict:
+    """The verdict on the ``findings`` that ``policy`` makes of ``build``.
+
+    ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
+    missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
+    are gone on purpose, and of suppressions it must mend the expired ones. ``of_changes`` says that ``findings`` are
+    only what changed: a recorded finding that is not among them is not fixed by that.
+    """
+    groups = by_identity(build.kernels)
+    selected = whole is not None and len(whole.kernels) > len(build.kernels)
+    present = by_identity(whole.kernels) if whole is not None and selected else groups
+    judged = [_excused(finding, baseline, today) for finding in findings]
+    open_findings = [finding for finding in judged if finding.baseline_state is None]
+    states: dict[int, Finding] = {}
+    for (identity, rule), ours in by_rule(open_findings).items():
+        entry = baseline.entries.get(identity)
+        recorded = entry.recorded.get(recorded_as(rule)) if entry else None
+        states |= _states(ours, groups.get(identity, []), recorded, policy)
+    judged = [states.get(id(finding), finding) for finding in judged]
+    fixed, untold = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
+    mine = own or baseline
+    return Verdict(
+        findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
+        fixed=tuple(fixed),
+        untold=tuple(untold),
+        stale=tuple(_stale(present, baseline)),
+        fewer=tuple(_fewer(present, baseline, mine)),
+        expired=tuple(each for each in mine.suppressions if each.until < today),
+        idle=() if selected or of_changes else tuple(_idle(judged, mine, today)),
+    )
+
+
+def _excused(finding: Finding, baseline: Baseline, today: date) -> Finding:
+    """``finding``, marked where a suppression excuses it today."""
+    for each in baseline.suppressions:
+        if each.until >= today and _excuses(each, finding):
+            return replace(finding, baseline_state="suppressed", suppression=each.reason)
+    return finding
+
+
+def _excuses(suppression: Suppression, finding: Finding) -> bool:
+    return (
+        suppression.rule == finding.rule
+        and suppression.arch in (None, finding.kernel.key.arch)
+        and any(matches(kernel, suppression.kernel) for kernel in _as_called(finding.kernel))
+    )
+
+
+def _as_called(kernel: Kernel) -> Iterator[Kernel]:
+    """``kernel`` as the build calls it, and as the baseline does."""
+    yield kernel
+    symbol = canonical(kernel.key.symbol)
+    if symbol != kernel.key.symbol:
+        yield replace(kernel, key=replace(kernel.key, symbol=symbol))
+
+
+def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:
+    for each in baseline.suppressions:
+        if each.until >= today and not any(_excuses(each, finding) for finding in findings):
+            yield each
+
+
+def _states(
+    findings: list[Finding], copies: Sequence[Kernel], recorded: Copies | None, policy: Policy
+) -> dict[int, Finding]:
+    """By id of each of ``findings`` (one rule on one kernel): the finding with its state."""
+    if recorded is None:
+        return {id(finding): replace(finding, baseline_state="new") for finding in findings}
+    rule = recorded_as(findings[0].rule)
+    kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
+    measured = {}
+    for each, kernel in kernels.items():
+        figures = measure(rule, kernel, policy.terms_of(kernel))
+        if figures is not None:
+            measured[each] = figures
+    limits = compare([*measured.values()], recorded)
+    verdicts = {each: (measured[each], limit) for each, limit in zip(measured, limits, strict=True)}
+    marked = {}
+    for finding in findings:
+        present, limit = verdicts.get(id(finding.kernel), (None, None))
+        if limit is None:
+            why = "recorded" if present is not None else "cannot be compared; recorded"
+            message = f"{finding.message}; {why}: {_said(recorded)}"
+            marked[id(finding)] = replace(finding, baseline_state="worse", message=message)
+        else:
+            marked[id(finding)] = replace(finding, baseline_state="outstanding" if present == limit else "better")
+    return marked
+
+
+def _absent(
+    found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline, policy: Policy
+) -> tuple[list[Accepted], list[Accepted]]:
+    """(fixed, untold) of what is recorded of kernels that are there, without a finding."""
+    there = set(found)
+    fixed: list[Accepted] = []
+    untold: list[Accepted] = []
+    for identity, entry in _in_order(baseline):
+        if identity not in groups:
+            continue
+        for rule in sorted(entry.recorded):
+            if (identity, rule) not in there:
+                level = _level(rule, groups[identity], policy)
+                accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
+                (fixed if told(rule, groups[identity], policy) else untold).append(accepted)
+    return fixed, untold
+
+
+def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
+    """How grave findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
+    known = all_rules().get(rule)
+    return policy.terms_of(kernels[0]).level(known) if known else "error"
+
+
+def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:
+    return [
+        Accepted(identity=identity, name=entry.name, rule=rule)
+        for identity, entry in _in_order(baseline)
+        if identity not in present
+        for rule in sorted(entry.recorded) or [""]
+    ]
+
+
+def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]:
+    """Renamed or replaced kernels are as many as before; a build that was read in part has fewer."""
+    known = [each for each in baseline.entries if not each.function and each in own.entries]
+    have = Counter(identity.arch for identity in present if not identity.function)
+    knows = Counter(identity.arch for identity in known)
+    short = {arch for arch, count in knows.items() if have[arch] < count}
+    missing = sorted((each for each in known if each.arch in short and each not in present), key=key_of)
+    return [Accepted(identity=each, name=baseline.entries[each].name, rule="") for each in missing]
+
+
+def _in_order(baseline: Baseline) -> list[tuple[Identity, Entry]]:
+    return sorted(baseline.entries.items(), key=lambda item: key_of(item[0]))
+
+
+def _said(recorded: Copies) -> str:
+    return " or ".join(", ".join(f"{name} {value:,}" for name, value in figures) for figures in recorded[:3])

@@ -1,0 +1,131 @@
+"""Makes a baseline of what a build has (``write``), and takes out of one what no longer is (``prune``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date
+
+from spillscan.baseline.comparing import as_copies, compare
+from spillscan.baseline.grouping import by_identity, by_rule, told
+from spillscan.baseline.judging import Verdict, apply
+from spillscan.baseline.keys import identity_of
+from spillscan.baseline.model import Baseline, Copies, Entry, Identity
+from spillscan.baseline.writing import PREAMBLE
+from spillscan.identity import canonical
+from spillscan.model import Build, Finding, Kernel
+from spillscan.names import display_name
+from spillscan.policy import Policy
+
+EMPTY = Baseline(preamble=PREAMBLE)
+"""What a first ``write`` begins with."""
+
+LONGEST_NAME = 80
+"""Characters of a kernel's name in a baseline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A new baseline, and what it leaves out."""
+
+    baseline: Baseline
+    """To be written."""
+    before: Verdict
+    """What the old one made of the build."""
+    undecided: tuple[Kernel, ...] = ()
+    """Kernels of which the input does not tell what a rule must know: not recorded, neither as clean nor otherwise."""
+    unmeasured: tuple[Finding, ...] = ()
+    """Findings without figures, which no later one can be held against: not recorded."""
+    kept: tuple[Identity, ...] = ()
+    """Entries of kernels that the build does not have."""
+
+
+def record(
+    build: Build,
+    findings: Iterable[Finding],
+    undecided: Iterable[Kernel],
+    old: Baseline,
+    policy: Policy,
+    today: date,
+) -> Recording:
+    """``old`` with all kernels and findings of ``build`` as they are now.
+
+    Kept as they stand: the preamble, entries of kernels that the build does not have, and figures that the input does
+    not tell. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
+    """
+    groups = by_identity(build.kernels)
+    before = apply(findings, build, old, policy, today)
+    found = by_rule(finding for finding in before.findings if finding.baseline_state != "suppressed")
+    rules: dict[Identity, list[str]] = {}
+    for identity, rule in found:
+        rules.setdefault(identity, []).append(rule)
+    unsure = {identity_of(kernel): kernel for kernel in undecided}
+    entries = dict(old.entries)
+    unmeasured: list[Finding] = []
+    for identity, kernels in groups.items():
+        recorded = _untold(entries.pop(identity, None), kernels, policy)
+        for rule in rules.get(identity, ()):
+            figures = told(rule, kernels, policy)
+            if figures:
+                recorded[rule] = as_copies(figures)
+            if len(figures) < len(kernels):
+                unmeasured += [f for f in found[identity, rule] if not told(rule, [f.kernel], policy)]
+        if recorded or (identity not in unsure and not identity.function):
+            entries[identity] = Entry(name=_name(identity, kernels), recorded=recorded)
+        elif identity in old.entries and not identity.function:
+            entries[identity] = old.entries[identity]
+    return Recording(
+        baseline=replace(old, entries=entries),
+        before=before,
+        undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in rules),
+        unmeasured=tuple(unmeasured),
+        kept=tuple(identity for identity in old.entries if identity not in groups),
+    )
+
+
+def prune(
+    build: Build,
+    findings: Iterable[Finding],
+    old: Baseline,
+    policy: Policy,
+    today: date,
+    archs: Iterable[str] = (),
+) -> Baseline:
+    """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
+    findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised.
+    """
+    groups = by_identity(build.kernels)
+    scope = set(archs)
+    verdict = apply(findings, build, old, policy, today)
+    fixed = {(each.identity, each.rule) for each in verdict.fixed}
+    entries = {}
+    for identity, entry in old.entries.items():
+        if identity in groups:
+            recorded = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
+            lowered = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in recorded.items()}
+            if lowered or not identity.function:
+                entries[identity] = replace(entry, recorded=lowered)
+        elif scope and identity.arch not in scope:
+            entries[identity] = entry
+    return replace(old, entries=entries)
+
+
+def _untold(entry: Entry | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
+    """What was recorded of figures that these kernels do not tell."""
+    recorded = entry.recorded if entry else {}
+    return {rule: copies for rule, copies in recorded.items() if not told(rule, kernels, policy)}
+
+
+def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -> Copies:
+    """The present figures, unless one of them is worse than recorded, or not told."""
+    figures = told(rule, kernels, policy)
+    if len(figures) < len(kernels) or any(limit is None for limit in compare(figures, copies)):
+        return copies
+    return as_copies(figures)
+
+
+def _name(identity: Identity, kernels: list[Kernel]) -> str:
+    """The name for tables, cut; of the canonical symbol, so that it is the same in every checkout."""
+    name = min(display_name(canonical(kernel.key.symbol)) for kernel in kernels)
+    cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return cut if cut.strip() else identity.symbol[:LONGEST_NAME]

@@ -1,0 +1,211 @@
+"""What commands that judge share of the baseline: its options, its file, the day, and what they say of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _common
+from spillscan.errors import UndecidedError, UsageError
+from spillscan.policy.keys import KEYS
+
+if TYPE_CHECKING:
+    from spillscan.baseline.judging import Accepted, Verdict
+    from spillscan.baseline.model import Baseline, Suppression
+    from spillscan.model import Build, Finding, Issue
+    from spillscan.policy import Policy
+    from spillscan.reports import Report
+
+DEFAULT_FILE = "spillscan-baseline.yaml"
+LONGEST_BYTES = 256 << 20
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What a build is held against besides its limits."""
+
+    path: str | None
+    """The baseline file, as the user gave it; ``None`` without one."""
+    baseline: Baseline | None
+    """What excuses findings."""
+    own: Baseline | None = None
+    """With ``--baseline-from``: the baseline of the change itself."""
+    policy: Policy
+    """What makes the findings."""
+    today: date
+    """The day on which suppressions hold or not."""
+    allow_fewer: bool
+    """Whether fewer kernels than known are all right."""
+
+    def judge(self, findings: Sequence[Finding], build: Build, whole: Build, *, of_changes: bool = False) -> Verdict:
+        """The verdict on the findings of ``build`` (or of its changes), the selected part of ``whole``."""
+        from spillscan.baseline.judging import Verdict, apply
+
+        if self.baseline is None:
+            return Verdict(findings=tuple(findings))
+        return apply(
+            findings, build, self.baseline, self.policy, self.today, whole=whole, own=self.own, of_changes=of_changes
+        )
+
+    def report(self, report: Report, verdict: Verdict) -> Report:
+        """``report`` with the findings and what the baseline makes of them."""
+        build = replace(report.build, issues=(*report.build.issues, *self.issues(verdict)))
+        return replace(
+            report, build=build, findings=verdict.findings, baseline=None if self.baseline is None else verdict
+        )
+
+    def issues(self, verdict: Verdict) -> list[Issue]:
+        """What there is to say of suppressions, with their lines."""
+        from spillscan.model import Issue, Origin
+
+        def place(each: Suppression) -> Origin:
+            return Origin(input=self.path or "", line=each.line, format="baseline")
+
+        expired = [
+            Issue(
+                code="expired-suppression",
+                message=f"the suppression of {each.rule} for {each.kernel} held until {each.until} ({each.reason}): "
+                "mend the kernel or renew it",
+                severity="error",
+                origin=place(each),
+            )
+            for each in verdict.expired
+        ]
+        idle = [
+            Issue(
+                code="idle-suppression",
+                message=f"the suppression of {each.rule} for {each.kernel} excuses nothing",
+                severity="note",
+                origin=place(each),
+            )
+            for each in verdict.idle
+        ]
+        return expired + idle
+
+    def refuse_fewer(self, verdict: Verdict) -> None:
+        """A build that has less than the baseline knows decides nothing."""
+        from spillscan.policy import at_least
+
+        if self.allow_fewer:
+            return
+        if verdict.fewer:
+            raise UndecidedError(
+                f"{self.path} knows {_named(verdict.fewer)} that the build does not have",
+                "if they are gone on purpose, `spillscan baseline prune` (or --allow-fewer)",
+            )
+        fail_on = self.policy.fail_on
+        untold = [each for each in verdict.untold if each.severity != "off" and at_least(each.severity, fail_on)]
+        if untold:
+            raise UndecidedError(
+                f"{self.path} records {untold[0].rule} of {_named(untold)}, of which this input does not tell",
+                "give the inputs from which it was written (or --allow-fewer)",
+            )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--baseline and what belongs to it."""
+    group = parser.add_argument_group("baseline")
+    group.add_argument("--baseline", metavar="FILE", help="fail only on what is new or worse than FILE records")
+    group.add_argument(
+        "--baseline-from",
+        metavar="REF",
+        help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
+    )
+    key = KEYS["expect_kernels"]
+    group.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
+    group.add_argument(
+        "--allow-fewer", action="store_true", help="accept fewer kernels (or figures) than the baseline knows"
+    )
+    add_today(group)
+
+
+def add_today(parser: argparse._ActionsContainer) -> None:
+    """--today, for tests and for checking an old commit; not in the help."""
+    parser.add_argument("--today", type=_day, metavar="DATE", help=argparse.SUPPRESS)
+
+
+def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
+    """What the arguments and the policy ask for; the baseline is read, and refused where it is broken."""
+    path = policy.baseline
+    if arguments.baseline_from is not None and path is None:
+        raise UsageError("--baseline-from without --baseline", f"say which file: --baseline {DEFAULT_FILE}")
+    baseline = own = None
+    if path is not None:
+        if arguments.baseline_from is not None:
+            own = read(path) if os.path.exists(path) else None
+            baseline = read_merge_base(path, arguments.baseline_from)
+        else:
+            baseline = read(path)
+        baseline = only(baseline, arguments.arch)
+    return Gate(
+        path=path,
+        baseline=baseline,
+        own=own,
+        policy=policy,
+        today=today(arguments),
+        allow_fewer=arguments.allow_fewer,
+    )
+
+
+def today(arguments: argparse.Namespace) -> date:
+    """``--today``, else the day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
+    if arguments.today is not None:
+        return arguments.today  # type: ignore[no-any-return]
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return datetime.now(UTC).date()
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).date()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
+
+
+def read(path: str) -> Baseline:
+    """The baseline in the file ``path``."""
+    from spillscan.baseline.reading import parse
+    from spillscan.commands._git import decoded
+
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LONGEST_BYTES + 1)
+    except OSError as error:
+        hint = "`spillscan baseline write` makes one" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
+    if len(content) > LONGEST_BYTES:
+        raise UsageError(f"{path} is no baseline: it is larger than {LONGEST_BYTES >> 20} MiB")
+    return parse(decoded(content, path), path)
+
+
+def read_merge_base(path: str, ref: str) -> Baseline:
+    """The baseline as it was at the merge base of HEAD and ``ref``."""
+    from spillscan.baseline.reading import parse
+    from spillscan.commands._git import at_merge_base
+
+    commit, text = at_merge_base(path, ref)
+    return parse(text, f"{path} at {commit[:12]}")
+
+
+def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
+    """What ``baseline`` has of the archs that the user asked for."""
+    if not archs:
+        return baseline
+    return replace(baseline, entries={key: entry for key, entry in baseline.entries.items() if key.arch in archs})
+
+
+def _named(kernels: Sequence[Accepted]) -> str:
+    """``3 kernels (gemm<8> (sm_80), …)``."""
+    names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
+    listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    return _common.printable(f"{len(kernels):,} kernel{'s' if len(kernels) > 1 else ''} ({listed})")
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2030-01-31") from None

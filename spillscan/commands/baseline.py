@@ -1,0 +1,140 @@
+"""Adopt a code base with the findings it has today: `check --baseline` then fails on what is new or worse."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _baseline, _common, _policy
+from spillscan.commands.check import refuse_undecided
+
+if TYPE_CHECKING:
+    from spillscan.baseline.model import Baseline
+    from spillscan.baseline.recording import Recording
+    from spillscan.model import Build
+    from spillscan.policy import Policy
+
+NAME = "baseline"
+HELP = "record the findings that are accepted, or drop those that are gone"
+ORDER = 25
+EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.yaml"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    for name, work, text in (
+        ("write", write, "record all kernels and findings of a build; suppressions stay as they are"),
+        ("prune", prune, "drop kernels that are gone and findings that are fixed, lower what got better"),
+    ):
+        action = actions.add_parser(name, help=text, description=work.__doc__)
+        _common.add_inputs(action)
+        action.add_argument(
+            "-o",
+            "--output",
+            dest="baseline",
+            metavar="FILE",
+            help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
+        )
+        action.add_argument(
+            "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
+        )
+        _policy.add_limits(action, "build")
+        _common.add_launches(action)
+        _policy.add_file(action)
+        _common.add_strict(action)
+        _baseline.add_today(action)
+        action.set_defaults(work=work)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or 2 where the input or the file is wrong; then the file is left as it is."""
+    status: int = arguments.work(arguments)
+    return status
+
+
+def write(arguments: argparse.Namespace) -> int:
+    """Record all kernels and findings of a build. Kept are suppressions, everything else above `kernels:`, and entries
+    of kernels that the build does not have.
+    """
+    from spillscan.baseline.recording import EMPTY, record
+    from spillscan.rules import check
+
+    policy, path = _policy_and_path(arguments)
+    known = os.path.exists(path)
+    old = _baseline.read(path) if known else EMPTY
+    build = _build(arguments, policy)
+    judgement = check(build, policy)
+    undecided = [each.kernel for each in judgement.undecided]
+    made = record(build, judgement.findings, undecided, old, policy, _baseline.today(arguments))
+    _save(made.baseline, path)
+    counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
+    _tell(f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else ""))
+    _tell_left_out(made)
+    return 0
+
+
+def prune(arguments: argparse.Namespace) -> int:
+    """Drop kernels that the build does not have and findings that are fixed; lower figures that got better. Nothing is
+    added or raised. Give the whole build: what it lacks is dropped.
+    """
+    from spillscan.baseline.recording import prune as pruned
+    from spillscan.rules import check
+
+    policy, path = _policy_and_path(arguments)
+    old = _baseline.read(path)
+    build = _build(arguments, policy)
+    findings = check(build, policy).findings
+    new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
+    _save(new, path)
+    gone = len(old.entries) - len(new.entries)
+    changed = sum(old.entries[identity].recorded != entry.recorded for identity, entry in new.entries.items())
+    _tell(f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}")
+    return 0
+
+
+def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
+    policy = _policy.policy_of(arguments)
+    return policy, policy.baseline or _baseline.DEFAULT_FILE
+
+
+def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
+    """The build, if there is all of it."""
+    from spillscan.pipeline import scan
+    from spillscan.rules import Judgement
+
+    everything = scan(_common.inputs_or_stdin(arguments.inputs))
+    _common.tell_issues(everything.issues)
+    if policy.strict:
+        _common.refuse_issues(everything.issues)
+    refuse_undecided(everything, Judgement(findings=(), undecided=()), policy)
+    return _common.select(everything, arguments.arch, [])
+
+
+def _save(baseline: Baseline, path: str) -> None:
+    from spillscan.baseline.writing import text_of
+    from spillscan.reports.render import write_whole
+
+    write_whole([text_of(baseline)], os.path.realpath(path))
+
+
+def _summary(baseline: Baseline) -> str:
+    known = sum(not identity.function for identity in baseline.entries)
+    recorded = sum(len(entry.recorded) for entry in baseline.entries.values())
+    return f"{known:,} kernels known, {recorded:,} findings recorded"
+
+
+def _tell_left_out(made: Recording) -> None:
+    if made.kept:
+        _tell(f"{len(made.kept):,} entries of kernels that this build does not have stay (`baseline prune` drops them)")
+    if made.undecided:
+        names = ", ".join(kernel.short_name for kernel in made.undecided[: _baseline.MOST_NAMED])
+        _tell(f"{len(made.undecided):,} kernels are undecided and not recorded: {names}")
+    if made.unmeasured:
+        rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
+        _tell(f"{len(made.unmeasured):,} findings have no figures and stay new: {rules}; suppress them by hand")
+
+
+def _tell(line: str) -> None:
+    print(_common.printable(line))

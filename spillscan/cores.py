@@ -1,0 +1,18 @@
+"""How many processors this process may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
+
+
+def available() -> int:
+    """Processors that the scheduler lets this process have, no more than its control group pays for."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CONTROL_GROUP.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return count
+    return max(1, min(count, -(-int(quota) // int(period)))) if quota.isdigit() else count

@@ -1,0 +1,33 @@
+"""Findings for people: a line each, as compilers write theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from spillscan.model import Finding
+from spillscan.names import display_name
+from spillscan.reports import Report, Style
+from spillscan.reports._table import DIM, RED, YELLOW, clean, fold, paint
+
+
+def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    """``build.log:12: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows."""
+    shown = findings if style.rows is None else findings[: style.rows]
+    for finding in shown:
+        kernel = finding.kernel
+        place = f"{clean(str(finding.origin))}: " if finding.origin else ""
+        color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
+        name = clean(display_name(kernel.key.symbol))
+        unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
+        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
+        severity = paint(finding.severity, color, style)
+        state = f", {finding.baseline_state}" if finding.baseline_state else ""
+        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}{state}]"
+    yield from fold(len(findings) - len(shown), style)
+
+
+def baseline_line(report: Report) -> Iterator[str]:
+    """``baseline: 1 new, 1 worse, 40 outstanding``: only what there is."""
+    if report.baseline is not None:
+        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
+        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"

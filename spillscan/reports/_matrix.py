@@ -1,0 +1,111 @@
+"""Builds or archs side by side, for people: a table a metric, the widest spread first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from spillscan.compare import figure
+from spillscan.matrix import Matrix, spread
+from spillscan.matrix import Row as Kernels
+from spillscan.names import display_name
+from spillscan.reports import Report, Style
+from spillscan.reports._findings import baseline_line, finding_lines
+from spillscan.reports._table import DIM, GREEN, RED, Row, clean, count, fold, paint, table
+
+ABSENT, NOT_SAID = "·", "-"
+_NAME_AND_ARCH = 36
+"""Columns that a kernel's name and arch should have."""
+
+
+def lines(report: Report, style: Style) -> Iterator[str]:
+    """The kernels in which a metric differs, or all of them where all rows are wanted; a table a metric."""
+    matrix = report.matrix
+    assert matrix is not None
+    heads = [clean(build) for build in matrix.builds]
+    if matrix.by == "arch":
+        heads = [clean(arch or "arch?") for arch, _ in groupby(column.arch for column in matrix.columns)]
+        if len(matrix.builds) > 1:
+            yield from _legend_by_arch(matrix)
+    elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:
+        heads = [f"[{at + 1}]" for at in range(len(matrix.builds))]
+        yield from (clean(f"{head} {build}") for head, build in zip(heads, matrix.builds, strict=True))
+        yield ""
+    for number, metric in enumerate(matrix.metrics):
+        yield from [""] if number else []
+        yield from _table(matrix, metric, heads, style)
+    if any(None in row.cells for row in matrix.rows):
+        yield paint(f"{ABSENT} no such kernel there", DIM, style)
+    if report.open_findings:
+        yield ""
+        yield f"{clean(matrix.builds[0])} → {clean(matrix.builds[-1])}: {count(len(report.open_findings), 'finding')}"
+        yield from finding_lines(report.open_findings, style)
+    yield from baseline_line(report)
+
+
+def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
+    """What a cell's figures are, and which archs only some of the builds have."""
+    yield clean(f"in each cell: {' → '.join(matrix.builds)}")
+    for arch, group in groupby(matrix.columns, key=lambda column: column.arch):
+        there = [matrix.builds[column.build] for column in group]
+        if len(there) < len(matrix.builds):
+            yield clean(f"{arch or 'arch?'}: {' → '.join(there)} only")
+    yield ""
+
+
+def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> Iterator[str]:
+    ranked = sorted(matrix.rows, key=lambda row: _order(matrix.values(row, metric), row))
+    differing = [row for row in ranked if _differs(matrix, row, metric)]
+    wanted = ranked if style.rows is None else differing
+    shown = wanted[: style.rows]
+    label = figure(metric).label
+    unit = f" ({figure(metric).unit})" if figure(metric).unit else ""
+    equal = count(len(ranked) - len(differing), "kernel")
+    if not shown:
+        yield f"{label}: no difference in {equal}"
+        return
+    columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
+    rows: list[Row] = [(_cells(matrix, row, metric), _color(matrix.values(row, metric))) for row in shown]
+    yield f"{label}{unit}"
+    yield from table(columns, rows, style, left=("kernel", "arch"))
+    yield from fold(len(wanted) - len(shown), style)
+    if len(differing) < len(ranked) and style.rows is not None:
+        yield paint(f"{equal} without a difference", DIM, style)
+
+
+def _order(values: Sequence[int | None], row: Kernels) -> tuple[object, ...]:
+    """Widest spread first, then the largest figure."""
+    key = row.kernel.key
+    most = max((value for value in values if value is not None), default=-1)
+    return -spread(values), -most, key.symbol, key.arch or "", key.unit
+
+
+def _differs(matrix: Matrix, row: Kernels, metric: str) -> bool:
+    """Whether two cells tell different figures, or one of them tells none where another does."""
+    values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
+    return len(values) > 1
+
+
+def _cells(matrix: Matrix, row: Kernels, metric: str) -> list[str]:
+    kernel = row.kernel
+    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
+    texts = [
+        ABSENT if cell is None else NOT_SAID if value is None else f"{value:,}"
+        for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)
+    ]
+    if matrix.by == "build":
+        return [name, kernel.key.arch or NOT_SAID, *texts]
+    by_arch = groupby(zip(matrix.columns, texts, strict=True), key=lambda pair: pair[0].arch)
+    return [name, *(_chain([text for _, text in group]) for _, group in by_arch)]
+
+
+def _chain(texts: list[str]) -> str:
+    """``24 → 32``; ``24`` where all builds agree."""
+    return texts[0] if len(set(texts)) == 1 else " → ".join(texts)
+
+
+def _color(values: Sequence[int | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or known[0] == known[-1]:
+        return ""
+    return RED if known[-1] > known[0] else GREEN

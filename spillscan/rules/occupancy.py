@@ -1,0 +1,59 @@
+"""Resident blocks: what registers, shared memory and barriers together cost at the known launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.model import Change, Effect, Finding, Rule
+from spillscan.policy import Terms
+from spillscan.rules import finding
+
+LOST = Rule(
+    id="blocks-lost",
+    severity="error",
+    judges=("change",),
+    title="Fewer blocks of the kernel fit an SM than before",
+    means="At the launch that is known for this kernel (`--launch`), fewer blocks are resident on an SM than before, "
+    "on at least one of the devices compared; 0 blocks means that it cannot be launched at all. Both builds are held "
+    "against the same launch. Where the launch is not known nothing is compared.",
+    matters="A block less per SM is an eighth, a third or half of the warps that cover each other's waiting.",
+    remedy="`spillscan limiters` tells what binds and what the next step takes: fewer registers, less shared memory, "
+    "another block size.",
+    tuning="It obeys no limit. `--device` says which devices count; by default it is each kernel's own target.",
+)
+BARRIERS = Rule(
+    id="barrier-growth",
+    severity="note",
+    judges=("change",),
+    title="The kernel uses more named barriers than before",
+    means="Named barriers per block, as ptxas counts them (12.6 and later).",
+    matters="From sm_90 on, barriers limit how many blocks are resident; `blocks-lost` tells where they do.",
+    remedy="Nothing, unless blocks are lost.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+)
+
+RULES = (LOST, BARRIERS)
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """Lost blocks, all devices in one finding; more barriers."""
+    if change.before is None or change.after is None:
+        return
+    lost = [text for effect in change.effects if (text := _loss(effect))]
+    if lost:
+        yield finding(LOST, "; ".join(lost), change.after)
+    before, after = change.before.usage.barriers, change.after.usage.barriers
+    if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
+        yield finding(BARRIERS, f"barriers {before} → {after}", change.after)
+
+
+def _loss(effect: Effect) -> str:
+    if effect.blocks is None or effect.blocks[1] >= effect.blocks[0]:
+        return ""
+    before, after = effect.blocks
+    dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
+    bounds = " (its launch bounds)" if effect.launch_source == "maxntid" else ""
+    at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
+    what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
+    by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
+    return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"

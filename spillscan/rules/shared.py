@@ -1,0 +1,89 @@
+"""Static shared memory: what a kernel takes more of, and spills that went there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.compare import growth, moved_to_shared
+from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.policy import Terms
+from spillscan.rules import finding
+
+GROWTH = Rule(
+    id="shared-growth",
+    severity="note",
+    judges=("change",),
+    title="The kernel uses more static shared memory than before",
+    means="Static shared memory in bytes per block, as ptxas prints it: without what a launch adds, and without the "
+    "driver's reserve.",
+    matters="Shared memory limits how many blocks are resident, and takes from L1. `blocks-lost` tells where it costs "
+    "a block, if the launch is known.",
+    remedy="`spillscan limiters` tells how much more is free.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+)
+MOVED = Rule(
+    id="spill-to-shared",
+    severity="note",
+    judges=("change",),
+    title="The kernel spills less to local memory, and uses more shared memory",
+    means="Spill stores or loads fell while shared memory grew, which is what ptxas does where it may spill to shared "
+    'memory (`.pragma "enable_smem_spilling"`, 13.0 and later): such spills are in none of its spill bytes. A log '
+    "shows the exchange only; a dump with ptxas's own marks (`nvdisasm` 13.4 and later) counts the instructions.",
+    matters="The spills are not gone. Shared memory is faster than local memory, but limits resident blocks.",
+    remedy="Nothing, if it was meant: look for `blocks-lost`. Else the kernel needs more registers, as for `spill`.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+)
+
+SPILL = Rule(
+    id="shared-spill",
+    severity="note",
+    judges=("build",),
+    title="The kernel spills to shared memory",
+    means='ptxas marked stores or loads of shared memory as spills (`.pragma "enable_smem_spilling"`, 13.0 and later). '
+    "The figure is instructions, each counted once. Only a dump with ptxas's own marks (`nvdisasm` 13.4 and later) "
+    "can tell: no count of spill bytes holds them, neither a log's nor any other.",
+    matters="The registers did not suffice, though the log says that nothing spills. Shared memory is faster than "
+    "local memory, but limits resident blocks.",
+    remedy="Nothing, if it was meant: look at `spillscan limiters`. Else the kernel needs more registers, as for "
+    "`spill`.",
+    tuning="It is a note and fails a gate only under `fail_on: note`.",
+)
+
+RULES = (GROWTH, MOVED, SPILL)
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """A note on a kernel whose annotated code spills to shared memory; without annotations nothing tells."""
+    if kernel.sass is not None and kernel.sass.shared_spills:
+        yield finding(SPILL, f"{kernel.sass.shared_spills:,} spill instructions go to shared memory", kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions that go to shared memory."""
+    told = None if kernel.sass is None else kernel.sass.shared_spills
+    return None if rule != SPILL.id or told is None else {"instructions": told}
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """More shared memory, and whether spills moved into it."""
+    if change.before is None or change.after is None:
+        return
+    told = {name: (old or 0, new or 0) for name, old, new in change.metrics if name in _LABELS}
+    parts = [
+        f"{label} {told[name][0]:,} → {told[name][1]:,}{unit}"
+        for name, (label, unit) in _LABELS.items()
+        if name in told
+    ]
+    if moved_to_shared(change):
+        sure = growth(change, "shared_spills") > 0
+        yield finding(MOVED, ", ".join(parts) + ("" if sure else ": spills may have moved there"), change.after)
+    elif growth(change, "shared_bytes") > 0:
+        yield finding(GROWTH, parts[-1], change.after)
+
+
+_LABELS = {
+    "spill_store_bytes": ("spill stores", " B"),
+    "spill_load_bytes": ("spill loads", " B"),
+    "shared_spills": ("spills to shared memory", " instructions"),
+    "shared_bytes": ("shared memory", " B per block"),
+}

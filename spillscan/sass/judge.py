@@ -1,0 +1,126 @@
+"""Classes and loop depths of one function's accesses to local memory, callee by callee."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from spillscan.model import Role
+from spillscan.sass import flow, loops, spills, terminals
+from spillscan.sass.accesses import Accesses
+from spillscan.sass.kept import Marked
+from spillscan.sass.model import AccessClass, LocalTraffic, Traffic
+
+if TYPE_CHECKING:
+    from spillscan.sass.code import Code
+
+
+class Judge:
+    """Looks at one function; ``role`` is what it is as far as its opcodes tell."""
+
+    def __init__(self, code: Code, marked: Marked, role: Role) -> None:
+        self._code = code
+        self._marked = marked
+        self._flow = flow.read(marked.moves, last=code.last_address, parts=code.parts)
+        if role != "function":
+            self._flow = self._flow._replace(entries=sorted({*self._flow.entries, *flow.unnamed(self._flow)}))
+        self._starts = [0, *self._flow.entries]
+        self.role: Role = role if role != "unknown" else self._role()
+        used = {self._part_of(address) for address in marked.addresses} if self._flow.inner_calls else ()
+        self._callers = {self._part_of(address) for address in self._flow.calls}
+        self._callers |= {
+            self._part_of(address) for address, target in self._flow.inner_calls if self._part_of(target) in used
+        }
+        """Parts that call something which may look for arguments on the stack."""
+        self._uses = code.stack_uses()
+        self._seen: list[tuple[int, bytes]] = []
+
+    def _role(self) -> Role:
+        returns = {is_return for address, is_return in self._flow.leaves if self._part_of(address) == 0}
+        return "function" if returns == {True} else "entry"
+
+    def _part_of(self, address: int) -> int:
+        """0 for the function itself, n for the n-th callee in its listing."""
+        return bisect_right(self._starts, address) - 1
+
+    def _stack_uses(self, part: int) -> Iterator[bytes]:
+        """Operands of what names the stack pointer in one part; the text is read as far as somebody asks."""
+        yield from (operands for where, operands in self._seen if where == part)
+        for address, operands in self._uses:
+            where = self._part_of(address)
+            self._seen.append((where, operands))
+            if where == part:
+                yield operands
+
+    def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
+        """Loops around each of some ascending addresses."""
+        return loops.depths(self._flow.controls, self._flow.entries, addresses)
+
+    def traffic(self) -> LocalTraffic:
+        """All accesses with their classes and depths."""
+        marked, addresses = self._marked, self._marked.addresses
+        kinds: list[AccessClass] = []
+        parts: list[int] = []
+        cuts = [0, *(bisect_left(addresses, start) for start in self._starts[1:]), len(addresses)]
+        for part, (begin, end) in enumerate(pairwise(cuts)):
+            if begin < end:
+                kinds += self._kinds(part, begin, end)
+                parts += [part] * (end - begin)
+        found = Accesses(
+            addresses=addresses,
+            lines=marked.lines,
+            accesses=marked.accesses,
+            kinds=kinds,
+            depths=self.depths(addresses),
+            parts=parts,
+            sources=marked.sources,
+        )
+        return LocalTraffic(
+            accesses=found,
+            evidence="annotation" if self._code.annotations else "last-use",
+            flow="guessed" if self._flow.guessed else "followed",
+            frame=self._own_frame(found) if self.role == "function" else None,
+        )
+
+    def _kinds(self, part: int, begin: int, end: int) -> Sequence[AccessClass]:
+        device = bool(part) or self.role == "function"
+        return spills.classify(
+            self._marked.accesses[begin:end],
+            annotations=self._code.annotations,
+            device=device,
+            calls=part in self._callers,
+            frame=lambda: self._frame(part),
+            taken=lambda: self._taken(part),
+            refilled=() if part or len(self._starts) == 1 else self._refilled(),
+        )
+
+    def _own_frame(self, found: Accesses) -> Traffic:
+        """What a device function does with its own frame; where none is seen and nothing stored, it loads arguments."""
+        size = self._frame(0)
+        traffic = found.frame(size)
+        return traffic if size is not None or traffic.stores else Traffic()
+
+    def _taken(self, part: int) -> bool:
+        """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
+        parts = [part] if part else range(len(self._starts))
+        return any(terminals.line("taken").match(operands) for each in parts for operands in self._stack_uses(each))
+
+    def _refilled(self) -> set[int]:
+        """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
+        found = set()
+        for address, access in zip(self._marked.addresses, self._marked.accesses, strict=True):
+            target = access.target
+            if target.last_use and target.slot is not None and (part := self._part_of(address)):
+                found.add(target.slot - (self._frame(part) or 0))
+        return found
+
+    def _frame(self, part: int) -> int | None:
+        """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
+        for operands in self._stack_uses(part):
+            if match := terminals.line("frame").match(operands):
+                amount = int(match["amount"], 16)
+                amount -= (amount >= 1 << 31) << 32
+                return -amount if amount < 0 else None
+        return None

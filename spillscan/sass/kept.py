@@ -1,0 +1,234 @@
+"""Rows that matter for local memory, kept as text until their function ends: accesses to it, and what moves control.
+
+The text is read only where the function does use local memory. Lines that differ only in a number are few: each such
+form is read once, by the grammar; the targets are taken from their columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.sass import local, moves, terminals
+from spillscan.sass.local import Access
+from spillscan.sass.model import SourceLine
+from spillscan.sass.moves import KINDS, NO_MOVES, Moves
+
+ANNOTATION = b"SpillRefill"
+STORE = b"STL"
+
+Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
+"""A line that matters for local memory, an access to it or what moves control: address, predicate, opcode, modifiers,
+operands and remark as printed, the line of the dump, the source line."""
+
+_U = np.uint64
+_WORD = 8
+_HEAD = b"        /*0000*/ "
+"""What makes a kept text an instruction line again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Some rows of a block."""
+
+    texts: NDArray[np.void]
+    """From the predicate's window up to the encoding."""
+    addresses: NDArray[np.int64]
+    """Byte offsets in the function."""
+    lines: NDArray[np.int64]
+    """Of the dump, 1-based."""
+    local: NDArray[np.bool_]
+    """Accesses to local memory; the others move control."""
+
+
+class Piece(NamedTuple):
+    """Those of one function."""
+
+    kept: Kept
+    begin: int
+    end: int
+
+
+class Marked(NamedTuple):
+    """What matters for local memory in one function, by address."""
+
+    addresses: Sequence[int]
+    """Of the accesses."""
+    lines: Sequence[int | None]
+    """Of the dump."""
+    accesses: Sequence[Access]
+    sources: Sequence[SourceLine | None] | None
+    """Source lines; ``None`` where the dump tells none."""
+    moves: Moves
+
+
+def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:
+    """What was kept of each function, in their order; all are read at once."""
+    pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
+    widths = {piece.kept.texts.itemsize for _, piece in pieces}
+    rows = [
+        _rows([item for item in pieces if item[1].kept.texts.itemsize == width], len(functions)) for width in widths
+    ]
+    for index, parts in enumerate(functions):
+        lines = [line for piece in parts if not isinstance(piece, Piece) for line in piece]
+        found = [part for group in rows if len((part := group[index]).addresses) or len(part.moves.addresses)]
+        if lines:
+            found.append(_lines(lines, labels))
+        yield found[0] if len(found) == 1 else _joined(found)
+
+
+def _joined(parts: Sequence[Marked]) -> Marked:
+    rows = sorted(
+        (
+            row
+            for part in parts
+            for row in zip(
+                part.addresses, part.lines, part.accesses, part.sources or [None] * len(part.addresses), strict=True
+            )
+        ),
+        key=lambda row: row[0],
+    )
+    addresses, lines, accesses, sources = zip(*rows, strict=True) if rows else ((), (), (), ())
+    with_source = any(part.sources is not None for part in parts)
+    joined = Moves.join([part.moves for part in parts]) if parts else NO_MOVES
+    return Marked(addresses, lines, accesses, sources if with_source else None, joined)
+
+
+def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
+    """Lines that the grammar has read already."""
+    accesses = sorted(
+        ((int(fields[0], 16), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
+    )
+    others = [fields for fields in lines if fields[2] in KINDS]
+    return Marked(
+        [address for address, _ in accesses],
+        [fields[6] for _, fields in accesses],
+        [_access(*fields[1:6]) for _, fields in accesses],
+        [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
+        Moves.join([Moves.of(moves.read(int(fields[0], 16), *fields[1:5], labels) for fields in others)]),
+    )
+
+
+@lru_cache(maxsize=1 << 15)
+def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> Access:
+    return Access(opcode == STORE, bool(guard), ANNOTATION in note, local.target(modifiers, operands))
+
+
+@lru_cache(maxsize=1 << 15)
+def _access_of(text: bytes) -> Access:
+    """The access that a kept text shows."""
+    match = terminals.line("instruction").match(_HEAD + text)
+    assert match  # its head was read when it was counted
+    return _access(*match.groups(b"")[1:])
+
+
+def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
+    """Kept rows of one width, by function."""
+    texts, addresses, lines, is_local = (
+        np.concatenate([getattr(piece.kept, name)[piece.begin : piece.end] for _, piece in pieces])
+        for name in ("texts", "addresses", "lines", "local")
+    )
+    owners = np.repeat([index for index, _ in pieces], [piece.end - piece.begin for _, piece in pieces])
+    order = np.lexsort((addresses, owners))
+    accesses, others = order[is_local[order]], order[~is_local[order]]
+    bounds = np.arange(functions + 1)
+    access_cuts = np.searchsorted(owners[accesses], bounds).tolist()
+    other_cuts = np.searchsorted(owners[others], bounds).tolist()
+    wheres, numbers = addresses[accesses].tolist(), lines[accesses].tolist()
+    found = [_access_of(text) for text in texts[accesses].tolist()]
+    moved = _moves(texts[others], addresses[others])
+    return [
+        Marked(
+            wheres[(part := slice(*access_cuts[index : index + 2]))],
+            numbers[part],
+            found[part],
+            None,
+            moved.part(*other_cuts[index : index + 2]),
+        )
+        for index in range(functions)
+    ]
+
+
+class _Form(NamedTuple):
+    """A text in which the last number is zero."""
+
+    kind: int
+    conditional: bool
+    target: bool
+    """That number is where it goes."""
+    single: bool
+    """It goes to what is not that number: each such text is read by itself."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _form(text: bytes, begin: int, end: int) -> _Form:
+    """Read a text; its number stands in ``text[begin:end]``."""
+    head = _HEAD + text
+    match = terminals.line("instruction").match(head)
+    assert match
+    found = moves.form(*match.groups(b"")[1:5])
+    if found.destination is None:
+        return _Form(found.kind, found.conditional, False, False)
+    start = match.start("operands") - len(_HEAD)
+    same = (start + found.destination.start + len("0x"), start + found.destination.stop) == (begin, end)
+    return _Form(found.kind, found.conditional, same, not same)
+
+
+def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
+    """Kept texts as moves: the last number of each is its target, unless the grammar says otherwise."""
+    count, size = len(texts), texts.itemsize
+    if not count:
+        return NO_MOVES
+    room = -(-(size + _WORD) // _WORD) * _WORD  # a word more, that windows may reach into
+    padded = np.zeros((count, room), np.uint8)
+    padded[:, :size] = texts.view(np.uint8).reshape(count, size)
+    flat = padded.reshape(-1)
+    places = np.flatnonzero(flat == ord("x"))
+    begins = np.zeros(count, np.int64)
+    begins[places // room] = places % room + 1  # the last of several
+    starts = begins + np.arange(count) * room
+    windows: NDArray[np.uint64] = np.ndarray((flat.size - _WORD + 1,), "<u8", padded, 0, (1,))
+    words = windows[starts]
+    sizes, values = _numbers(words)
+    sizes[begins == 0] = 0
+    masks = (_U(1) << (sizes * 8 % 64).astype(_U)) - _U(1)
+    masks[sizes == _WORD] = ~_U(0)
+    windows[starts] = words & ~masks | masks & _U(int.from_bytes(b"0" * _WORD, "little"))
+    keys = padded.view(f"V{room}")[:, 0].tolist()
+    ends = (begins + sizes).tolist()
+    forms = [_form(key, begin, end) for key, begin, end in zip(keys, begins.tolist(), ends, strict=True)]
+    table = np.array(forms, np.int64)
+    targets = np.where(table[:, 2] != 0, values, -1)
+    for index in np.flatnonzero(table[:, 3]).tolist():
+        match = terminals.line("instruction").match(_HEAD + texts[index].tobytes())
+        assert match
+        guard, opcode, modifiers, operands = match.groups(b"")[1:5]
+        targets[index] = moves.read(0, guard, opcode, modifiers, operands, {})[1]
+    return Moves(addresses, targets, table[:, 0], table[:, 1] != 0)
+
+
+def _numbers(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many hexadecimal digits each word of eight characters begins with, and the number that they make."""
+    high = _U(0x8080808080808080)
+    raised = words | high
+
+    def least(character: str) -> NDArray[np.uint64]:
+        return raised - _U(int.from_bytes(character.encode() * _WORD, "little"))
+
+    digit = least("0") & ~least(":") | least("a") & ~least("g")
+    stops = (~digit | words) & high  # a byte outside ASCII is none
+    low = stops & (~stops + _U(1))
+    sizes = np.full(len(words), _WORD, np.int64)
+    some = stops != 0
+    sizes[some] = np.log2(low[some].astype(np.float64)).astype(np.int64) // 8
+    nibbles = (words & _U(0x0F0F0F0F0F0F0F0F)) + _U(9) * (words >> _U(6) & _U(0x0101010101010101))
+    shifted = np.where(sizes > 0, nibbles << ((_WORD - sizes) * 8 % 64).astype(_U), _U(0))
+    pairs = (shifted & _U(0x000F000F000F000F)) << _U(4) | shifted >> _U(8) & _U(0x000F000F000F000F)
+    fours = (pairs & _U(0x000000FF000000FF)) << _U(8) | pairs >> _U(16) & _U(0x000000FF000000FF)
+    values = (fours & _U(0xFFFF)) << _U(16) | fours >> _U(32)
+    return sizes, values.view(np.int64)

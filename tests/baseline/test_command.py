@@ -1,0 +1,403 @@
+"""`baseline write` and `prune`, and `check` and `diff` with a baseline, as users and CI run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.conftest import FIXTURES, ROOT, read_text, run
+
+BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
+LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
+SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
+DAY = ("--today", "2026-01-31")
+NAME = "spillscan-baseline.yaml"
+
+SUPPRESSION = """\
+version: 1
+
+# Known since the port.
+suppressions:
+- kernel: "*gemm*"     # both archs
+  rule: spill
+  reason: waits for the next compiler
+  until: 2026-06-30
+
+"""
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    """The baseline of the demo's head build."""
+    path = tmp_path / NAME
+    assert run("baseline", "write", HEAD, "-o", path).returncode == 0
+    return path
+
+
+def edit(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text()))
+
+
+def suppress(path: Path, text: str = SUPPRESSION) -> None:
+    edit(path, lambda old: text + old[old.index("\nkernels:") + 1 :])
+
+
+# ---- write ---------------------------------------------------------------------------------------------------------
+
+
+def test_adopted_debt_passes(baseline: Path) -> None:
+    assert run("check", HEAD).returncode == 1
+    result = run("check", HEAD, "--baseline", baseline)
+    assert result.returncode == 0
+    assert result.stdout.decode().splitlines() == [
+        "no findings in 12 kernels (2 spill: 608 B stores, 432 B loads); sm_80, sm_90a",
+        "baseline: 2 outstanding",
+    ]
+
+
+def test_written_by_default_where_it_is_looked_for(tmp_path: Path) -> None:
+    result = run("baseline", "write", HEAD, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert result.stdout.decode() == "spillscan-baseline.yaml: 12 kernels known, 2 findings recorded\n"
+    assert (tmp_path / NAME).exists()
+
+
+def test_written_again_it_is_the_same_bytes_whatever_the_order(tmp_path: Path, baseline: Path) -> None:
+    before = baseline.read_bytes()
+    assert run("baseline", "write", HEAD, "-o", baseline).returncode == 0
+    assert baseline.read_bytes() == before
+    blocks = re.split(r"(?=^ptxas info    : Compiling entry)", HEAD.read_text(), flags=re.MULTILINE)
+    mixed = tmp_path / "mixed.log"
+    mixed.write_text("".join(blocks[:1] + blocks[:0:-1]))
+    again = tmp_path / "again.yaml"
+    assert run("baseline", "write", mixed, "-o", again).returncode == 0
+    assert again.read_bytes() == before
+
+
+def test_a_large_build_is_adopted_whole(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    assert run("baseline", "write", LARGE, "-o", path).returncode == 0
+    result = run("check", LARGE, "--baseline", path, "-f", "json")
+    assert result.returncode == 0
+    value = json.loads(result.stdout)
+    jsonschema.validate(value, SCHEMA)
+    assert value["baseline"]["counts"]["outstanding"] == len(value["findings"]) > 400
+    assert sum(value["baseline"]["counts"].values()) == len(value["findings"])
+
+
+def test_entries_of_other_builds_stay(baseline: Path, tmp_path: Path) -> None:
+    """One CI job an arch, one baseline."""
+    only = tmp_path / "only.yaml"
+    run("baseline", "write", HEAD, "-o", only, "--arch", "sm_80")
+    assert "sm_90a" not in only.read_text().split("\nkernels:")[1]
+    run("baseline", "write", HEAD, "-o", only, "--arch", "sm_90a")
+    assert only.read_bytes() == baseline.read_bytes()
+    for arch in ("sm_80", "sm_90a"):
+        assert run("check", HEAD, "--baseline", only, "--arch", arch).returncode == 0
+
+
+def test_what_is_written_says_what_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    result = run("baseline", "write", HEAD, "-o", path)
+    assert result.stdout.decode() == f"{path}: 12 kernels known, 2 findings recorded (before: 2 new)\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        FIXTURES / "hostile" / "nothing.log",
+        FIXTURES / "ptxas" / "broken-13.0.log",
+    ],
+)
+def test_half_a_build_is_not_adopted(baseline: Path, log: Path) -> None:
+    before = baseline.read_bytes()
+    for action in ("write", "prune"):
+        result = run("baseline", action, log, "-o", baseline)
+        assert result.returncode == 2
+        assert b"Traceback" not in result.stderr
+        assert baseline.read_bytes() == before
+
+
+def test_undecided_kernels_are_said_and_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    log = FIXTURES / "ptxas" / "calls-c-13.0.log"  # relocatable: registers are not final
+    result = run("baseline", "write", log, "-o", path, "--max-registers", "255")
+    assert result.returncode == 0
+    assert "kernels are undecided and not recorded" in result.stdout.decode()
+    assert run("check", log, "--max-registers", "255", "--baseline", path).returncode == 2
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    result = run("baseline", "write", HEAD, "-o", tmp_path / "no" / "folder.yaml")
+    assert result.returncode == 2
+    assert result.stderr.decode().count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_file_is_left_alone(baseline: Path) -> None:
+    edit(baseline, lambda text: text.replace("version: 1", "version: 1\nversoin: 2"))
+    before = baseline.read_bytes()
+    for arguments in (
+        ("baseline", "write", HEAD, "-o", baseline),
+        ("baseline", "prune", HEAD, "-o", baseline),
+        ("check", HEAD, "--baseline", baseline),
+        ("diff", BASE, HEAD, "--baseline", baseline),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 2
+        line = result.stderr.decode()
+        assert line == f"spillscan: {baseline}:5: unknown key 'versoin'; did you mean `version`?\n"
+        assert result.stdout == b""
+        assert baseline.read_bytes() == before
+
+
+def test_no_file(tmp_path: Path) -> None:
+    result = run("check", HEAD, "--baseline", tmp_path / "none.yaml")
+    assert result.returncode == 2
+    assert b"No such file or directory; `spillscan baseline write` makes one" in result.stderr
+
+
+# ---- states --------------------------------------------------------------------------------------------------------
+
+
+def worsened(log: Path, tmp_path: Path, before: str, after: str) -> Path:
+    text = read_text(log)
+    assert before in text
+    path = tmp_path / "worse.log"
+    path.write_text(text.replace(before, after, 1))
+    return path
+
+
+def test_worse_fails_and_says_what_was_recorded(baseline: Path, tmp_path: Path) -> None:
+    log = worsened(HEAD, tmp_path, "216 bytes spill loads", "220 bytes spill loads")
+    result = run("check", log, "--baseline", baseline)
+    assert result.returncode == 1
+    line, *rest = result.stdout.decode().splitlines()
+    assert line.endswith(
+        "gemm<8> (sm_80): spills: 304 B stores, 220 B loads per thread; recorded: loads 216, stores 304 [spill, worse]"
+    )
+    assert rest[-1] == "baseline: 1 worse, 1 outstanding"
+
+
+def test_better_passes_until_it_is_pruned(baseline: Path, tmp_path: Path) -> None:
+    log = worsened(HEAD, tmp_path, "216 bytes spill loads", "200 bytes spill loads")
+    assert run("check", log, "--baseline", baseline).stdout.endswith(b"baseline: 1 outstanding, 1 better\n")
+    assert run("check", HEAD, "--baseline", baseline).returncode == 0
+    result = run("baseline", "prune", log, "-o", baseline)
+    assert result.stdout.decode() == f"{baseline}: 0 dropped, 1 lowered; 12 kernels known, 2 findings recorded\n"
+    assert run("check", log, "--baseline", baseline).returncode == 0
+    assert run("check", HEAD, "--baseline", baseline).returncode == 1, "what got better may not get worse again"
+
+
+def test_prune_drops_what_is_gone(baseline: Path) -> None:
+    missing = run("check", BASE, "--baseline", baseline)
+    assert missing.returncode == 2
+    assert missing.stdout.decode().splitlines()[-1] == "baseline: 2 fixed, 2 stale"
+    assert "knows 2 kernels (gather (sm_80), gather (sm_90a)) that the build does not have" in missing.stderr.decode()
+    assert run("check", BASE, "--baseline", baseline, "--allow-fewer").returncode == 0
+    run("baseline", "write", BASE, "-o", baseline)
+    assert run("check", BASE, "--baseline", baseline).returncode == 2, "writing adopts, it forgets no kernel"
+    assert run("baseline", "prune", BASE, "-o", baseline).stdout.startswith(f"{baseline}: 2 dropped".encode())
+    assert run("check", BASE, "--baseline", baseline).returncode == 0
+    assert "spill:" not in baseline.read_text()
+
+
+def test_json_tells_states(baseline: Path) -> None:
+    value = json.loads(run("check", BASE, "--baseline", baseline, "--allow-fewer", "-f", "json").stdout)
+    jsonschema.validate(value, SCHEMA)
+    assert value["baseline"]["counts"] == {
+        "new": 0,
+        "worse": 0,
+        "outstanding": 0,
+        "better": 0,
+        "fixed": 2,
+        "stale": 2,
+        "suppressed": 0,
+    }
+    assert {(each["short_name"], each["arch"], each["rule"]) for each in value["baseline"]["fixed"]} == {
+        ("gemm<8>", "sm_80", "spill"),
+        ("gemm<8>", "sm_90a", "spill"),
+    }
+    assert {(each["short_name"], each["rule"]) for each in value["baseline"]["stale"]} == {("gather", None)}
+    findings = json.loads(run("check", HEAD, "--baseline", baseline, "-f", "json").stdout)["findings"]
+    assert [each["baseline_state"] for each in findings] == ["outstanding"] * 2
+    findings = json.loads(run("check", HEAD, "-f", "json").stdout)["findings"]
+    assert [each["baseline_state"] for each in findings] == [None] * 2
+
+
+def test_diff_excuses_what_is_recorded(baseline: Path, tmp_path: Path) -> None:
+    assert run("diff", BASE, HEAD, "--fail-on-regression").returncode == 1
+    result = run("diff", BASE, HEAD, "--fail-on-regression", "--baseline", baseline)
+    assert result.returncode == 0
+    assert b"[spill" not in result.stdout
+    assert b"baseline: 4 new, 2 outstanding\n" in result.stdout, "stack and registers are notes, not recorded"
+    log = worsened(HEAD, tmp_path, "216 bytes spill loads", "220 bytes spill loads")
+    result = run("diff", BASE, log, "--fail-on-regression", "--baseline", baseline)
+    assert result.returncode == 1
+    assert result.stdout.count(b"[spill, worse]") == 1
+
+
+def test_growth_below_what_is_recorded_is_excused(baseline: Path, tmp_path: Path) -> None:
+    """Spills that fell and rose again: the rule of the change is another, the figures are the same."""
+    base = worsened(HEAD, tmp_path, "216 bytes spill loads", "100 bytes spill loads")
+    assert run("diff", base, HEAD, "--fail-on-regression").returncode == 1
+    assert run("diff", base, HEAD, "--fail-on-regression", "--baseline", baseline).returncode == 0
+    assert run("baseline", "prune", base, "-o", baseline).returncode == 0
+    result = run("diff", base, HEAD, "--fail-on-regression", "--baseline", baseline)
+    assert result.returncode == 1
+    assert result.stdout.count(b"[spill-growth, worse]") == 1
+
+
+def test_a_selection_makes_no_kernel_missing(baseline: Path) -> None:
+    for selection in (("--kernel", "softmax"), ("--arch", "sm_80"), ("--arch", "sm_80", "--kernel", "*gemm*")):
+        result = run("check", HEAD, "--baseline", baseline, *selection)
+        assert result.returncode == 0, result.stderr
+        assert b"stale" not in result.stdout
+
+
+def test_expected_kernels() -> None:
+    assert run("check", BASE, "--expect-kernels", "10").returncode == 0
+    result = run("check", BASE, "--expect-kernels", "11")
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"spillscan: 10 kernels where 11 are expected at least; ")
+    assert run("check", HEAD, "--expect-kernels", "99").returncode == 1, "findings are told first"
+    assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
+
+
+def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path) -> None:
+    log, dump = (FIXTURES / "sass" / name for name in ("ptxas-13.5.log", "nvdisasm-c-sm_90a-13.5.sass"))
+    path = tmp_path / NAME
+    assert run("baseline", "write", log, dump, "-o", path).returncode == 0
+    assert run("check", log, dump, "--baseline", path, "--fail-on", "note").returncode == 0
+    assert run("check", log, "--baseline", path).returncode == 0
+    result = run("check", log, "--baseline", path, "--fail-on", "warning")
+    assert result.returncode == 2
+    assert b"records spill-in-loop of " in result.stderr
+    assert run("check", log, "--baseline", path, "--fail-on", "warning", "--allow-fewer").returncode == 0
+    assert (
+        run("check", log, "--baseline", path, "--fail-on", "warning", "--severity", "spill-in-loop=off").returncode == 0
+    )
+
+
+# ---- suppressions --------------------------------------------------------------------------------------------------
+
+
+def test_suppressions_excuse_until_they_expire(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    suppress(path)
+    held = run("check", HEAD, "--baseline", path, "--today", "2026-06-30", "-f", "json")
+    assert held.returncode == 0
+    findings = json.loads(held.stdout)["findings"]
+    assert {(each["baseline_state"], each["suppression"]) for each in findings} == {
+        ("suppressed", "waits for the next compiler")
+    }
+    over = run("check", HEAD, "--baseline", path, "--today", "2026-07-01")
+    assert over.returncode == 1
+    assert over.stdout.count(b"[spill, new]") == 2
+    assert over.stderr.decode() == (
+        f"spillscan: {path}:5: error: the suppression of spill for *gemm* held until 2026-06-30 "
+        "(waits for the next compiler): mend the kernel or renew it [expired-suppression]\n"
+    )
+    dead = run("check", BASE, "--baseline", path, "--today", "2026-07-01")
+    assert dead.returncode == 1, "it has expired, whatever it excused"
+
+
+def test_the_day_may_come_from_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    suppress(path)
+    for epoch, status in (("1782864000", 1), ("1782777600", 0), ("soon", 2)):  # 2026-07-01, 2026-06-30
+        environment = os.environ | {"SOURCE_DATE_EPOCH": epoch}
+        assert run("check", HEAD, "--baseline", path, env=environment).returncode == status
+
+
+def test_suppressions_and_their_comments_survive(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    suppress(path)
+    assert run("baseline", "write", HEAD, "-o", path, *DAY).returncode == 0
+    text = path.read_text()
+    assert text.startswith(SUPPRESSION)
+    assert "spill:" not in text.removeprefix(SUPPRESSION), "what is suppressed is not recorded as well"
+    assert run("baseline", "prune", HEAD, "-o", path, *DAY).returncode == 0
+    assert path.read_text() == text
+    assert run("check", HEAD, "--baseline", path, "--today", "2026-07-01").stdout.count(b"[spill, new]") == 2
+
+
+def test_a_suppression_that_excuses_nothing_is_said(baseline: Path) -> None:
+    suppress(baseline, SUPPRESSION.replace("*gemm*", "*gone*"))
+    result = run("check", HEAD, "--baseline", baseline, *DAY)
+    assert result.returncode == 0
+    assert b":5: note: the suppression of spill for *gone* excuses nothing [idle-suppression]" in result.stderr
+
+
+def test_a_suppression_may_name_its_arch(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    suppress(path, SUPPRESSION.replace("  rule:", "  arch: sm_80\n  rule:"))
+    result = run("check", HEAD, "--baseline", path, *DAY)
+    assert result.returncode == 1
+    assert b"baseline: 1 new, 1 suppressed" in result.stdout
+
+
+def test_a_suppression_without_reason_is_refused(baseline: Path) -> None:
+    suppress(baseline, SUPPRESSION.replace("  reason: waits for the next compiler\n", ""))
+    result = run("check", HEAD, "--baseline", baseline, *DAY)
+    assert result.returncode == 2
+    assert result.stderr.decode().startswith(f"spillscan: {baseline}:5: a suppression without `reason`; ")
+
+
+@pytest.mark.parametrize("name", ["gemm", "*gemm<8>*", "_ZN5model4gemm*"])
+def test_suppressions_match_symbol_full_and_short_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / NAME
+    run("baseline", "write", BASE, "-o", path)
+    suppress(path, SUPPRESSION.replace("*gemm*", name))
+    assert run("check", HEAD, "--baseline", path, *DAY).returncode == 0
+
+
+def test_suppressions_may_name_the_symbol_as_the_baseline_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    log = FIXTURES / "nvcc" / "checkout-rdc-13.0.log"
+    run("baseline", "write", log, "-o", path)
+    edit(path, lambda text: re.sub(r", spill: .*?}}", "}", text))
+    suppress(path, SUPPRESSION.replace("*gemm*", "_ZN12_GLOBAL__N_16hiddenEPKfPfi"))
+    assert run("check", log, "--baseline", path, *DAY).stdout.endswith(b"baseline: 4 new, 2 suppressed\n")
+
+
+def test_the_policy_may_name_the_baseline(tmp_path: Path, baseline: Path) -> None:
+    (tmp_path / "spillscan.yaml").write_text(f"baseline: {NAME}\n")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 0
+    assert run("check", HEAD, "--no-config", cwd=tmp_path, env=environment).returncode == 1
+    (tmp_path / "spillscan.yaml").write_text("baseline: other.yaml\n")
+    assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 2
+    assert run("baseline", "write", HEAD, cwd=tmp_path, env=environment).returncode == 0
+    assert (tmp_path / "other.yaml").read_bytes() == baseline.read_bytes()
+
+
+# ---- another checkout ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["two", "rdc"])
+def test_it_holds_in_another_checkout(tmp_path: Path, other: str) -> None:
+    """Anonymous namespaces and statics are named after the place of their source; -rdc puts it before more names."""
+    one, two = (FIXTURES / "nvcc" / f"checkout-{name}-13.0.log" for name in ("one", other))
+    path, again = tmp_path / NAME, tmp_path / "again.yaml"
+    assert run("baseline", "write", one, "-o", path).returncode == 0
+    result = run("check", two, "--baseline", path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith(b"baseline: 6 outstanding\n")
+    assert run("baseline", "write", two, "-o", again).returncode == 0
+    assert again.read_bytes() == path.read_bytes()
+    worse = worsened(two, tmp_path, "780 bytes spill stores", "784 bytes spill stores")
+    result = run("check", worse, "--baseline", path)
+    assert result.returncode == 1
+    assert b"hidden (sm_80): spills: 784 B stores" in result.stdout
+    assert b"baseline: 1 worse, 5 outstanding\n" in result.stdout
