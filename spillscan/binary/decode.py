@@ -5,7 +5,7 @@ are given to :mod:`spillscan.sass` in its own terms, so that classes and loop de
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -201,7 +201,7 @@ _DIRECT = (Kind.JUMP, Kind.CALL, Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONT
 """What has its target in the instruction, relative to it."""
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def _target(base: int, uniform: int, offset: int, width: int, last_use: bool) -> Target:
     """What an access touches, by its fields."""
     slot = None
