@@ -11,6 +11,10 @@ from typing import NoReturn
 
 from spillscan import __version__, commands
 from spillscan.errors import SpillscanError
+from spillscan.safe import printable
+
+LONGEST_ERROR = 1000
+"""Characters of an error message: names in it may be very long."""
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -43,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except SpillscanError as error:
-        print(f"spillscan: {error}", file=sys.stderr)
+        print(printable(f"spillscan: {error}", LONGEST_ERROR), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output left (`| head`); keep the interpreter from complaining at exit.

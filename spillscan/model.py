@@ -156,6 +156,8 @@ class Kernel:
     """Where it was read; the first is where its record begins."""
     compile_ms: float | None = None
     """Compile time as printed (ptxas 12.8 and later); never the same twice, never judged."""
+    source: str = ""
+    """Source file that the build step compiles, as its command line names it; empty where no line tells."""
     sass: SassStats | None = None
     """What a SASS dump or a binary says of it; ``None`` where none was read."""
     launch_bounds: LaunchBounds | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from spillscan import readers, source
 from spillscan.errors import InputError
@@ -19,11 +20,27 @@ if TYPE_CHECKING:
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
 
-def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, operands: bool = False) -> Build:
+class Watch(Protocol):
+    """Who is told while inputs are read."""
+
+    def expect(self, sources: Sequence[source.Source]) -> None:
+        """These will be read, in this order."""
+
+    def read(self, each: source.Source, read_bytes: int) -> None:
+        """So many bytes of ``each`` were read, as they lie on disk."""
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    watch: Watch | None = None,
+    *,
+    operands: bool = False,
+) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
-    ``operands``: also read what the operands of dumped instructions name, which takes longer.
-    Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
+    ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
+    longer. Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is
+    understood.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -33,8 +50,10 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, op
     links: list[readers.LinkRecord] = []
     functions: list[SassFunction | FunctionUsage] = []
     stats, understood = Stats(), False
+    if watch is not None:
+        watch.expect(sources)
     for each in sources:
-        reading = _read(each, operands)
+        reading = _read(each, operands, None if watch is None else partial(watch.read, each))
         if reading is None:
             continue
         kernels += reading.kernels
@@ -60,14 +79,14 @@ def scan(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, op
     return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
 
 
-def _read(each: source.Source, operands: bool) -> readers.Reading | None:
+def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | None) -> readers.Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
         return readers.Reading(issues=[orphan])
     try:
-        with each.open() as stream:
+        with each.open(watch) as stream:
             head = stream.head()
             kind = source.kind_of_binary(head)
             reader = readers.reader_for(head, binary=kind is not None)

@@ -42,6 +42,7 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "usage": usage_to_json(kernel.usage, kernel.compile_ms),
         "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
         "origins": [origin_to_json(origin) for origin in kernel.origins],
+        "source": kernel.source,
         "sass": None if kernel.sass is None else sass_to_json(kernel.sass),
         "launch_bounds": bounds_to_json(kernel.launch_bounds),
     }
@@ -135,6 +136,7 @@ def _kernel(value: dict[str, Any]) -> Kernel:
         origins=tuple(_origin(origin) for origin in value.get("origins", ())),
         compile_ms=value["usage"].get("compile_ms"),
         launch_bounds=_bounds(value.get("launch_bounds")),
+        source=str(value.get("source") or ""),
         sass=None if value.get("sass") is None else sass_from_json(value["sass"]),
     )
 

@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -56,13 +56,19 @@ class Source:
     explicit: bool = True
     """False for a file that was only found in a folder: what it holds is then nobody's claim."""
 
-    def open(self) -> Stream:
-        """The input's bytes, decompressed and decoded. Errors name the input."""
+    @property
+    def bytes(self) -> int:
+        """Its size as it lies on disk; 0 where that cannot be told before it is read."""
+        return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
+
+    def open(self, watch: Callable[[int], None] | None = None) -> Stream:
+        """The input's bytes, decompressed and decoded; ``watch`` is told how many were read of it, as they lie on disk.
+        Errors name the input."""
         if self.uri == "-":
             _widen(sys.stdin.buffer)
-            return Stream(sys.stdin.buffer, "standard input")
+            return Stream(sys.stdin.buffer, "standard input", watch)
         try:
-            return Stream(open(self.uri, "rb"), self.uri)
+            return Stream(open(self.uri, "rb"), self.uri, watch)
         except OSError as error:
             raise InputError(f"cannot read {self.uri}: {error.strerror or error}") from error
 
@@ -70,9 +76,10 @@ class Source:
 class Stream:
     """Decompressed, decoded bytes of one input; use as a context manager."""
 
-    def __init__(self, raw: BinaryIO, label: str) -> None:
+    def __init__(self, raw: BinaryIO, label: str, watch: Callable[[int], None] | None = None) -> None:
         self._raw = raw
         self._label = label
+        self._watch = watch
         self._plain = False
         """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
         self._chunks = self._decoded()
@@ -96,7 +103,15 @@ class Stream:
         """Everything, in pieces of any size."""
         while self._ahead:
             yield self._ahead.pop(0)
-        yield from self._chunks
+        if self._watch is None:
+            yield from self._chunks
+            return
+        told = self._raw.seekable()
+        read = 0
+        for chunk in self._chunks:
+            read = self._raw.tell() if told else read + len(chunk)
+            self._watch(read)
+            yield chunk
 
     def read(self, limit_bytes: int) -> bytes:
         """Everything at once, for formats that cannot be streamed."""
@@ -120,7 +135,7 @@ class Stream:
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""
         self.head()
-        if self._plain:
+        if self._plain and self._watch is None:
             return _Rejoined(b"".join(self._ahead), self._raw, self._label)
         return _Chunked(self.chunks())
 

@@ -86,7 +86,7 @@ def test_snapshot_reads_back_the_same(tmp_path: Path) -> None:
 
 
 def test_output_is_deterministic() -> None:
-    for form in reports.all_formats():
+    for form in (name for name, module in reports.all_formats().items() if "scan" in module.KINDS):
         one, two = (run("scan", SPILLS, "-f", form).stdout for _ in range(2))
         assert one == two != b""
 

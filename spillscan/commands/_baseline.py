@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from spillscan.commands import _common
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.policy.keys import KEYS
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
@@ -201,7 +202,7 @@ def _named(kernels: Sequence[Accepted]) -> str:
     """``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
     listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return _common.printable(f"{len(kernels):,} kernel{'s' if len(kernels) > 1 else ''} ({listed})")
+    return printable(f"{len(kernels):,} kernel{'s' if len(kernels) > 1 else ''} ({listed})")
 
 
 def _day(text: str) -> date:

@@ -10,11 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
 
+FORMAT_HELP = (
+    "text (default), json, csv, markdown; of check and diff also sarif, github, gitlab, junit, rdjsonl; "
+    "to FILE (+FILE: append), or to standard output; repeatable"
+)
 ISSUES_SHOWN = 8
+LONGEST_MESSAGE = 1000
+"""Characters of an issue on standard error."""
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +57,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FORMAT[:FILE]",
-        help="text (default), json or csv; to FILE, or to standard output; repeatable",
+        help=FORMAT_HELP,
     )
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--top", type=whole_number, default=25, metavar="N", help="rows of text to show (default: 25)")
@@ -132,7 +139,8 @@ def tell_issues(issues: Sequence[Issue]) -> None:
     ranked = sorted(issues, key=lambda issue: order[issue.severity])
     for issue in ranked[:ISSUES_SHOWN]:
         place = f"{issue.origin}: " if issue.origin else ""
-        print(printable(f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"), file=sys.stderr)
+        line = f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"
+        print(printable(line, LONGEST_MESSAGE), file=sys.stderr)
     if len(ranked) > ISSUES_SHOWN:
         print(f"spillscan: … {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)", file=sys.stderr)
 
@@ -154,9 +162,3 @@ def say(text: str) -> None:
 def rows_of(arguments: argparse.Namespace) -> int | None:
     """How many rows of text were asked for."""
     return None if arguments.all else arguments.top
-
-
-def printable(text: str) -> str:
-    """``text`` as one line that a terminal may be given."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return clean if len(clean) < 1000 else clean[:1000] + "…"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_undecided
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.baseline.model import Baseline
@@ -114,9 +115,9 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
 
 def _save(baseline: Baseline, path: str) -> None:
     from spillscan.baseline.writing import text_of
-    from spillscan.reports.render import write_whole
+    from spillscan.target import Target
 
-    write_whole([text_of(baseline)], os.path.realpath(path))
+    Target(path).write(text_of(baseline))
 
 
 def _summary(baseline: Baseline) -> str:
@@ -137,4 +138,4 @@ def _tell_left_out(made: Recording) -> None:
 
 
 def _tell(line: str) -> None:
-    print(_common.printable(line))
+    print(printable(line))

@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
-    from spillscan.pipeline import scan
+    from spillscan.policy import at_least
+    from spillscan.progress import scan
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
@@ -46,14 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
     build = _common.select(everything, arguments.arch, arguments.kernel)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything)
+    undecided = [each for each in judgement.undecided if at_least(each.severity, policy.fail_on)]
     report = Report(
         kind="check",
         build=build,
-        undecided=tuple((each.kernel, each.reason) for each in judgement.undecided),
         launches=policy,
+        undecided=tuple((each.kernel, each.reason) for each in undecided),
         fail_on=policy.fail_on,
     )
-    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
+    report = gate.report(report, held)
+    render.write(report, arguments.format, _common.rows_of(arguments))
     _common.tell_issues((*gate.issues(held), *everything.issues))
     if policy.strict:
         _common.refuse_issues(everything.issues)

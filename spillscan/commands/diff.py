@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-    from spillscan.pipeline import scan
+    from spillscan.progress import scan
     from spillscan.reports import render
 
     by: By | None = arguments.by or ("build" if len(arguments.inputs) > 2 else None)

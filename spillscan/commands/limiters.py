@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-    from spillscan.pipeline import scan
+    from spillscan.progress import scan
     from spillscan.reports.text import damage
 
     policy = _policy.policy_of(arguments)
@@ -80,8 +81,8 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
     title = f"{display_name(kernel.key.symbol)} ({where}): {', '.join(figures)}"
-    yield _common.printable(title)
-    yield f"  {summary.line}"
+    yield printable(title)
+    yield printable(f"  {summary.line}")
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
     if summary.occupancy is not None and not summary.assumed:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError, UsageError
+from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan.commands._common import printable
     from spillscan.commands._disassembly import nvdisasm, text_of
     from spillscan.model import Issue
     from spillscan.sass.archs import unsupported
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1
                     if arguments.sass and cubins is not None:
-                        print("\n".join(map(_safe, text_of(item, cubins(item.member)).expandtabs().splitlines())))
+                        print("\n".join(map(printable, text_of(item, cubins(item.member)).expandtabs().splitlines())))
     if not functions:
         raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
     if not shown:
@@ -120,11 +120,11 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
 
     stats = function.stats
     local = stats.local
-    yield f"{_safe(function.symbol)}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
+    yield printable(f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip())
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.unknown_opcodes:
-        yield f"  opcodes of no known class: {_safe(', '.join(stats.unknown_opcodes))}"
+        yield f"  opcodes of no known class: {printable(', '.join(stats.unknown_opcodes))}"
     if stats.operands:
         yield f"  {_operands(stats.operands)}"
         yield f"  {_work(stats.operands)}"
@@ -150,7 +150,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
             stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for sentence in spillmap.sentences(function):
-        yield f"  {_safe(sentence)}"
+        yield f"  {printable(sentence)}"
     slots = spillmap.slots(function)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
@@ -189,8 +189,3 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
         f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
-
-
-def _safe(text: str) -> str:
-    """Nothing in a dump may act on the terminal."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)

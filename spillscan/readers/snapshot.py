@@ -17,6 +17,7 @@ PRIORITY = 10
 LARGEST_BYTES = 1 << 32
 """A snapshot is read as a whole; this is some four million kernels."""
 
+_MAY_BE_HALF = b"\\ud"
 _BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
 
 
@@ -29,7 +30,10 @@ def read(stream: Stream, name: str) -> Reading:
     """The build of one snapshot."""
     data = stream.read(LARGEST_BYTES)
     try:
-        build = build_from_json(json.loads(data))
+        document = json.loads(data)
+        if _MAY_BE_HALF in data:
+            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate is a ValueError: no log holds one
+        build = build_from_json(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(f"{name} is not a sound snapshot: {what}", "write it again with scan -f json") from error

@@ -2,6 +2,8 @@
 
 A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style) -> Iterator[str]``: pieces of text, in
 order. It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
+What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/test_hostile.py`` holds
+every format to that.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.matrix import Matrix
 from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.places import Tree
 from spillscan.policy import Launches, LaunchMap
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Report:
     """Kernels that the input does not let a rule judge, with the reason."""
     fail_on: str = "error"
     """Mildest severity that fails the check; ``never``."""
+    tree: Tree = Tree()  # noqa: RUF009 - frozen
+    """The repository that places are relative to."""
     baseline: Verdict | None = None
     """What the baseline makes of the findings; ``None`` without one."""
 

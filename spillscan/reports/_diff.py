@@ -11,7 +11,8 @@ from spillscan.names import display_name
 from spillscan.policy import SEVERITIES
 from spillscan.reports import Report, Style
 from spillscan.reports._findings import baseline_line, finding_lines
-from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, count, fold, paint, table
+from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
+from spillscan.reports._words import arches_of, count
 from spillscan.residency.footprint import WORTH_SHOWING_BYTES
 from spillscan.residency.text import size
 
@@ -37,9 +38,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     changes = report.changes
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
-        arches = sorted({kernel.key.arch for kernel in report.build.kernels if kernel.key.arch})
+        arches = arches_of(report.build)
         kind = "no known changes" if report.undecided else "no changes"
-        yield clean(f"{kind} in {kernels}{'; ' if arches else ''}{', '.join(arches)}")
+        yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
         yield from _undecided(report, style)
         return
     shown = changes if style.rows is None else changes[: style.rows]

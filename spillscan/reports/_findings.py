@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.model import Finding
-from spillscan.names import display_name
 from spillscan.reports import Report, Style
 from spillscan.reports._table import DIM, RED, YELLOW, clean, fold, paint
+from spillscan.reports._words import label_of, message_of
 
 
 def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """``build.log:12: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows."""
     shown = findings if style.rows is None else findings[: style.rows]
     for finding in shown:
-        kernel = finding.kernel
         place = f"{clean(str(finding.origin))}: " if finding.origin else ""
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-        name = clean(display_name(kernel.key.symbol))
-        unit = f", {clean(kernel.key.unit)}" if kernel.key.unit else ""
-        where = f" ({kernel.key.arch or 'arch unknown'}{unit})"
         severity = paint(finding.severity, color, style)
         state = f", {finding.baseline_state}" if finding.baseline_state else ""
-        yield f"{place}{severity}: {name}{where}: {clean(finding.message)} [{finding.rule}{state}]"
+        yield f"{place}{severity}: {label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}{state}]"
     yield from fold(len(findings) - len(shown), style)
 
 

@@ -11,7 +11,8 @@ from spillscan.matrix import Row as Kernels
 from spillscan.names import display_name
 from spillscan.reports import Report, Style
 from spillscan.reports._findings import baseline_line, finding_lines
-from spillscan.reports._table import DIM, GREEN, RED, Row, clean, count, fold, paint, table
+from spillscan.reports._table import DIM, GREEN, RED, Row, clean, fold, paint, table
+from spillscan.reports._words import count
 
 ABSENT, NOT_SAID = "·", "-"
 _NAME_AND_ARCH = 36

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 from spillscan.reports import Style
+from spillscan.safe import printable
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
 
 Row = tuple[Sequence[str], str]
@@ -21,7 +20,7 @@ def table(
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
     and units are cut. ``left`` columns are aligned to the left."""
-    grid = [list(header), *([clean(cell) for cell in cells] for cells, _ in rows)]
+    grid = [[clean(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
     for column in spare:
         if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
             at = grid[0].index(column)
@@ -68,10 +67,5 @@ def paint(text: str, color: str, style: Style) -> str:
 
 
 def clean(text: str) -> str:
-    """Names come from logs: nothing in them may move the cursor."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def count(number: int, noun: str) -> str:
-    """``1 kernel``, ``1,055 kernels``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Names come from logs: nothing in them may act on a terminal or a CI service."""
+    return printable(text)

@@ -10,6 +10,7 @@ from typing import Any
 from spillscan.matrix import Matrix
 from spillscan.model import Change, Kernel
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.safe import printable
 from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
@@ -19,11 +20,12 @@ KINDS = (*ALL_KINDS, "matrix")
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote."""
+    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote, and
+    characters that are no text are replaced."""
     if report.matrix is not None:
         yield from _matrix(report.matrix)
         return
@@ -93,6 +95,7 @@ def _row(values: tuple[Any, ...]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return "'" + text if text.lstrip().startswith(_FORMULA_STARTS) else text

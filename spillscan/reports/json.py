@@ -11,6 +11,7 @@ from spillscan.compare import figures
 from spillscan.matrix import Matrix, Row
 from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._json import harmless
 from spillscan.sass.snapshot import to_json as sass_to_json
 from spillscan.snapshot import (
     SCHEMA_VERSION,
@@ -37,6 +38,10 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One JSON object; see ``schema/build.schema.json``."""
+    return map(harmless, _pieces(report))
+
+
+def _pieces(report: Report) -> Iterator[str]:
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", (_encode(_change(change)) for change in report.changes))
@@ -77,7 +82,7 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"reasons":{_encode(kernel.reasons) if kernel.reasons else "[]"},"final":{_TRUTH[kernel.final]},'
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
-            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],'
+            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],"source":{_string(kernel.source)},'
             f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))},'
             f'"launch_bounds":{_encode(bounds_to_json(kernel.launch_bounds))}}}'
         )

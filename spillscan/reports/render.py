@@ -1,17 +1,20 @@
-"""Opens what reports are written to: standard output or files, never half-written."""
+"""Writes reports where they were asked for: standard output, or files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TextIO
 
 from spillscan import reports
 from spillscan.errors import UsageError
+from spillscan.places import Tree
 from spillscan.reports import Kind, Report, Style
+from spillscan.target import Draft, Target
 
 BATCH_PIECES = 64
 """Pieces written at once: small enough that their text needs no memory map of its own."""
@@ -19,38 +22,74 @@ PLAIN_WIDTH = 120
 """Columns where no terminal says how many there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One ``-f FORMAT[:FILE]``."""
+
+    name: str
+    """The format."""
+    target: Target | None
+    """The file; ``None`` is standard output."""
+
+
 def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
-    """Write ``report`` in each of the ``wanted`` forms ``FORMAT[:FILE]``; without any, as text to standard output."""
-    targets = [_target(form) for form in wanted or ("text",)]
-    if sum(path is None for _, path in targets) > 1:
-        raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
-    for name, path in targets:
-        pieces = reports.all_formats()[name].render(report, _style(rows, path is None))
-        if path is None:
+    """Write ``report`` in each of the ``wanted`` forms ``FORMAT[:FILE]``; without any, as text to standard output.
+
+    Files are complete and in their places before standard output begins. Raises
+    :class:`~spillscan.errors.UsageError` where a file cannot be written; then none of them is.
+    """
+    forms = check_forms(wanted, report.kind)
+    report = replace(report, tree=_tree())
+    drafts: list[Draft] = []
+    try:
+        for form in forms:
+            if form.target is not None:
+                draft = form.target.draft()
+                drafts.append(draft)
+                draft.fill(lambda file, form=form: _copy(_pieces(report, form, rows), file))  # type: ignore[misc]
+        for draft in drafts:
+            draft.commit()
+    finally:
+        for draft in drafts:
+            draft.discard()
+    for form in forms:
+        if form.target is None:
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-            _copy(pieces, sys.stdout)
-        else:
-            write_whole(pieces, path)
+            _copy(_pieces(report, form, rows), sys.stdout)
 
 
-def check_forms(wanted: Sequence[str], kind: Kind) -> None:
-    """Refuse a wrong ``-f``, or a format that has nothing for this ``kind``, before any work is done."""
+def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
+    """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
+    forms = [_form(text, kind) for text in wanted or ("text",)]
+    if sum(form.target is None for form in forms) > 1:
+        raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
+    places = [os.path.realpath(form.target.path) for form in forms if form.target is not None]
+    for form in forms:
+        if form.target is not None and places.count(os.path.realpath(form.target.path)) > 1:
+            raise UsageError(f"two formats for {form.target.path}", "give each a file of its own")
+    return forms
+
+
+def _form(text: str, kind: Kind) -> Form:
+    name, colon, path = text.partition(":")
     known = reports.all_formats()
-    for form in wanted:
-        name, _ = _target(form)
-        if kind not in known[name].KINDS:
-            able = ", ".join(other for other, module in known.items() if kind in module.KINDS)
-            raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
+    if name not in known:
+        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(known)}")
+    if kind not in known[name].KINDS:
+        able = ", ".join(other for other, module in known.items() if kind in module.KINDS)
+        raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
+    if not colon:
+        return Form(name, None)
+    target = Target.parse(path)
+    if target is None:
+        raise UsageError(f"{text!r} names no file", f"write {name}:FILE, or {name} for standard output")
+    target.check()
+    return Form(name, target)
 
 
-def _target(form: str) -> tuple[str, str | None]:
-    name, colon, path = form.partition(":")
-    if name not in reports.all_formats():
-        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(reports.all_formats())}")
-    if colon and not path:
-        raise UsageError(f"{form!r} names no file", f"write {name}:FILE, or {name} for standard output")
-    return name, path or None
+def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
+    return reports.all_formats()[form.name].render(report, _style(rows, form.target is None))
 
 
 def _style(rows: int | None, to_terminal: bool) -> Style:
@@ -62,26 +101,33 @@ def _style(rows: int | None, to_terminal: bool) -> Style:
     return Style(width=max(60, width), color=color, rows=rows)
 
 
-def write_whole(pieces: Iterable[str], path: str) -> None:
-    """Write beside ``path`` first: a failure leaves what was there."""
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".spillscan-")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
-            _copy(pieces, file)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except OSError as error:
-        os.unlink(temporary)
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    except BaseException:
-        os.unlink(temporary)
-        raise
+def _tree() -> Tree:
+    """The repository around the current folder: the CI service's checkout where it holds it, else git's, else the
+    folder itself."""
+    here = os.path.realpath(os.getcwd())
+    checkouts = (os.environ.get(name) for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"))
+    roots = [os.path.realpath(folder) for folder in checkouts if folder]
+    above = here
+    while os.path.dirname(above) != above:
+        if os.path.exists(os.path.join(above, ".git")):
+            roots.append(above)
+            break
+        above = os.path.dirname(above)
+    root = next((root for root in roots if os.path.commonpath([root, here]) == root), here)
+    folder = os.path.relpath(here, root)
+    return Tree(
+        root=root.replace(os.sep, "/"),
+        folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
+        holds=_is_file_below(root),
+    )
+
+
+def _is_file_below(root: str) -> Callable[[str], bool]:
+    @cache
+    def holds(path: str) -> bool:
+        return os.path.isfile(os.path.join(root, path))
+
+    return holds
 
 
 def _copy(pieces: Iterable[str], file: TextIO) -> None:

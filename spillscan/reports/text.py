@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from spillscan.model import Build, Kernel
+from spillscan.model import Kernel
 from spillscan.names import display_name
 from spillscan.reports import ALL_KINDS, Report, Style, _diff, _matrix
 from spillscan.reports._findings import baseline_line, finding_lines
-from spillscan.reports._table import RED, YELLOW, Row, count, fold, table
+from spillscan.reports._table import RED, YELLOW, Row, fold, table
+from spillscan.reports._words import count, summary
 from spillscan.residency.footprint import Footprint
 from spillscan.residency.summary import Summary, summarise
 from spillscan.residency.text import footprint_line
@@ -130,34 +131,6 @@ def _color(kernel: Kernel) -> str:
     if sum(kernel.spills or (0,)):
         return RED
     return YELLOW if kernel.confidence == "ambiguous" else ""
-
-
-def summary(build: Build) -> str:
-    """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
-    entries = [kernel for kernel in build.kernels if kernel.role != "function"]
-    functions = [kernel for kernel in build.kernels if kernel.role == "function"]
-    text = count(len(entries), "kernel") + _spilling(entries)
-    if functions:
-        text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
-    arches = sorted({kernel.key.arch for kernel in build.kernels if kernel.key.arch})
-    text += f"; {', '.join(arches)}" if arches else ""
-    ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
-    open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
-    text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
-    if open_ends:
-        text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
-    return text
-
-
-def _spilling(kernels: Sequence[Kernel]) -> str:
-    spilling = [kernel.spills for kernel in kernels if kernel.spills and sum(kernel.spills)]
-    unknown = sum(kernel.spills is None for kernel in kernels)
-    said = f"{unknown:,} do not say" if unknown else ""
-    if not spilling:
-        return f" ({said})" if unknown else (" (none spills)" if kernels else "")
-    stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
-    verb = "spills" if len(spilling) == 1 else "spill"
-    return f" ({len(spilling):,} {verb}: {stores:,} B stores, {loads:,} B loads{', ' + said if said else ''})"
 
 
 # ---- check --------------------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ class Writer:
             advisories=self._notes.take(symbol, usage.spills) if symbol in self._notes else (),
             origins=(Origin(input=self._input, line=line),),
             compile_ms=compile_ms,
+            source=step.source,
         )
         self._kernels.append((line, self._section, step, kernel))
         self._last = None

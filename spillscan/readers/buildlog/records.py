@@ -43,6 +43,7 @@ def record(draft: Draft, context: Context) -> Kernel:
         advisories=draft.advisories,
         origins=(Origin(input=context.input, line=draft.line),),
         compile_ms=draft.compile_ms,
+        source=draft.step.source,
     )
 
 
@@ -53,6 +54,7 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
         changes["final"] = False
     if context.units_in_doubt and step.unit and not step.buffered:
         changes["key"] = replace(kernel.key, unit="")
+        changes["source"] = ""
     if context.interleaved and kernel.compile_ms is not None:
         changes["compile_ms"] = None
     if section.notes and kernel.role == "entry":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lark import Token, Tree
@@ -31,6 +31,8 @@ class Step:
     """It compiles device code, so that output of the compiler is to be expected."""
     relocatable: bool | None = None
     """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
+    source: str = ""
+    """Source that it compiles; empty where the line does not tell."""
 
 
 NO_STEP = Step()
@@ -63,7 +65,11 @@ class Steps:
             longer = max(step.unit, current.unit, key=len)
             relocatable = current.relocatable if step.relocatable is None else step.relocatable
             self.current = Step(
-                longer, step.buffered or current.buffered, current.compiles or step.compiles, relocatable
+                longer,
+                step.buffered or current.buffered,
+                current.compiles or step.compiles,
+                relocatable,
+                step.source or current.source,
             )
             return
         if step.compiles and self._unanswered and not step.buffered:
@@ -136,7 +142,7 @@ def _step(tree: Tree[Token]) -> Step | None:
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:
-            return Step(step.unit, buffered, step.compiles, step.relocatable)
+            return replace(step, buffered=buffered)
     return Step(buffered=True) if buffered else None
 
 
@@ -149,4 +155,9 @@ def _command(line: str) -> Step | None:
     made = compilation.parse(words)
     if made is None or not (made.output or made.source):
         return None
-    return Step(made.output or made.source, compiles=made.compiles or bool(made.source), relocatable=made.relocatable)
+    return Step(
+        made.output or made.source,
+        compiles=made.compiles or bool(made.source),
+        relocatable=made.relocatable,
+        source=made.source,
+    )

@@ -1,0 +1,34 @@
+# Runs the gate with GitHub's environment files. Everything comes in by the environment: nothing is put into a shell's text.
+set -uo pipefail
+
+mapfile -t inputs < <(printf '%s' "$INPUTS" | sed '/^[[:space:]]*$/d')
+mapfile -t arguments < <(printf '%s' "$ARGUMENTS" | sed '/^[[:space:]]*$/d')
+folder="${RUNNER_TEMP:?}/spillscan"
+mkdir -p "$folder"
+
+if [ -n "$BEFORE" ]; then
+  if [ "${#inputs[@]}" -ne 1 ]; then
+    echo "::error title=spillscan::give one input to compare with 'before'"
+    exit 2
+  fi
+  command=(diff "$BEFORE" "${inputs[0]}")
+else
+  command=(check "${inputs[@]}")
+fi
+
+status=0
+spillscan "${command[@]}" --fail-on "$FAIL_ON" "${arguments[@]}" \
+  -f github -f "json:$folder/report.json" -f "markdown:$folder/report.md" -f "sarif:$folder/report.sarif" || status=$?
+
+echo "status=$status" >> "$GITHUB_OUTPUT"
+for kind in json:report.json markdown:report.md sarif:report.sarif; do
+  if [ -e "$folder/${kind#*:}" ]; then
+    echo "${kind%%:*}=$folder/${kind#*:}" >> "$GITHUB_OUTPUT"
+  fi
+done
+if [ -e "$folder/report.md" ]; then
+  cat "$folder/report.md" >> "$GITHUB_STEP_SUMMARY"
+else
+  echo "**spillscan** could not judge the build: see the log" >> "$GITHUB_STEP_SUMMARY"
+fi
+exit "$status"

@@ -1,0 +1,46 @@
+"""Print the completion script of a shell, made from the commands as they are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+NAME = "completion"
+HELP = "print a completion script for bash, zsh or fish"
+ORDER = 90
+EPILOG = 'Example: eval "$(spillscan completion bash)"'
+
+SHELLS = ("bash", "zsh", "fish")
+_FILES = ("INPUT", "BUILD", "DUMP", "FILE", "CSV")
+"""Metavariables of arguments that name files."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("shell", choices=SHELLS, help="which shell")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the script."""
+    import shtab
+
+    from spillscan import reports
+    from spillscan.cli import build_parser
+
+    parser = build_parser()
+    for action in _actions(parser):
+        if action.metavar == "FORMAT[:FILE]":
+            action.choices = tuple(reports.all_formats())
+        elif action.metavar in _FILES and action.choices is None:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, arguments.shell))
+    return 0
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Every argument of every command."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from _actions(child)

@@ -1,0 +1,170 @@
+"""Where in a repository a kernel or a finding stands: the source file where somebody tells, else the log's line.
+
+Pure: what the file system and the environment say is in the :class:`Tree`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from spillscan.model import Finding, Kernel
+from spillscan.safe import printable
+from spillscan.sass.model import LocalAccess, SourceLine
+
+_SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
+# CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
+_CMAKE_OBJECT = re.compile(r"(?:(?P<folder>.*)/)?CMakeFiles/[^/]+\.dir/(?P<source>.+)\.(?:o|obj)$")
+# Where compilers keep what they made between two steps: no place to look.
+_TEMPORARY = re.compile(r"(?:^|/)(?:tmpxft_|tmp/|te?mp[^/]*/|AppData/Local/Temp/)")
+_ADVISORY_PLACE = re.compile(r"(?P<path>.+), line (?P<line>\d+)$")
+_ABOUT = {"spill": "spill", "local-array": "array"}
+"""How the names of rules begin that speak of accesses to local memory, and of which class."""
+_DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
+_DEEPEST, _LONGEST_UNIT = 64, 1024
+
+UNKNOWN = "unknown"
+"""The path of what nobody has a place for."""
+
+
+def _nothing(path: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The repository that reports speak of."""
+
+    root: str = ""
+    """Absolute path of its top, forward slashes; empty where there is none."""
+    folder: str = ""
+    """The current folder, relative to the root; empty at the top."""
+    holds: Callable[[str], bool] = _nothing
+    """Whether a path relative to the root is a file."""
+
+    def relative(self, path: str) -> str:
+        """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
+        file here. Never absolute, never above the root.
+        """
+        inside = self.inside(path)
+        if inside is not None and (self.holds(inside) or _is_absolute(path)):
+            return inside
+        parts = [part for part in _normal(path).split("/") if part not in ("", ".", "..") and not _DRIVE.match(part)]
+        parts = parts[-_DEEPEST:]
+        tails = ("/".join(parts[start:]) for start in range(len(parts)))
+        return next(filter(self.holds, tails), inside or "/".join(parts) or UNKNOWN)
+
+    def inside(self, path: str) -> str | None:
+        """``path`` relative to the root, as this machine knows it; ``None`` where it lies elsewhere."""
+        path, root = _normal(path), _normal(self.root)
+        if not _is_absolute(path):
+            path = posixpath.normpath(posixpath.join(self.folder, path))
+            return None if path.startswith("../") or path in ("..", ".") else path
+        return path[len(root) + 1 :] if self.root and path.startswith(root + "/") else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of a file."""
+
+    path: str
+    """Relative to the repository's root, forward slashes, printable."""
+    line: int
+    """1-based; 1 where only the file is known."""
+
+    @property
+    def uri(self) -> str:
+        """The path as a relative URI reference (RFC 3986)."""
+        return quote(self.path, safe="/", errors="replace")
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def place_of(finding: Finding, tree: Tree) -> Place:
+    """Where to look for what ``finding`` says: the source line that the machine code names, the file that the
+    compiler's message names, the source that the build step names; else the line of the log.
+    """
+    kernel = finding.kernel
+    if line := _line_in_code(finding, tree):
+        return _place(tree.relative(line.file), line.line)
+    for path, number in _told_places(finding):
+        return _place(tree.relative(path), number)
+    if source := source_of(kernel):
+        return _place(tree.relative(source), 1)
+    if finding.origin is None:
+        return _place(UNKNOWN, 1)
+    return _place(log_path(finding.origin.input, tree), finding.origin.line or 1)
+
+
+def log_path(log: str, tree: Tree) -> str:
+    """What an input is called in a report: relative to the root, or by its name alone where it lies elsewhere."""
+    if log == "-":
+        return "standard-input"
+    return tree.inside(log) or posixpath.basename(_normal(log))
+
+
+def source_of(kernel: Kernel) -> str:
+    """The source file that ``kernel`` was compiled from, as the build names it; empty where it does not."""
+    if kernel.source:
+        return kernel.source
+    unit = kernel.key.unit.replace("\\", "/")
+    if _SOURCE.search(unit):
+        return unit
+    made = _CMAKE_OBJECT.match(unit) if len(unit) <= _LONGEST_UNIT else None
+    if made and _SOURCE.search(made["source"]):
+        return posixpath.join(made["folder"] or "", made["source"].replace("__/", "../"))
+    return ""
+
+
+def _normal(path: str) -> str:
+    path = posixpath.normpath(path.replace("\\", "/"))
+    return path[1:] if path.startswith("//") else path
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith(("/", "\\")) or _DRIVE.match(path.replace("\\", "/")) is not None
+
+
+def _place(path: str, line: int) -> Place:
+    return Place(path=printable(path) or UNKNOWN, line=max(1, line))
+
+
+def _told_places(finding: Finding) -> Iterator[tuple[str, int]]:
+    """(file, line) that the compiler's message gives, where the finding is one and the file is no temporary one."""
+    for advisory in finding.kernel.advisories:
+        if advisory.kind.replace("_", "-") == finding.rule and advisory.location:
+            told = _ADVISORY_PLACE.match(advisory.location)
+            if told and not _TEMPORARY.search(told["path"].replace("\\", "/")):
+                yield told["path"], int(told["line"])
+
+
+def _line_in_code(finding: Finding, tree: Tree) -> SourceLine | None:
+    """The source line of what the finding is about: of spills and arrays the access in the innermost loop."""
+    sass = finding.kernel.sass
+    if sass is None:
+        return None
+    if finding.rule.startswith("registers"):
+        return None if sass.live_peak is None else _in_repository(sass.live_peak.source, tree)
+    kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
+    told = [access for access in sass.local.accesses if access.kind == kind and access.source is not None]
+    return _in_repository(min(told, key=_outwards).source, tree) if told else None
+
+
+def _outwards(access: LocalAccess) -> tuple[int, int, int]:
+    """Sort key: innermost loop first, then the function's own code, then by address."""
+    return -1 if access.depth is None else -access.depth, access.part, access.address
+
+
+def _in_repository(line: SourceLine | None, tree: Tree) -> SourceLine | None:
+    """Of a line and the calls that it was inlined through the first that the repository holds; else the outermost: a
+    library's header is nothing that its user can mend."""
+    outermost = line
+    while line is not None:
+        if tree.holds(tree.relative(line.file)):
+            return line
+        outermost, line = line, line.inlined_at
+    return outermost

@@ -1,0 +1,63 @@
+"""Annotations of a GitHub Actions run: workflow commands, as many as the runner shows, worst first.
+
+Limits and escapes as in actions/runner (``ExecutionContext.cs``, ``ActionCommand.cs``): 10 annotations a type and step,
+4,096 characters a message; ``%``, CR and LF are escaped, in properties ``:`` and ``,`` too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from spillscan.model import Severity
+from spillscan.places import place_of
+from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports._words import LONGEST_ARCH, count, doubts, message_of, name_of, summary
+from spillscan.safe import printable
+
+FORMAT = "github"
+HELP = "GitHub annotations, 10 of each severity, worst first"
+KINDS = JUDGED
+
+SHOWN = 10
+"""Annotations of one type that the runner keeps of one step."""
+_COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """Workflow commands, a line each: what keeps the gate from deciding, then findings; where there are more than the
+    runner shows, the last notice says so."""
+    findings = report.open_findings
+    counts = Counter(finding.severity for finding in findings)
+    doubt = "; ".join(doubts(report))
+    if doubt:
+        yield f"::error title=spillscan%3A not in order::{_data(doubt)}\n"
+    room: dict[Severity, int] = {"error": SHOWN - bool(doubt), "warning": SHOWN, "note": SHOWN}
+    room["note"] -= any(counts[severity] > room[severity] for severity in counts)
+    told: Counter[Severity] = Counter()
+    for finding in findings:
+        severity = finding.severity
+        if told[severity] >= room[severity]:
+            continue
+        told[severity] += 1
+        place = place_of(finding, report.tree)
+        arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
+        title = f"{name_of(finding.kernel)} ({arch}) [{finding.rule}]"
+        properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
+    rest = [
+        f"{counts[severity] - told[severity]:,} {severity}s" for severity in counts if counts[severity] > told[severity]
+    ]
+    if rest:
+        text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
+        yield f"::notice title=spillscan::{_data(text)}\n"
+    if not findings and not doubt:
+        yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

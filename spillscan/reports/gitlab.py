@@ -1,0 +1,43 @@
+"""GitLab's Code Quality report: one JSON array, shown beside a merge request.
+
+Fields as in GitLab's documentation (``ci/testing/code_quality``): equal fingerprints become one entry, and paths are
+relative to the repository.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from spillscan.model import Severity
+from spillscan.places import place_of
+from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports._json import array
+from spillscan.reports._words import fingerprints, label_of, message_of
+
+FORMAT = "gitlab"
+HELP = "GitLab Code Quality report"
+KINDS = JUDGED
+
+_SEVERITIES: dict[Severity, str] = {"error": "major", "warning": "minor", "note": "info"}
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The array, one finding a line; what a baseline records stays, since the service itself tells new from old."""
+    yield from array(_entries(report))
+    yield "\n"
+
+
+def _entries(report: Report) -> Iterator[str]:
+    findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
+    for finding, fingerprint in zip(findings, fingerprints(findings), strict=True):
+        place = place_of(finding, report.tree)
+        yield json.dumps(
+            {
+                "description": f"{label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}]",
+                "check_name": f"spillscan-{finding.rule}",
+                "fingerprint": fingerprint,
+                "severity": _SEVERITIES[finding.severity],
+                "location": {"path": place.path, "lines": {"begin": place.line}},
+            }
+        )

@@ -1,0 +1,111 @@
+"""JUnit XML: a suite an arch, a case a kernel, so that every CI service shows each kernel's history.
+
+The form is that of Jenkins (``junit-10.xsd`` of its xunit plugin), which GitLab, Azure and others read too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from spillscan.model import Finding, Issue, Kernel
+from spillscan.places import place_of
+from spillscan.policy import at_least
+from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports._words import LONGEST_NAME, message_of, name_of
+from spillscan.safe import printable
+
+FORMAT = "junit"
+HELP = "JUnit XML: a suite an arch, a case a kernel"
+KINDS = JUDGED
+
+_MOST_ISSUES = 100
+"""Gravest issues of the input that are listed."""
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """``<testsuites>``. A kernel fails where a finding reaches ``--fail-on`` and is skipped where it cannot be judged;
+    what the input lacks is an error of the suite ``input``. There is always a case."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="spillscan">\n'
+    found: dict[int, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        found[id(finding.kernel)].append(finding)
+    undecided = {id(kernel): reason for kernel, reason in report.undecided}
+    suites: dict[str, list[Kernel]] = defaultdict(list)
+    kernels = {id(kernel): kernel for kernel in report.build.kernels}
+    kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # none may be left out
+    for kernel in kernels.values():
+        suites[kernel.key.arch or "unknown arch"].append(kernel)
+    for arch in sorted(suites):
+        yield from _suite(report, printable(arch, LONGEST_NAME), suites[arch], found, undecided)
+    yield from _input(report)
+    yield "</testsuites>\n"
+
+
+def _suite(
+    report: Report, arch: str, kernels: list[Kernel], found: dict[int, list[Finding]], undecided: dict[int, str]
+) -> Iterator[str]:
+    failures = skipped = 0
+    cases: list[str] = []
+    for kernel, name in zip(kernels, _case_names(kernels), strict=True):
+        mine = found.get(id(kernel), [])
+        grave = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
+        mild = [finding for finding in mine if finding not in grave]
+        body = "".join(_failure(report, finding) for finding in grave)
+        if not grave and id(kernel) in undecided:
+            skipped += 1
+            body = f"      <skipped message={_attribute(undecided[id(kernel)])}/>\n"
+        if mild:
+            body += f"      <system-out>{escape(chr(10).join(_line(report, f) for f in mild))}</system-out>\n"
+        failures += bool(grave)
+        case = f"    <testcase classname={_attribute(f'spillscan.{arch}')} name={_attribute(name)}"
+        cases.append(f"{case}>\n{body}    </testcase>\n" if body else f"{case}/>\n")
+    counts = f'tests="{len(kernels)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    yield f"  <testsuite name={_attribute(arch)} {counts}>\n"
+    yield from cases
+    yield "  </testsuite>\n"
+
+
+def _input(report: Report) -> Iterator[str]:
+    """What keeps the gate from judging the build as a whole."""
+    grave = [issue for issue in report.build.issues if issue.severity == "error"]
+    if not report.build.kernels:
+        grave.insert(0, Issue(code="no-kernel", message="the input names no kernel", severity="error"))
+    if not grave:
+        return
+    shown = grave[:_MOST_ISSUES]
+    yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(shown)}" skipped="0">\n'
+    yield '    <testcase classname="spillscan.input" name="the input is complete">\n'
+    for issue in shown:
+        place = f"{issue.origin}: " if issue.origin else ""
+        yield f"      <error type={_attribute(issue.code)} message={_attribute(place + issue.message)}/>\n"
+    yield "    </testcase>\n  </testsuite>\n"
+
+
+def _case_names(kernels: list[Kernel]) -> Iterator[str]:
+    """Short names; with the object where a name stands for several kernels, else with a number."""
+    short = Counter(name_of(kernel) for kernel in kernels)
+    seen: Counter[str] = Counter()
+    for kernel in kernels:
+        name = name_of(kernel)
+        if short[name] > 1 and kernel.key.unit:
+            name += f" [{printable(kernel.key.unit, LONGEST_NAME)}]"
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} #{seen[name]}"
+
+
+def _failure(report: Report, finding: Finding) -> str:
+    text = escape(_line(report, finding))
+    return (
+        f"      <failure type={_attribute(finding.rule)} message={_attribute(message_of(finding))}>{text}</failure>\n"
+    )
+
+
+def _line(report: Report, finding: Finding) -> str:
+    state = f", {finding.baseline_state}" if finding.baseline_state else ""
+    return f"{place_of(finding, report.tree)}: {finding.severity}: {message_of(finding)} [{finding.rule}{state}]"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(printable(text, 600))

@@ -1,0 +1,206 @@
+"""Markdown for a comment on a pull request or a job's summary: a line where all is well, the worst first, the rest
+folded, and never too long for a comment.
+
+GitHub takes comments of 65,536 characters and summaries of 1 MiB. What a rule calls an error or a warning is shown at
+once; notes and changes that no rule minds are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from spillscan.compare import figure
+from spillscan.model import Change, Finding, Kernel
+from spillscan.places import place_of
+from spillscan.policy import at_least
+from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._findings import baseline_line
+from spillscan.reports._markdown import Row, code, fold, table, within, words
+from spillscan.reports._words import LONGEST_ARCH, count, doubts, name_of, summary
+from spillscan.residency.summary import summarise
+
+FORMAT = "markdown"
+HELP = "Markdown for a comment on a pull request or a step summary"
+KINDS = ALL_KINDS
+
+MARK = "<!-- spillscan -->"
+"""Ends every report: by it a workflow finds the comment to write anew."""
+TABLE_BYTES = 17_000
+"""Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters, even
+where each takes four bytes."""
+SHOWN = 20
+"""Rows that are shown at once."""
+_FOLDED = 200
+"""Rows that are folded; the rest is counted."""
+_NUMBERS = ("registers", "spill stores", "spill loads", "stack", "shared", "occupancy")
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The report; its last line ends with :data:`MARK`."""
+    parts = {"scan": _scan, "check": _check, "diff": _diff}[report.kind](report)
+    body = "\n".join(parts)
+    yield f"{body}{_gap(body)}{MARK}\n"
+
+
+def _gap(body: str) -> str:
+    """A single line carries the mark itself; an HTML block must not swallow it."""
+    return " " if "\n" not in body else "\n\n"
+
+
+# ---- scan ---------------------------------------------------------------------------------------------------------
+
+
+def _scan(report: Report) -> Iterator[str]:
+    kernels = sorted(report.build.kernels, key=_damage)
+    spilling = [kernel for kernel in kernels if sum(kernel.spills or ())]
+    rest = [kernel for kernel in kernels if not sum(kernel.spills or ())]
+    yield f"**spillscan** {_sentence(report)}"
+    header = ("kernel", "arch", *_NUMBERS, "limited by")
+    if spilling:
+        yield ""
+        yield from _sized(header, [_kernel_row(report, kernel) for kernel in spilling[:SHOWN]], "kernel")
+        rest = spilling[SHOWN:] + rest
+    if rest:
+        rows = [_kernel_row(report, kernel) for kernel in rest[:_FOLDED]]
+        yield ""
+        yield from fold(
+            count(len(rest), "other kernel" if spilling else "kernel"),
+            _sized(header, rows, "kernel", len(rest) - len(rows)),
+        )
+
+
+def _damage(kernel: Kernel) -> tuple[object, ...]:
+    key = kernel.key
+    return (-sum(kernel.spills or (0,)), -(kernel.usage.registers or 0), key.symbol, key.arch or "", key.unit)
+
+
+def _kernel_row(report: Report, kernel: Kernel) -> Row:
+    usage = kernel.usage
+    stores, loads = kernel.spills or (None, None)
+    found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
+    occupancy, limiter = "-", "-"
+    if kernel.role != "function" and found.occupancy is not None:
+        occupancy, limiter = words(found.cells["occupancy"].replace("≤", "up to ")), words(found.cells["limiter"])
+    figures = (usage.registers, stores, loads, usage.stack_bytes, usage.shared_bytes)
+    return (*_names(kernel), *map(_figure, figures), occupancy, limiter)
+
+
+# ---- check --------------------------------------------------------------------------------------------------------
+
+
+def _check(report: Report) -> Iterator[str]:
+    grave, mild = _by_gravity(report)
+    found = f"**{count(len(grave) + len(mild), 'finding')}**" if grave or mild else "no findings"
+    yield f"**spillscan** {found} in {_sentence(report)}"
+    yield from _doubts(report)
+    yield from _findings(report, grave, mild)
+
+
+# ---- diff ---------------------------------------------------------------------------------------------------------
+
+
+def _diff(report: Report) -> Iterator[str]:
+    changes = report.changes
+    if not changes and not report.findings and not any(doubts(report)):
+        yield f"**spillscan** nothing changed in {_sentence(report)}"
+        return
+    grave, _ = _by_gravity(report)
+    found = f"**{count(len(grave), 'regression')}**" if grave else "no regressions"
+    yield f"**spillscan** {found} in {_sentence(report)}"
+    yield from _doubts(report)
+    yield from _findings(report, grave, [])
+    if changes:
+        states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
+        title = ", ".join(f"{number:,} {state}" for state, number in states.items())
+        rows = [row for change in islice(changes, _FOLDED) for row in _change_rows(change)]
+        yield ""
+        yield from fold(
+            title,
+            _sized(("kernel", "arch", "metric", "before → after"), rows, "change", max(0, len(changes) - _FOLDED)),
+        )
+
+
+def _states(changes: Sequence[Change]) -> Iterator[str]:
+    yield from ("changed", "added", "removed")
+    yield from (change.state for change in changes)
+
+
+def _change_rows(change: Change) -> Iterator[Row]:
+    kernel = change.kernel
+    if not change.metrics:
+        registers = kernel.usage.registers
+        yield (*_names(kernel), change.state, "-" if registers is None else f"{registers} registers")
+    for name, before, after in change.metrics:
+        told = figure(name)
+        unit = f" {told.unit}" if told.unit else ""
+        delta = (after or 0) - (before or 0)
+        yield (*_names(kernel), words(told.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
+
+
+# ---- what they share ----------------------------------------------------------------------------------------------
+
+
+def _by_gravity(report: Report) -> tuple[list[Finding], list[Finding]]:
+    """(errors and warnings, notes) that no baseline excuses."""
+    findings = report.open_findings
+    grave = [finding for finding in findings if at_least(finding.severity, "warning")]
+    return grave, [finding for finding in findings if not at_least(finding.severity, "warning")]
+
+
+def _findings(report: Report, grave: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
+    header = ("", "kernel", "arch", "finding", "rule", "where")
+    if grave:
+        yield ""
+        yield from _sized(header, [_finding_row(report, finding) for finding in grave[:SHOWN]], "finding")
+    rest = [*grave[SHOWN:], *mild]
+    if rest:
+        rows = [_finding_row(report, finding) for finding in rest[:_FOLDED]]
+        more = "more " if grave else ""
+        notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
+        title = f"{len(rest):,} {more}{'finding' if len(rest) == 1 else 'findings'}{notes}"
+        yield ""
+        yield from fold(title, _sized(header, rows, "finding", len(rest) - len(rows)))
+
+
+def _finding_row(report: Report, finding: Finding) -> Row:
+    place = place_of(finding, report.tree)
+    return (
+        f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
+        *_names(finding.kernel),
+        words(finding.message),
+        code(finding.rule),
+        code(str(place)),
+    )
+
+
+def _doubts(report: Report) -> Iterator[str]:
+    for doubt in doubts(report):
+        yield ""
+        yield f"**not in order:** {words(doubt)}"
+
+
+def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
+    """A table that takes no more than its part of the report, and a line that counts what is left out."""
+    right = [name for name in header if name in _NUMBERS]
+    lines, left_out = within(table(header, rows, right), TABLE_BYTES)
+    yield from lines
+    if left_out + more:
+        yield ""
+        yield f"… {count(left_out + more, noun)} more: the JSON report has all"
+
+
+def _names(kernel: Kernel) -> tuple[str, str]:
+    return code(name_of(kernel)), code(kernel.key.arch or "", LONGEST_ARCH)
+
+
+def _figure(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _sentence(report: Report) -> str:
+    """The build in one line."""
+    line, *notes = summary(report.build).splitlines()
+    kernels, _, arches = line.partition("; ")
+    told = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
+    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])

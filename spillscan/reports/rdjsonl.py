@@ -1,0 +1,32 @@
+"""Diagnostics for reviewdog (``-f=rdjsonl``): one JSON object a line, as ``proto/rdf/reviewdog.proto`` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from spillscan.model import Severity
+from spillscan.places import place_of
+from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports._json import harmless
+from spillscan.reports._words import label_of, message_of
+
+FORMAT = "rdjsonl"
+HELP = "diagnostics for reviewdog"
+KINDS = JUDGED
+
+_SEVERITIES: dict[Severity, str] = {"error": "ERROR", "warning": "WARNING", "note": "INFO"}
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """One diagnostic a finding that no baseline excuses."""
+    for finding in report.open_findings:
+        place = place_of(finding, report.tree)
+        diagnostic = {
+            "message": f"{label_of(finding.kernel)}: {message_of(finding)}",
+            "location": {"path": place.path, "range": {"start": {"line": place.line}}},
+            "severity": _SEVERITIES[finding.severity],
+            "source": {"name": "spillscan"},
+            "code": {"value": finding.rule},
+        }
+        yield harmless(json.dumps(diagnostic)) + "\n"

@@ -1,0 +1,152 @@
+"""SARIF 2.1.0 (OASIS standard, errata 01) for code scanning, within what GitHub takes.
+
+GitHub's limits (docs: "SARIF support for code scanning"): 10 MB after gzip, 25,000 results a run of which the 5,000
+gravest are kept, 25,000 rules, 1,024 characters a description; no empty strings; every result needs a location; of the
+fingerprints only ``primaryLocationLineHash`` counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from spillscan import __version__
+from spillscan.model import Finding, Issue, Kernel, Rule
+from spillscan.places import log_path, place_of
+from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports._json import array, harmless
+from spillscan.reports._words import fingerprints, label_of, message_of, name_of
+from spillscan.rules import all_rules
+from spillscan.safe import printable
+from spillscan.snapshot import FIGURES
+
+FORMAT = "sarif"
+HELP = "SARIF 2.1.0 for code scanning"
+KINDS = JUDGED
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+MOST_RESULTS = 25_000
+"""Results of one run that GitHub accepts."""
+_MOST_NOTIFICATIONS = 100
+_LONGEST_DESCRIPTION = 1024
+_LONGEST_NAME = 200
+"""Longer symbols and full names are left out: their fingerprint and short name remain."""
+_STATES = {"new": "new", "worse": "updated", "better": "updated", "outstanding": "unchanged"}
+_PROBLEMS = {"error": "error", "warning": "warning", "note": "recommendation"}
+_PLACEHOLDER = re.compile(r"\{(\d+)\}")
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """One log with one run, one result a line."""
+    yield f'{{"$schema": "{SCHEMA}",\n "version": "2.1.0",\n "runs": [{{\n'
+    driver = {"name": "spillscan", "semanticVersion": __version__, "version": __version__}
+    yield f'  "tool": {{"driver": {json.dumps(driver)[:-1]}, "rules": '
+    yield from array((json.dumps(_rule(rule)) for rule in all_rules().values()), "   ")
+    yield f'}}}},\n  "invocations": [{harmless(json.dumps(_invocation(report)))}],\n'
+    yield '  "columnKind": "unicodeCodePoints",\n  "results": '
+    shown = report.findings[:MOST_RESULTS]
+    results = (_result(report, *pair) for pair in zip(shown, fingerprints(shown), strict=True))
+    yield from array((json.dumps(result) for result in results), "   ")
+    yield "\n }]\n}\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    sections = (
+        ("What it means", rule.means),
+        ("Why it matters", rule.matters),
+        ("What to do", rule.remedy),
+        ("Limits and exceptions", rule.tuning),
+    )
+    return {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in rule.id.split("-")),
+        "shortDescription": {"text": f"{rule.title}."},
+        "fullDescription": {"text": rule.means[:_LONGEST_DESCRIPTION]},
+        "help": {
+            "text": "\n\n".join(f"{title}: {text}" for title, text in sections),
+            "markdown": "\n\n".join(f"**{title}**\n\n{text}" for title, text in sections),
+        },
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {
+            "tags": ["cuda", "performance"],
+            "precision": "very-high",
+            "problem.severity": _PROBLEMS[rule.severity],
+        },
+    }
+
+
+def _result(report: Report, finding: Finding, fingerprint: str) -> dict[str, Any]:
+    place = place_of(finding, report.tree)
+    return {
+        "ruleId": finding.rule,
+        "level": finding.severity,
+        "message": {"text": _text(f"{label_of(finding.kernel)}: {message_of(finding)}")},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": place.uri, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": place.line, "startColumn": 1, "endLine": place.line},
+                },
+                "logicalLocations": [_function(finding.kernel)],
+            }
+        ],
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "spillscan/v1": fingerprint},
+        **_state(report, finding),
+        "properties": _properties(finding.kernel),
+    }
+
+
+def _state(report: Report, finding: Finding) -> dict[str, Any]:
+    """What is known of the result in an older run: what the baseline says; of a regression, that the base build did not
+    have it. What somebody suppressed is told, as suppressed."""
+    state = _STATES.get(finding.baseline_state or ("new" if report.kind == "diff" else ""))
+    told: dict[str, Any] = {"baselineState": state} if state else {}
+    if finding.baseline_state == "suppressed":
+        reason = printable(finding.suppression or "", 600)
+        note = {"justification": reason} if reason else {}
+        told["suppressions"] = [{"kind": "external", "status": "accepted", **note}]
+    return told
+
+
+def _function(kernel: Kernel) -> dict[str, str]:
+    names = {"fullyQualifiedName": kernel.name, "decoratedName": kernel.key.symbol}
+    told = {key: printable(name) for key, name in names.items() if 0 < len(name) <= _LONGEST_NAME}
+    return {"kind": "function", "name": name_of(kernel) or "unnamed", **told}
+
+
+def _properties(kernel: Kernel) -> dict[str, Any]:
+    figures = {name: getattr(kernel.usage, name) for name in FIGURES}
+    told = {name: figure for name, figure in figures.items() if figure is not None}
+    return {"arch": printable(kernel.key.arch or "unknown"), "role": kernel.role, **told}
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    """How the run went: what was not understood, or could not be judged."""
+    notes = [_notification(report, issue) for issue in report.build.issues[:_MOST_NOTIFICATIONS]]
+    notes += [
+        {"level": "warning", "message": {"text": _text(f"cannot judge {label_of(kernel)}: {printable(reason, 600)}")}}
+        for kernel, reason in report.undecided[:_MOST_NOTIFICATIONS]
+    ]
+    if len(report.findings) > MOST_RESULTS:
+        text = f"the {MOST_RESULTS:,} gravest of {len(report.findings):,} findings"
+        notes.append({"level": "warning", "message": {"text": text}})
+    whole = not (report.undecided or any(issue.severity == "error" for issue in report.build.issues))
+    return {"executionSuccessful": whole and bool(report.build.kernels), "toolExecutionNotifications": notes}
+
+
+def _notification(report: Report, issue: Issue) -> dict[str, Any]:
+    text = _text(printable(issue.message, 600)) or issue.code
+    note: dict[str, Any] = {"level": issue.severity, "message": {"text": text}}
+    if issue.origin is not None:
+        line = "" if issue.origin.line is None else f":{issue.origin.line}"
+        note["message"]["text"] = f"{_text(printable(log_path(issue.origin.input, report.tree)))}{line}: {text}"
+    return {**note, "descriptor": {"id": issue.code}}
+
+
+def _text(text: str) -> str:
+    """A plain message in which nothing is an embedded link or a placeholder (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
+    if "](" in text:
+        text = re.sub(r"([\[\]\\])", r"\\\1", text)
+    return _PLACEHOLDER.sub(r"{{\1}}", text)

@@ -1,0 +1,133 @@
+"""Files that are written only where asked: whole or not at all, and never through a link out of their folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+from spillscan.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file to write."""
+
+    path: str
+    """As the user gave it."""
+    append: bool = False
+    """Write behind what the file holds, as ``$GITHUB_STEP_SUMMARY`` wants it, instead of in its place."""
+
+    @classmethod
+    def parse(cls, text: str) -> Target | None:
+        """``FILE``, or ``+FILE`` to append; ``None`` where there is no name. A file ``+x`` is ``./+x``."""
+        path = text.removeprefix("+")
+        return cls(path, append=path != text) if path else None
+
+    def check(self) -> None:
+        """Refuse what a link would lead out of the folder that was named.
+
+        A relative path stays below the current folder (or as many folders above it as it begins with ``..``), whatever
+        links a checkout holds; a file that is a link stays in its folder. ``/dev`` and ``/proc`` are the system's own.
+        """
+        folder, name = os.path.split(self.path)
+        if os.path.abspath(folder).startswith(("/dev", "/proc")) and os.path.isabs(folder):
+            return
+        real = os.path.realpath(folder or os.curdir)
+        if not os.path.isabs(folder):
+            parts = folder.split(os.sep)
+            climbs = next((index for index, part in enumerate(parts) if part not in ("", os.curdir, os.pardir)), None)
+            top = os.path.realpath(os.path.join(os.curdir, *(parts if climbs is None else parts[:climbs])))
+            if os.path.commonpath([top, real]) != top:
+                raise UsageError(f"{folder} is a link to {real}", "name that folder itself if you mean it")
+        aim = os.path.realpath(os.path.join(real, name))
+        if os.path.dirname(aim) != real:
+            raise UsageError(f"{self.path} is a link to {aim}", "name that file itself if you mean it")
+
+    def write(self, text: str) -> None:
+        """Write ``text``, whole or not at all."""
+        self.check()
+        draft = self.draft()
+        try:
+            draft.fill(lambda file: file.write(text))
+            draft.commit()
+        finally:
+            draft.discard()
+
+    def draft(self) -> Draft:
+        """A place to write the text to before the file is touched."""
+        real = os.path.realpath(self.path)
+        try:
+            mode = os.stat(real).st_mode
+        except OSError:
+            mode = 0
+        direct = bool(mode) and not stat.S_ISREG(mode)  # a device or a pipe: there is nothing to replace
+        try:
+            if self.append or direct:
+                if stat.S_ISDIR(mode):
+                    raise IsADirectoryError(0, "is a folder")
+                return Draft(self, real, tempfile.TemporaryFile("w+", encoding="utf-8", newline=""), None)
+            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".spillscan-")
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
+        return Draft(self, real, open(handle, "w", encoding="utf-8", newline=""), temporary)
+
+
+class Draft:
+    """Text on its way to a :class:`Target`."""
+
+    def __init__(self, target: Target, real: str, file: TextIO, temporary: str | None) -> None:
+        self._target = target
+        self._real = real
+        self._file = file
+        self._temporary = temporary
+
+    def fill(self, write: Callable[[TextIO], object]) -> None:
+        """Let ``write`` write the text."""
+        try:
+            write(self._file)
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def commit(self) -> None:
+        """Put the text in its place."""
+        try:
+            if self._temporary is None:
+                self._append()
+                return
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self._temporary, 0o666 & ~mask)
+            os.replace(self._temporary, self._real)
+            self._temporary = None
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def discard(self) -> None:
+        """Leave nothing behind but what was committed."""
+        self._file.close()
+        if self._temporary is not None:
+            os.unlink(self._temporary)
+            self._temporary = None
+
+    def _append(self) -> None:
+        """Write behind the file's end; what fails half-way is cut off again."""
+        self._file.seek(0)
+        with open(self._real, "ab", buffering=0) as file:
+            seekable = file.seekable()
+            size = file.tell() if seekable else 0
+            try:
+                rest = memoryview(self._file.read().encode())
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:
+                if seekable:
+                    file.truncate(size)
+                raise
+
+    def _failed(self, error: OSError) -> UsageError:
+        return UsageError(f"cannot write {self._target.path}: {error.strerror}")

@@ -1,0 +1,199 @@
+"""What tests of reports share: builds of any size, reports as text, and readings of the formats by their own rules."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from spillscan import reports, rules
+from spillscan.matrix import matrix
+from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
+from spillscan.pairing import diff
+from spillscan.places import Tree
+from spillscan.policy import Policy
+from spillscan.policy.words import from_options
+from spillscan.reports import Kind, Report, Style
+
+POLICY = Policy((from_options({"max_registers": "128"}, (), (), rules.all_rules()),))
+"""What :func:`report_of` judges by."""
+
+
+def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90", **more: Any) -> Kernel:
+    """A kernel with figures, from line 7 of ``build.log``."""
+    unit = more.pop("unit", "")
+    usage = Usage(registers=registers, stack_bytes=spills, spill_store_bytes=spills, spill_load_bytes=spills)
+    defaults = {"role": "entry", "usage": usage, "origins": (Origin(input="build.log", line=7),)}
+    return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), **(defaults | more))
+
+
+def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()) -> Report:
+    """The report that the command would make."""
+    build = Build(kernels=tuple(kernels))
+    if kind == "diff":
+        changes = diff(Build(kernels=tuple(base)), build)
+        found = rules.regressions(changes, Policy())
+        return Report(
+            kind="diff",
+            build=build,
+            base=Build(kernels=tuple(base)),
+            changes=tuple(changes),
+            findings=tuple(found),
+        )
+    if kind == "matrix":
+        builds = (Build(kernels=tuple(base)), build)
+        labels = [each.key.unit for each in (*base, *kernels)][:1] * 2 or ["a", "b"]
+        table = matrix(builds, labels, "build", ["spill_bytes", "registers"])
+        return Report(kind="matrix", build=build, base=builds[0], matrix=table)
+    if kind == "check":
+        judged = rules.check(build, POLICY)
+        undecided = tuple((each.kernel, each.reason) for each in judged.undecided)
+        return Report(kind="check", build=build, findings=judged.findings, undecided=undecided)
+    return Report(kind="scan", build=build)
+
+
+def rendered(name: str, report: Report, style: Style | None = None) -> str:
+    """The report in one format. It can be written: no half surrogates."""
+    text = "".join(reports.all_formats()[name].render(report, style or Style()))
+    assert text.encode().decode() == text
+    return text
+
+
+def pairs() -> Iterator[tuple[str, Kind]]:
+    """Each format with each kind of report that it takes."""
+    for name, module in reports.all_formats().items():
+        for kind in module.KINDS:
+            yield name, kind
+
+
+def retold(report: Report, message: str) -> Report:
+    """The report with another message in each finding."""
+    found = tuple(replace(finding, message=message) for finding in report.findings)
+    return replace(report, findings=found)
+
+
+def at(root: str, *files: str, folder: str = "") -> Tree:
+    """A repository that holds ``files``."""
+    return Tree(root=root, folder=folder, holds=frozenset(files).__contains__)
+
+
+# ---- GitHub's runner ------------------------------------------------------------------------------------------------
+
+REGISTERED = frozenset(
+    (
+        *("internal-set-repo-path", "set-env", "set-output", "save-state", "add-path", "add-mask", "add-matcher"),
+        *("remove-matcher", "warning", "error", "notice", "debug", "group", "endgroup", "echo", "stop-commands"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What GitHub's runner makes of a line."""
+
+    name: str
+    properties: dict[str, str]
+    data: str
+
+
+def commands(output: str) -> list[Command]:
+    """The workflow commands in what a step prints, as ``ActionCommand.cs`` of actions/runner reads them:
+    ``::name k=v::data`` where a line begins so after blanks, else ``##[name k=v;]data`` anywhere in it. Lines end as
+    .NET's reader ends them.
+    """
+    found = (_second(line) or _first(line) for line in re.split(r"\r\n|\r|\n", output))
+    return [command for command in found if command is not None]
+
+
+def _second(line: str) -> Command | None:
+    line = line.lstrip()
+    end = line.find("::", 2)
+    if not line.startswith("::") or end < 0:
+        return None
+    return _command(line[2:end], line[end + 2 :], ",", {"%3A": ":", "%2C": ","})
+
+
+def _first(line: str) -> Command | None:
+    start = line.find("##[")
+    end = line.find("]", start)
+    if start < 0 or end < 0:
+        return None
+    return _command(line[start + 3 : end], line[end + 1 :], ";", {"%3B": ";", "%5D": "]"})
+
+
+def _command(head: str, data: str, separator: str, escapes: dict[str, str]) -> Command | None:
+    name, _, rest = head.partition(" ")
+    if name.lower() not in REGISTERED:
+        return None
+    told = (pair.split("=", 1) for pair in rest.strip().split(separator) if pair)
+    properties = {pair[0]: _unescaped(pair[1], escapes) for pair in told if len(pair) == 2}
+    return Command(name, properties, _unescaped(data, {}))
+
+
+def _unescaped(text: str, more: dict[str, str]) -> str:
+    for escape, sign in {"%0D": "\r", "%0A": "\n", **more, "%25": "%"}.items():
+        text = text.replace(escape, sign)
+    return text
+
+
+# ---- Markdown and HTML ----------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a browser would find in rendered Markdown."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.comments: list[str] = []
+        self.text: list[str] = []
+        """Text outside of code: where GitHub looks for mentions, references and addresses."""
+        self.code: list[str] = []
+        self._open: list[str] = []
+        page = MarkdownIt("gfm-like", {"html": True})
+        self.feed(page.render(markdown))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._open.append(tag)
+        if tag == "code":
+            self.code.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "code" in self._open:
+            self.code[-1] += data
+        else:
+            self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+def rows_of(markdown: str) -> list[list[int]]:
+    """Cells of each row of each table."""
+    tables: list[list[int]] = []
+    for token in MarkdownIt("gfm-like").parse(markdown):
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type == "tr_open":
+            tables[-1].append(0)
+        elif token.type in ("td_open", "th_open"):
+            tables[-1][-1] += 1
+    return tables
+
+
+def csv_rows(text: str) -> list[list[str]]:
+    """The rows of a CSV file."""
+    return list(csv.reader(io.StringIO(text, newline="")))

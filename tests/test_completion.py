@@ -1,0 +1,68 @@
+"""Completion scripts know every command, option and format."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+
+import pytest
+
+from spillscan import commands, reports
+from spillscan.cli import build_parser
+from spillscan.commands.completion import SHELLS, _actions
+from tests.conftest import run
+
+
+def script(shell: str) -> str:
+    result = run("completion", shell)
+    assert result.returncode == 0
+    return result.stdout.decode()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_is_left_out(shell: str) -> None:
+    text = script(shell)
+    for command in commands.all_commands():
+        assert command.NAME in text
+    shown = [action for action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
+    for option in (option for action in shown for option in action.option_strings):
+        assert (option.lstrip("-") if shell == "fish" else option) in text
+    for name in reports.all_formats():
+        assert name in text
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_shell_takes_it(shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"no {shell} here")
+    subprocess.run([program, "-n"], input=script(shell), text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("spillscan ch", "check"),
+        ("spillscan completion f", "fish"),
+        ("spillscan check --max-re", "--max-registers"),
+        ("spillscan check -f sar", "sarif"),
+        ("spillscan check --fail-on no", "note"),
+        ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
+        ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
+    ],
+)
+def test_bash_completes(words: str, offered: str) -> None:
+    typed = words.split()
+    lines = (
+        script("bash"),
+        f"COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}",
+        f"_shtab_spillscan spillscan {typed[-1]} {typed[-2]}",
+        'printf "%s\\n" "${COMPREPLY[@]}"',
+    )
+    result = subprocess.run(["bash"], input="\n".join(lines), text=True, capture_output=True, check=False)
+    assert offered in result.stdout.split(), result.stderr
+
+
+def test_another_shell_is_refused() -> None:
+    assert run("completion", "csh").returncode == 2

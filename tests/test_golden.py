@@ -1,0 +1,86 @@
+"""Reports of real builds, byte for byte as they were last looked at. ``python -m tests.test_golden`` writes them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spillscan import reports
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "reports"
+DEMO = "fixtures/demo"
+CASES: dict[str, tuple[str, ...]] = {
+    "clean": ("check", f"{DEMO}/base.log"),
+    "one": ("check", f"{DEMO}/head.log", "--arch", "sm_80"),
+    "many": ("check", "fixtures/ptxas/spill-13.0.log"),
+    "sass": ("check", "fixtures/sass/nvdisasm-gi-sm_80-13.5.sass"),
+    "build": ("check", "fixtures/build/cmake-ninja-verbose-13.0.log", "--max-registers", "24", "--kernel", "conv_3x3"),
+    "diff": ("diff", f"{DEMO}/base.log", f"{DEMO}/head.log"),
+    "same": ("diff", f"{DEMO}/base.log", f"{DEMO}/base.log"),
+    "scan": ("scan", f"{DEMO}/head.log"),
+}
+"""Calls by name. A build without kernels is in :data:`NOTHING`."""
+NOTHING = ("check", "-", "--fail-on", "never")
+SUFFIXES = {
+    "csv": "csv",
+    "github": "txt",
+    "gitlab": "json",
+    "json": "json",
+    "junit": "xml",
+    "markdown": "md",
+    "rdjsonl": "jsonl",
+    "sarif": "sarif",
+    "text": "txt",
+}
+
+
+def printed(call: tuple[str, ...], name: str, stdin: bytes = b"") -> bytes:
+    """What the command prints in one format."""
+    unset = ("FORCE_COLOR", "COLUMNS", "GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+    environment = {key: value for key, value in os.environ.items() if key not in unset}
+    command = [sys.executable, "-m", "spillscan", *call, "-f", name]
+    result = subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, check=False)
+    return result.stdout
+
+
+def cases() -> list[tuple[str, str]]:
+    """(case, format) of every golden file."""
+    found = [
+        (case, name)
+        for name, module in reports.all_formats().items()
+        for case, call in CASES.items()
+        if call[0] in module.KINDS
+    ]
+    return found + [("empty", name) for name, module in reports.all_formats().items() if "check" in module.KINDS]
+
+
+def golden(case: str, name: str) -> bytes:
+    """What it must be."""
+    return printed(NOTHING, name, b"ptxas info    : 0 bytes gmem\n") if case == "empty" else printed(CASES[case], name)
+
+
+@pytest.mark.parametrize(("case", "name"), cases())
+def test_golden(case: str, name: str) -> None:
+    assert golden(case, name) == (GOLDEN / f"{case}-{name}.{SUFFIXES[name]}").read_bytes()
+
+
+def test_nothing_else_is_golden() -> None:
+    expected = {f"{case}-{name}.{SUFFIXES[name]}" for case, name in cases()}
+    assert {path.name for path in GOLDEN.iterdir()} == expected
+
+
+def write() -> None:
+    """Write every golden file anew, and only those."""
+    GOLDEN.mkdir(exist_ok=True)
+    for path in GOLDEN.iterdir():
+        path.unlink()
+    for case, name in cases():
+        (GOLDEN / f"{case}-{name}.{SUFFIXES[name]}").write_bytes(golden(case, name))
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,294 @@
+"""What comes from a log never acts: every report, read by its own format's rules, holds hostile names as text only."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import pyte
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spillscan.model import Advisory, Issue, Kernel, Origin
+from spillscan.reports import Report, Style
+from spillscan.safe import printable
+from tests.reporting import Page, commands, csv_rows, kernel, pairs, rendered, report_of, retold, rows_of
+
+PAYLOADS = (
+    *("::error::x", "::error file=a,line=1::x", "  ::warning::x", "::stop-commands::t", "::set-env name=PATH::x"),
+    *(
+        "\n::error::x",
+        "\r::error::x",
+        "\r\n::notice::x",
+        "%0A::error::x",
+        "%0D%0A::error::x",
+        "%25%0A",
+        "\x0b::group::",
+    ),
+    *("##[error]x", "##[add-path]/tmp", "a##[set-env name=A;]b", "##vso[task.setvariable variable=a]b", "##teamcity["),
+    *("\u2028::error::x", "\x85::error::x", "\u200b::error::x", "\ufeff::error::x"),
+    *(
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "</details>",
+        "<!-- x -->",
+        "--><b>",
+        "<a href=//x>",
+    ),
+    *("`</code><b>", "``x``", "`", "\\`", "\\", "\\|", "|", "| a | b |", "||||", "a\\\\|b", "¦"),
+    *(
+        "[x](javascript:alert(1))",
+        "![x](http://x/y.png)",
+        "[x]: http://x",
+        "<http://x>",
+        "http://x.example",
+        "www.x.com",
+    ),
+    *(
+        "mailto:a@b.cc",
+        "a@b.cc",
+        "@octocat",
+        "@org/team",
+        "#123",
+        "GH-123",
+        "org/repo#1",
+        "deadbeefdeadbeef",
+        ":smile:",
+    ),
+    *("$x$", "$$x$$", "**x**", "__x__", "_x_", "~~x~~", "# x", "- x", "1. x", "> x", "---", "===", "\t code", "    x"),
+    *(
+        "]]>",
+        "<![CDATA[x",
+        "<!DOCTYPE x [<!ENTITY a 'b'>]>",
+        "&a;",
+        "&#0;",
+        "&lt;",
+        "<?xml?>",
+        "\x00",
+        "\x0c",
+        "\ufffe",
+    ),
+    *("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", " =1", "＝1", '"', '","', "'", ";=1"),
+    *("!!python/object:x", "- a: b", "{a: b}", "%YAML 1.2", "&a *a", "? x"),
+    *("\x1b[2J", "\x1b]0;t\x07", "\x1b[31m", "\x9b2J", "\x1bP", "\x90x\x9c", "\x08\x08", "\x7f", "\x0e", "\x1b[8m"),
+    *("\u202e", "\u202d", "\u2066", "\u200f", "\u061c", "\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\U000e0041"),
+    *(
+        "\ud800",
+        "\udfff",
+        "\U0010ffff",
+        "\ue000",
+        "{0}",
+        "{{0}}",
+        "%s",
+        "${x}",
+        "$(x)",
+        "../../etc/passwd",
+        "/etc/passwd",
+    ),
+    *("C:\\x\\y", "\\\\host\\share", "file:///etc/passwd", "//host/x", "a:b", "a,b", "x?y#z", "~/x", "-", "", " ", "."),
+)
+
+
+def encodable(parts: Iterable[str]) -> str:
+    """As a reader gives it: half surrogates do not come through (a snapshot with one is refused)."""
+    return "".join(parts).encode("utf-8", "replace").decode()
+
+
+text = st.lists(st.sampled_from(PAYLOADS) | st.text(max_size=4), min_size=1, max_size=5).map(encodable)
+symbols = text | text.map("_Z".__add__) | text.map(lambda name: f"void f<{name}>(int)")
+relaxed = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def hostile_kernel(draw: st.DrawFn) -> Kernel:
+    word = draw(text)
+    return kernel(
+        draw(symbols),
+        spills=draw(st.sampled_from([0, 8, 4096])),
+        registers=draw(st.sampled_from([16, 255])),
+        arch=draw(text | st.just("sm_90")),
+        unit=draw(text | st.just("")),
+        source=draw(text | st.just("")),
+        reasons=(word,),
+        confidence=draw(st.sampled_from(["certain", "ambiguous"])),
+        final=draw(st.sampled_from([None, False])),
+        advisories=(
+            Advisory(kind="performance_loss", text=word, severity="info", code=word, location=f"{draw(text)}, line 3"),
+        ),
+        origins=(Origin(input=draw(text), line=draw(st.integers(1, 99)), format=word),),
+    )
+
+
+@st.composite
+def hostile_report(draw: st.DrawFn, kind: Any) -> Report:
+    kernels = draw(st.lists(hostile_kernel(), max_size=5))
+    report = report_of(kind, kernels, draw(st.lists(hostile_kernel(), max_size=3)))
+    issues = tuple(
+        Issue(code="unknown-line", message=message, severity="error", origin=Origin(input=message, line=1))
+        for message in draw(st.lists(text, max_size=2))
+    )
+    report = replace(report, build=replace(report.build, issues=issues))
+    return retold(report, draw(text)) if draw(st.booleans()) else report
+
+
+MARKDOWN_TAGS = frozenset(
+    ("p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li")
+)
+JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"))
+
+
+@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+@given(data=st.data())
+@relaxed
+def test_nothing_acts(name: str, kind: Any, data: st.DataObject) -> None:
+    holds(name, data.draw(hostile_report(kind)))
+
+
+@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+def test_no_payload_acts(name: str, kind: Any) -> None:
+    for payload in map(encodable, PAYLOADS):
+        place = Origin(input=payload, line=1, format=payload)
+        more = {"arch": payload, "unit": payload, "source": payload, "reasons": (payload,), "origins": (place,)}
+        one = kernel(payload, spills=8, registers=255, **more)
+        report = report_of(kind, [one], [kernel(payload, registers=8, **more)])
+        for message in (report, retold(report, payload), retold(report, f"x {payload} x")):
+            holds(name, message)
+
+
+def holds(name: str, report: Report) -> None:
+    """The report, read by its format's rules, says what it shall and does nothing."""
+    output = rendered(name, report)
+    assert all(sign.isprintable() or sign in "\r\n" for sign in output), "no control, format or bidi characters"
+    if name != "github":
+        assert commands(output) == [], "printed by a step, it is no command"
+    HOLDS[name](output, report)
+    assert rendered(name, report) == output
+
+
+def text_holds(output: str, report: Report) -> None:
+    coloured = rendered("text", report, Style(color=True))
+    assert terminal_events(output) <= {"draw", "linefeed"}
+    assert terminal_events(coloured) <= {"draw", "linefeed", "select_graphic_rendition"}
+
+
+def terminal_events(output: str) -> set[str]:
+    """What a terminal does with the output."""
+    log = io.StringIO()
+    pyte.Stream(pyte.DebugScreen(to=log)).feed(output)
+    return {json.loads(line)[0] for line in log.getvalue().splitlines()}
+
+
+def github_holds(output: str, report: Report) -> None:
+    found = commands(output)
+    assert len(found) == len(output.splitlines()) - output.startswith("spillscan: no findings")
+    assert all(count <= 10 for count in Counter(command.name for command in found).values())
+    for command in found:
+        assert command.name in ("error", "warning", "notice")
+        assert set(command.properties) <= {"file", "line", "title"}
+        assert len(command.data) <= 4096
+        if "file" in command.properties:
+            relative(command.properties["file"])
+            assert command.properties["line"].isdecimal()
+    told = [command.data for command in found if "file" in command.properties]
+    assert told == [printable(finding.message, 600) for finding in report.findings][: len(told)]
+    if len(report.findings) < 10:
+        assert len(told) == len(report.findings)
+
+
+def relative(path: str) -> None:
+    """A path that stays in the repository."""
+    assert path
+    assert not path.startswith(("/", "\\", "../"))
+    assert not re.match(r"[A-Za-z]:/", path)
+    assert "/../" not in path
+
+
+def markdown_holds(output: str, report: Report) -> None:
+    page = Page(output)
+    assert set(page.tags) <= MARKDOWN_TAGS
+    assert {name for name, _ in page.attributes} <= {"style"}
+    assert page.comments == [" spillscan "]
+    told = " ".join(page.text)
+    assert not re.search(r"[@#$`|<>\\_*~\[\]{}]|://|www\.|GH-|:\w+:", told), told
+    assert all(len(set(table)) == 1 for table in rows_of(output)), "every row has the header's cells"
+
+
+def junit_holds(output: str, report: Report) -> None:
+    assert "<!" not in output
+    tree = ElementTree.fromstring(output)
+    assert {element.tag for element in tree.iter()} <= JUNIT_TAGS
+    arches = [suite for suite in tree if suite.get("name") != "input" or suite[0].get("classname") != "spillscan.input"]
+    told = {id(kernel) for kernel in report.build.kernels} | {id(finding.kernel) for finding in report.findings}
+    assert sum(len(suite) for suite in arches) == len(told)
+    failed = {id(finding.kernel) for finding in report.findings if finding.severity == "error"}
+    assert sum(case.find("failure") is not None for case in tree.iter("testcase")) == len(failed)
+
+
+def csv_holds(output: str, report: Report) -> None:
+    header, *rows = csv_rows(output)
+    assert all(len(row) == len(header) for row in rows)
+    for cell in (cell for row in rows for cell in row):
+        assert not cell.lstrip().startswith(tuple("=+-@＝＋－＠\t\r")), cell
+    if report.kind in ("scan", "check"):
+        assert len(rows) == len(report.findings if report.kind == "check" else report.build.kernels)
+
+
+def json_holds(output: str, report: Report) -> None:
+    value = json.loads(output)
+    if report.kind in ("scan", "check"):
+        assert [entry["symbol"] for entry in value["kernels"]] == [k.key.symbol for k in report.build.kernels]
+
+
+def sarif_holds(output: str, report: Report) -> None:
+    (run,) = json.loads(output)["runs"]
+    assert len(run["results"]) == len(report.findings)
+    for result in run["results"]:
+        message = result["message"]["text"]
+        assert not re.search(r"(?<!\\)\[(?:[^\[\]\\]|\\.)*\]\([^)]*\)", message), "no embedded link"
+        assert not re.search(r"(?<!\{)\{\d+\}", message), "no placeholder"
+        (location,) = result["locations"]
+        uri = location["physicalLocation"]["artifactLocation"]["uri"]
+        assert re.fullmatch(r"(?:[A-Za-z0-9._~/-]|%[0-9A-F]{2})+", uri), uri
+        assert not urlsplit(uri).scheme
+        assert not urlsplit(uri).netloc
+        relative(unquote(uri))
+    hashes = [result["partialFingerprints"]["primaryLocationLineHash"] for result in run["results"]]
+    assert len(set(hashes)) == len(hashes)
+
+
+def gitlab_holds(output: str, report: Report) -> None:
+    entries = json.loads(output)
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries) == len(report.findings)
+    for entry in entries:
+        relative(entry["location"]["path"])
+
+
+def rdjsonl_holds(output: str, report: Report) -> None:
+    diagnostics = [json.loads(line) for line in output.splitlines()]
+    assert len(diagnostics) == len(report.findings)
+    for diagnostic in diagnostics:
+        relative(diagnostic["location"]["path"])
+
+
+HOLDS = {name.removesuffix("_holds"): check for name, check in list(globals().items()) if name.endswith("_holds")}
+
+
+def test_every_format_is_held() -> None:
+    assert set(HOLDS) == {name for name, _ in pairs()}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_printable_is_one_harmless_line(payload: str) -> None:
+    shown = printable(f"{payload}{payload}")
+    assert shown.isprintable()
+    assert commands(shown) == []
+    assert printable(shown) == shown
+    assert len(printable(payload * 50, 40)) <= 40

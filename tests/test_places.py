@@ -1,0 +1,168 @@
+"""Where findings are shown: the source where somebody tells it, else the log; never absolute, never outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spillscan.model import Advisory, Finding, Origin
+from spillscan.places import Place, log_path, place_of, source_of
+from spillscan.rules import check, finding
+from spillscan.rules.spills import SPILL
+from tests.conftest import FIXTURES, ROOT, read_any, read_log
+from tests.reporting import POLICY, at, kernel, report_of
+
+TREE = at("/work/app", "src/gemm.cu", "csrc/a/b.cu", "build/out.log")
+
+
+@pytest.mark.parametrize(
+    ("path", "relative"),
+    [
+        ("/work/app/src/gemm.cu", "src/gemm.cu"),
+        ("/work/app/src/../src/gemm.cu", "src/gemm.cu"),
+        ("/work/app/not/there.cu", "not/there.cu"),
+        ("src/gemm.cu", "src/gemm.cu"),
+        ("./src//gemm.cu", "src/gemm.cu"),
+        ("../src/gemm.cu", "src/gemm.cu"),
+        ("/home/runner/work/app/app/csrc/a/b.cu", "csrc/a/b.cu"),
+        ("D:\\a\\app\\src\\gemm.cu", "src/gemm.cu"),
+        ("\\\\host\\share\\csrc\\a\\b.cu", "csrc/a/b.cu"),
+        ("C:\\other\\x.cu", "other/x.cu"),
+        ("/usr/include/x.h", "usr/include/x.h"),
+        ("../../etc/passwd", "etc/passwd"),
+        ("/work/app/../../etc/passwd", "etc/passwd"),
+        ("/work/application/x.cu", "work/application/x.cu"),
+        ("", "unknown"),
+        ("..", "unknown"),
+        ("/", "unknown"),
+    ],
+)
+def test_relative(path: str, relative: str) -> None:
+    assert TREE.relative(path) == relative
+
+
+def test_relative_from_a_folder_of_the_repository() -> None:
+    tree = at("/work/app", "src/gemm.cu", "build/x.cu", folder="build")
+    assert tree.relative("../src/gemm.cu") == "src/gemm.cu"
+    assert tree.relative("x.cu") == "build/x.cu"
+    assert tree.relative("y.cu") == "build/y.cu"
+    assert tree.relative("src/gemm.cu") == "src/gemm.cu"
+
+
+@pytest.mark.parametrize(
+    ("log", "path"),
+    [("-", "standard-input"), ("/tmp/x/build.log", "build.log"), ("/work/app/b.log", "b.log"), ("b/c.log", "b/c.log")],
+)
+def test_logs(log: str, path: str) -> None:
+    assert log_path(log, TREE) == path
+
+
+@pytest.mark.parametrize(
+    ("unit", "source", "expected"),
+    [
+        ("CMakeFiles/gemm.dir/kernels/a.cu.o", "", "kernels/a.cu"),
+        ("lib/CMakeFiles/gemm.dir/a.cu.o", "", "lib/a.cu"),
+        ("CMakeFiles/gemm.dir/__/shared/a.cu.obj", "", "../shared/a.cu"),
+        ("gemm.cu", "", "gemm.cu"),
+        ("gemm.o", "src/gemm.cu", "src/gemm.cu"),
+        ("gemm.o", "", ""),
+        ("CMakeFiles/gemm.dir/cmake_device_link.o", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_source_of_a_kernel(unit: str, source: str, expected: str) -> None:
+    assert source_of(kernel("k", unit=unit, source=source)) == expected
+
+
+def found(**more: object) -> Finding:
+    return finding(SPILL, "spills", kernel("k", spills=8, **more))
+
+
+def test_the_log_is_the_last_resort() -> None:
+    assert place_of(found(), TREE) == Place(path="build.log", line=7)
+    assert place_of(found(source="../src/gemm.cu"), TREE) == Place(path="src/gemm.cu", line=1)
+    assert place_of(found(origins=()), TREE) == Place(path="unknown", line=1)
+
+
+def test_an_advisory_names_its_line_but_not_in_a_temporary_file() -> None:
+    for location, place in (("src/gemm.cu, line 47", "src/gemm.cu:47"), ("/tmp/tmpxft_1/x.ptx, line 3", "build.log:7")):
+        advisory = Advisory(kind="performance_loss", text="x", severity="info", location=location)
+        (one,) = check(report_of("scan", [kernel("k", advisories=(advisory,))]).build, POLICY).findings
+        assert str(place_of(one, TREE)) == place
+
+
+def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
+    kernels = read_any(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass")
+    from spillscan.sass import attach
+
+    joined, _ = attach([], kernels.functions)
+    by_name = {each.key.symbol: each for each in joined}
+    tree = at("/opt/project", "sass.cu")
+    spills = [each for each in check(report_of("scan", joined).build, POLICY).findings if each.rule == "spill-in-loop"]
+    assert spills
+    for each in spills:
+        place = place_of(each, tree)
+        accesses = by_name[each.kernel.key.symbol].sass.local.accesses  # type: ignore[union-attr]
+        deepest = max(access.depth or 0 for access in accesses if access.kind == "spill")
+        lines = {
+            access.source.line
+            for access in accesses
+            if access.kind == "spill" and access.depth == deepest and access.source
+        }
+        assert place.path == "sass.cu"
+        assert place.line in lines
+
+
+def test_command_lines_and_records_name_the_source() -> None:
+    log = (FIXTURES / "ptxas" / "spill-13.0.log").read_text()
+    for head in ("nvcc -Xptxas -v -c src/gemm.cu -o gemm.o\n", "[1/2] nvcc -c src/gemm.cu -o gemm.o\n"):
+        kernels = read_log(head + log).kernels
+        assert {each.source for each in kernels} == {"src/gemm.cu"}
+    record = "# spillscan record of gemm.o\n# directory: /work/app/build\nnvcc -c ../src/gemm.cu -o gemm.o\n"
+    kernels = read_log(record + log).kernels
+    assert {(each.key.unit, each.source) for each in kernels} == {("gemm.o", "../src/gemm.cu")}
+    assert str(place_of(finding(SPILL, "x", kernels[0]), TREE)) == "src/gemm.cu:1"
+
+
+def test_sources_that_overlapping_steps_leave_open_are_not_told() -> None:
+    for kernel_ in read_any(FIXTURES / "build" / "make-j12-13.0.log").kernels:
+        assert bool(kernel_.source) <= bool(kernel_.key.unit)
+
+
+def test_snapshots_keep_the_source(tmp_path: Path) -> None:
+    from spillscan.snapshot import build_from_json, kernel_to_json
+
+    one = kernel("k", source="src/gemm.cu")
+    document = {"schema_version": 1, "kernels": [kernel_to_json(one)]}
+    assert build_from_json(json.loads(json.dumps(document))).kernels[0].source == "src/gemm.cu"
+    del document["kernels"][0]["source"]
+    assert build_from_json(document).kernels[0].source == "", "older snapshots have none"
+
+
+def test_uris_are_quoted() -> None:
+    assert Place(path="a b/c:d?#[é].cu", line=1).uri == "a%20b/c%3Ad%3F%23%5B%C3%A9%5D.cu"
+
+
+@pytest.mark.parametrize("folder", [".", "build"])
+def test_paths_are_relative_to_the_repository(tmp_path: Path, folder: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "build").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "gemm.cu").write_text("")
+    log = (FIXTURES / "ptxas" / "spill-13.0.log").read_text()
+    (tmp_path / "build" / "x.log").write_text(f"nvcc -c {tmp_path}/src/gemm.cu -o x.o\n{log}")
+    command = [sys.executable, "-m", "spillscan", "check", str(tmp_path / "build" / "x.log"), "-f", "gitlab"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    result = subprocess.run(command, cwd=tmp_path / folder, env=environment, capture_output=True, check=False)
+    entries = json.loads(result.stdout)
+    assert {entry["location"]["path"] for entry in entries} == {"src/gemm.cu"}
+
+
+def test_origins_of_other_machines_stay_short() -> None:
+    one = replace(found(), origin=Origin(input="/home/somebody/secret/build.log", line=3))
+    assert str(place_of(one, TREE)) == "build.log:3"

@@ -1,0 +1,247 @@
+"""Every report passes its format's validator, and stays within its platform's limits however large the build is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import string
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jsonschema
+import pytest
+import xmlschema
+
+from spillscan.model import Issue, Kernel, Usage
+from spillscan.reports import Report
+from tests.conftest import FIXTURES, ROOT, read_any
+from tests.reporting import commands, csv_rows, kernel, pairs, rendered, report_of, retold
+
+SCHEMAS = ROOT / "tests" / "schemas"
+MANY = 10_000
+NAME_CHARACTERS = 8_000
+
+
+@cache
+def schema(name: str) -> Any:
+    """A validator, made once."""
+    if name.endswith(".xsd"):
+        return xmlschema.XMLSchema(SCHEMAS / name)
+    document = json.loads((SCHEMAS / name).read_text())
+    return jsonschema.validators.validator_for(document)(document)
+
+
+@cache
+def long_names() -> tuple[str, ...]:
+    """Names of 8,000 characters that no compression makes short."""
+    chosen = random.Random(1)
+    signs = string.ascii_letters + string.digits + "_"
+    return tuple("k" + "".join(chosen.choices(signs, k=NAME_CHARACTERS - 1)) for _ in range(MANY))
+
+
+@cache
+def huge(kind: Any) -> Report:
+    """10,000 findings on kernels of such names."""
+    head = [kernel(name, spills=8 + index % 400, registers=255) for index, name in enumerate(long_names())]
+    base = [kernel(name, spills=4, registers=255) for name in long_names()] if kind in ("diff", "matrix") else []
+    report = report_of(kind, head, base)
+    assert kind in ("scan", "matrix") or len(report.findings) >= MANY
+    return report
+
+
+def sizes(kind: Any) -> dict[str, Report]:
+    """Empty, one, many."""
+    real: tuple[Kernel, ...] = tuple(read_any(FIXTURES / "demo" / "head.log").kernels)
+    before = tuple(read_any(FIXTURES / "demo" / "base.log").kernels)
+    one = [kernel("k", spills=8)]
+    return {
+        "empty": report_of(kind, [], []),
+        "clean": report_of(kind, [kernel("k")], [kernel("k")]),
+        "one": report_of(kind, one, [kernel("k")]),
+        "many": report_of(kind, real, before),
+    }
+
+
+@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+@pytest.mark.parametrize("size", ["empty", "clean", "one", "many"])
+def test_valid(name: str, kind: Any, size: str) -> None:
+    validate(name, rendered(name, sizes(kind)[size]))
+
+
+@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+def test_valid_and_within_limits_at_ten_thousand(name: str, kind: Any) -> None:
+    if name in LIMITS:
+        output = rendered(name, huge(kind))
+        LIMITS[name](output)
+    else:  # csv and json hold every name in full: there is no limit, and no use in writing it a hundred times
+        many = [kernel(f"k{index}", spills=8) for index in range(MANY)]
+        output = rendered(name, report_of(kind, many, [kernel(f"k{index}") for index in range(MANY)]))
+        assert output.count("k9999") >= 1
+    if name == "sarif":  # the schema's uniqueItems takes squares of the number of results: validate a part of them
+        document = json.loads(output)
+        document["runs"][0]["results"] = document["runs"][0]["results"][:50]
+        output = json.dumps(document)
+    validate(name, output)
+
+
+def validate(name: str, output: str) -> None:
+    """By the platform's schema, where the format has one."""
+    match name:
+        case "sarif":
+            schema("sarif-2.1.0.json").validate(json.loads(output))
+            no_empty_strings(json.loads(output))
+        case "junit":
+            schema("junit-10.xsd").validate(output)
+        case "gitlab":
+            schema("gitlab-code-quality.json").validate(json.loads(output))
+        case "rdjsonl":
+            for line in output.splitlines():
+                schema("rdjson-diagnostic.json").validate(json.loads(line))
+        case "json":
+            build = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
+            document = json.loads(output)
+            for key in ("kernels", "changes", "findings"):
+                document[key] = document.get(key, [])[:50]
+            jsonschema.validate(document, build)
+        case "csv":
+            header, *rows = csv_rows(output)
+            assert all(len(row) == len(header) for row in rows)
+        case "github":
+            assert all(command.name in ("error", "warning", "notice") for command in commands(output))
+        case "markdown":
+            assert output.endswith("<!-- spillscan -->\n")
+        case "text":
+            assert output.endswith("\n")
+        case _:
+            pytest.fail(f"{name} has no validator here")
+
+
+def no_empty_strings(value: Any) -> None:
+    """GitHub refuses them."""
+    if isinstance(value, dict):
+        for item in value.values():
+            no_empty_strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            no_empty_strings(item)
+    else:
+        assert value != ""
+
+
+def sarif_limit(output: str) -> None:
+    (run,) = json.loads(output)["runs"]
+    assert MANY <= len(run["results"]) <= 25_000
+    assert len(gzip.compress(output.encode())) < 10_000_000
+    levels = [("error", "warning", "note").index(result["level"]) for result in run["results"]]
+    assert levels == sorted(levels), "GitHub keeps the first 5,000"
+    for rule in run["tool"]["driver"]["rules"]:
+        assert len(rule["shortDescription"]["text"]) <= 1024
+        assert len(rule["fullDescription"]["text"]) <= 1024
+        assert len(rule["properties"]["tags"]) <= 10
+        assert len(rule["name"]) <= 255
+
+
+def github_limit(output: str) -> None:
+    found = commands(output)
+    names = [command.name for command in found]
+    assert names == sorted(names, key=("error", "warning", "notice").index)
+    assert names.count("error") == 10
+    assert max(names.count("warning"), names.count("notice")) <= 10
+    assert all(len(line) < 4096 for line in output.splitlines())
+    assert "not shown here: " in found[-1].data
+
+
+def markdown_limit(output: str) -> None:
+    assert len(output.encode()) < 65_536
+
+
+def lines_limit(output: str) -> None:
+    assert max(map(len, output.splitlines())) < 4096
+
+
+LIMITS = {
+    "sarif": sarif_limit,
+    "github": github_limit,
+    "markdown": markdown_limit,
+    "gitlab": lines_limit,
+    "rdjsonl": lines_limit,
+    "junit": lines_limit,
+    "text": lines_limit,
+}
+
+
+@pytest.mark.parametrize("kind", ["scan", "check", "diff"])
+def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
+    wide = "\N{GRINNING FACE}" * 500
+    kernels = [kernel(f"{index}{wide}", spills=8, registers=255, arch="漢" * 99) for index in range(300)]
+    report = report_of(kind, kernels, [kernel(each.key.symbol, arch=each.key.arch or "") for each in kernels[:200]])
+    issue = Issue(code="truncated", message=wide * 3, severity="error")
+    report = replace(report, build=replace(report.build, issues=(issue,)), undecided=((kernels[0], wide * 3),))
+    for message in ("short", wide * 3):
+        output = rendered("markdown", retold(report, message))
+        assert len(output.encode()) < 65_536
+
+
+@pytest.mark.parametrize("kind", ["scan", "check", "diff"])
+def test_markdown_is_one_line_where_nothing_is_to_say(kind: Any) -> None:
+    kernels = [] if kind == "scan" else [kernel("k")]
+    assert rendered("markdown", report_of(kind, kernels, kernels)).count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["sarif", "gitlab"])
+def test_namesakes_have_fingerprints_of_their_own(name: str) -> None:
+    output = rendered(name, report_of("check", [kernel("k", spills=8), kernel("k", spills=16)]))
+    one, two = re.findall(r'"(?:fingerprint|primaryLocationLineHash)": "([^"]*)"', output)
+    assert two == f"{one}:2"
+
+
+@pytest.mark.parametrize("name", ["github", "markdown", "junit", "sarif"])
+def test_what_is_not_decided_does_not_look_green(name: str) -> None:
+    whole = report_of("check", [kernel("k")])
+    issue = Issue(code="truncated", message="the log is cut off", severity="error")
+    cut = replace(whole, build=replace(whole.build, issues=(issue,)))
+    unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
+    empty = report_of("check", [])
+    words = {"github": "not in order", "markdown": "not in order", "sarif": '"executionSuccessful": false'}
+    for report in (cut, unsure, empty):
+        word = words.get(name, "<skipped " if report is unsure else "<error ")
+        assert word in rendered(name, report)
+        assert word not in rendered(name, whole)
+
+
+STATES = ("new", "worse", "outstanding", "better", "suppressed")
+
+
+def test_reports_follow_the_baseline() -> None:
+    whole = report_of("check", [kernel(f"k{index}", spills=8) for index in range(len(STATES))])
+    found = tuple(
+        replace(finding, baseline_state=state, suppression="accepted in review" if state == "suppressed" else None)
+        for finding, state in zip(whole.findings, STATES, strict=True)
+    )
+    report = replace(whole, findings=found)
+    for name in ("github", "rdjsonl", "markdown", "text"):
+        output = rendered(name, report)
+        told = [each.kernel.key.symbol for each in found if each.kernel.key.symbol in output]
+        assert told == [each.kernel.key.symbol for each in found if not each.excused], name
+    assert len(json.loads(rendered("gitlab", report))) == 4
+    assert rendered("junit", report).count("<failure") == 2
+    document = json.loads(rendered("sarif", report))
+    schema("sarif-2.1.0.json").validate(document)
+    results = document["runs"][0]["results"]
+    states = [result.get("baselineState") for result in results]
+    assert states == ["new", "updated", "unchanged", "updated", None]
+    assert [result.get("suppressions") for result in results][-1] == [
+        {"kind": "external", "status": "accepted", "justification": "accepted in review"}
+    ]
+    assert sum("suppressions" in result for result in results) == 1
+
+
+def test_sarif_keeps_to_25000_results_and_says_so() -> None:
+    report = report_of("check", [kernel(f"k{index}", spills=8) for index in range(25_001)])
+    (run,) = json.loads(rendered("sarif", report))["runs"]
+    assert len(run["results"]) == 25_000
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert "25,000 gravest of 25,001" in note["message"]["text"]
