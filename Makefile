@@ -1,7 +1,7 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
-# make bench  speed, as ratios against grep, a regex script and the C header
+# make bench  speed, as ratios against grep, a regex script, the C header and cuobjdump
 # make oracle millions of cases against NVIDIA's own answers
 PYTHON ?= python3
 VENV   := .venv
@@ -33,12 +33,15 @@ bench: $(READY)
 	$(BIN)/python tests/benchmarks/policy.py
 	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
+	$(BIN)/python -m tests.benchmarks.binary_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
 	$(BIN)/python tests/oracle/spill_oracle.py
+	$(BIN)/python -m tests.oracle.cubin_oracle
+	$(BIN)/python -m tests.oracle.binary_oracle
 
 wheel: $(READY)
 	rm -rf dist

@@ -103,6 +103,21 @@ def agreement(usages: Sequence[Usage]) -> Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchBounds:
+    """What a kernel's code says of how it may be launched."""
+
+    max_threads: int | None = None
+    """Most threads per block: first argument of ``__launch_bounds__``, ``.maxntid``."""
+    required_threads: int | None = None
+    """Threads that each block has: ``.reqntid``, ``__block_size__``."""
+
+    @property
+    def threads(self) -> int | None:
+        """The block size that it is made for."""
+        return self.required_threads or self.max_threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advisory:
     """What the compiler said about a kernel besides its figures."""
 
@@ -144,7 +159,9 @@ class Kernel:
     source: str = ""
     """Source file that the build step compiles, as its command line names it; empty where no line tells."""
     sass: SassStats | None = None
-    """What a SASS dump says of it; ``None`` where no dump was read."""
+    """What a SASS dump or a binary says of it; ``None`` where none was read."""
+    launch_bounds: LaunchBounds | None = None
+    """Of its binary; ``None`` where none was read, or it has no bounds."""
 
     @property
     def spills(self) -> tuple[int, int] | None:

@@ -36,7 +36,7 @@ def scan(
     *,
     operands: bool = False,
 ) -> Build:
-    """Read logs, folders of logs, glob patterns, snapshots and ``-`` (standard input) into one build.
+    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
     ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
     longer. Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is
@@ -49,7 +49,7 @@ def scan(
     issues: list[Issue] = []
     links: list[readers.LinkRecord] = []
     functions: list[SassFunction | FunctionUsage] = []
-    stats = Stats()
+    stats, understood = Stats(), False
     if watch is not None:
         watch.expect(sources)
     for each in sources:
@@ -61,10 +61,11 @@ def scan(
         functions += reading.functions
         issues += reading.issues
         stats += reading.stats
-        if each.explicit and not reading.stats.recognised_lines and len(sources) > 1:
+        understood = understood or reading.understood
+        if each.explicit and not reading.understood and len(sources) > 1:
             message = f"no ptxas or nvlink report in {each.uri}"
             issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    if not stats.recognised_lines:
+    if not understood:
         refused = next((issue for issue in issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
@@ -79,7 +80,7 @@ def scan(
 
 
 def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | None) -> readers.Reading | None:
-    """What one source holds; ``None`` for a file of a folder that is no text, or cannot be read."""
+    """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
@@ -88,11 +89,15 @@ def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | No
         with each.open(watch) as stream:
             head = stream.head()
             kind = source.kind_of_binary(head)
-            reader = None if kind else readers.reader_for(head)
+            reader = readers.reader_for(head, binary=kind is not None)
             if reader is not None:
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
                 reading: readers.Reading = read(stream, each.uri)
-                return reading
+                if kind is None or reading.functions:
+                    return reading
+                if each.explicit:
+                    raise _without_code(each, kind, reading)
+                return reading if reading.issues else None
     except InputError as error:
         if each.explicit:
             raise
@@ -101,6 +106,12 @@ def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | No
     if each.explicit:
         raise InputError(f"{each.uri} is {kind}, not a build log", HINT)
     return None
+
+
+def _without_code(each: source.Source, kind: str, reading: readers.Reading) -> InputError:
+    if reading.issues:
+        return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
+    return InputError(f"{each.uri} is {kind} without GPU machine code", HINT)
 
 
 def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:

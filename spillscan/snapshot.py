@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, LaunchBounds, Origin, Stats, Usage
 from spillscan.sass.snapshot import from_json as sass_from_json
 from spillscan.sass.snapshot import to_json as sass_to_json
 
@@ -44,6 +44,7 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
         "origins": [origin_to_json(origin) for origin in kernel.origins],
         "source": kernel.source,
         "sass": None if kernel.sass is None else sass_to_json(kernel.sass),
+        "launch_bounds": bounds_to_json(kernel.launch_bounds),
     }
 
 
@@ -56,6 +57,13 @@ def usage_to_json(usage: Usage, compile_ms: float | None = None) -> dict[str, An
         "compile_ms": compile_ms,
         "unknown_clauses": list(usage.unknown_clauses),
     }
+
+
+def bounds_to_json(bounds: LaunchBounds | None) -> dict[str, Any] | None:
+    """Launch bounds of a binary."""
+    if bounds is None:
+        return None
+    return {"max_threads": bounds.max_threads, "required_threads": bounds.required_threads}
 
 
 def advisory_to_json(advisory: Advisory) -> dict[str, Any]:
@@ -127,9 +135,19 @@ def _kernel(value: dict[str, Any]) -> Kernel:
         advisories=tuple(Advisory(**advisory) for advisory in value.get("advisories", ())),
         origins=tuple(_origin(origin) for origin in value.get("origins", ())),
         compile_ms=value["usage"].get("compile_ms"),
+        launch_bounds=_bounds(value.get("launch_bounds")),
         source=str(value.get("source") or ""),
         sass=None if value.get("sass") is None else sass_from_json(value["sass"]),
     )
+
+
+def _bounds(value: dict[str, Any] | None) -> LaunchBounds | None:
+    if value is None:
+        return None
+    for name in ("max_threads", "required_threads"):
+        if value[name] is not None and not 1 <= value[name] <= 1024:
+            raise ValueError(f"{name} is {value[name]!r}")
+    return LaunchBounds(max_threads=value["max_threads"], required_threads=value["required_threads"])
 
 
 def _usage(value: dict[str, Any]) -> Usage:

@@ -7,6 +7,7 @@ import contextlib
 import glob
 import gzip
 import io
+import mmap
 import os
 import stat
 import sys
@@ -25,6 +26,9 @@ LONGEST_LINE_BYTES = 1 << 20
 
 HEAD_BYTES = 1 << 16
 """How much of an input its format is told from."""
+
+LARGEST_BUFFER_BYTES = 1 << 32
+"""What is read into memory of a binary that comes through a pipe."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -118,6 +122,15 @@ class Stream:
             if size > limit_bytes:
                 raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB")
         return b"".join(pieces)
+
+    def buffer(self) -> bytes | mmap.mmap:
+        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read."""
+        if self._raw is not sys.stdin.buffer:
+            try:
+                return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                pass  # a pipe, or empty
+        return self.read(LARGEST_BUFFER_BYTES)
 
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""

@@ -30,7 +30,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="*",
         metavar="INPUT",
-        help="log, folder of logs, glob pattern, snapshot (scan -f json), or - for standard input; .gz and .zst too",
+        help="log, SASS dump, binary (library, object, cubin, wheel), folder of these, glob pattern, snapshot "
+        "(scan -f json), or - for standard input; .gz and .zst too",
     )
 
 

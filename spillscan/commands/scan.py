@@ -1,4 +1,4 @@
-"""Read build logs into a table of kernels: registers, spills, stack, shared and constant memory, barriers."""
+"""Read build logs or binaries into a table of kernels: registers, spills, stack, shared and constant memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from spillscan.commands import _common, _policy
 
 NAME = "scan"
-HELP = "read build logs into a table of kernels"
+HELP = "read build logs or binaries into a table of kernels"
 ORDER = 10
 EPILOG = "Example: nvcc -Xptxas -v -c gemm.cu 2>&1 | spillscan scan -"
 

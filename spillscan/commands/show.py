@@ -1,7 +1,8 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
 
-KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the dump is shown.
-A snapshot (scan -f json of a dump) has all figures, but no longer the single slots.
+KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the input is shown.
+A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
+of the machine code; that takes nvdisasm.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from spillscan.errors import InputError
+from spillscan.errors import InputError, UsageError
 from spillscan.safe import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spillscan.model import Issue
     from spillscan.sass.model import LocalAccess, Operands, SassFunction
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from spillscan.source import Stream
 
 NAME = "show"
-HELP = "print the spill map of a kernel in a SASS dump"
+HELP = "print the spill map of a kernel in a SASS dump or a binary"
 ORDER = 25
 _SHOWN = 4
 """Places of a slot that are printed; the rest is counted."""
@@ -32,15 +33,21 @@ _SHOWN = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
-    parser.add_argument("dump", metavar="DUMP", help="cuobjdump -sass, nvdisasm text or JSON, snapshot; - for stdin")
+    parser.add_argument(
+        "dump",
+        metavar="INPUT",
+        help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot; - for stdin",
+    )
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
     )
+    parser.add_argument("--sass", action="store_true", help="print the machine code too, of a binary (needs nvdisasm)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
+    from spillscan.commands._disassembly import nvdisasm, text_of
     from spillscan.model import Issue
     from spillscan.sass.archs import unsupported
     from spillscan.sass.model import SassFunction
@@ -48,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        for item in _items(stream, arguments.dump, arguments.kernel):
+        items, cubins = _items(stream, arguments.dump, arguments.kernel)
+        if arguments.sass and cubins is None:
+            raise UsageError("--sass is for binaries", f"{arguments.dump} is none")
+        if arguments.sass:
+            nvdisasm()  # say so before anything is printed
+        for item in items:
             if isinstance(item, Issue):
                 print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
             elif isinstance(item, SassFunction):
@@ -58,22 +70,37 @@ def run(arguments: argparse.Namespace) -> int:
                 if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
                     print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
                     shown += 1
+                    if arguments.sass and cubins is not None:
+                        print("\n".join(map(printable, text_of(item, cubins(item.member)).expandtabs().splitlines())))
     if not functions:
-        raise InputError(f"{arguments.dump}: no function in this dump", "is it complete?")
+        raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
     if not shown:
         raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
     return 0
 
 
-def _items(stream: Stream, name: str, pattern: str) -> Iterator[SassFunction | FunctionUsage | Issue]:
-    """Functions and issues of a dump, or of a snapshot."""
-    from spillscan import sass
+def _items(
+    stream: Stream, name: str, pattern: str
+) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
+    """What the input holds, and of a binary its cubins by their number."""
+    from spillscan import binary, sass
+    from spillscan.readers import snapshot
+    from spillscan.source import kind_of_binary
+
+    head = stream.head()
+    if snapshot.sniff(head):
+        return _kept(stream, name), None
+    if kind_of_binary(head) is None or not binary.holds_code(head):
+        return sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
+    buffer = stream.buffer()
+    return binary.read(buffer, name), lambda member: binary.extract(buffer, member)
+
+
+def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
+    """The functions of a snapshot."""
     from spillscan.readers import snapshot
     from spillscan.sass.model import SassFunction
 
-    if not snapshot.sniff(stream.head()):
-        yield from sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern))
-        return
     for kernel in snapshot.read(stream, name).kernels:
         if kernel.sass is not None:
             yield SassFunction(

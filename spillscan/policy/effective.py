@@ -9,6 +9,7 @@ from typing import Any
 
 from spillscan.model import Kernel
 from spillscan.policy.keys import KEYS, Value
+from spillscan.policy.launches import of_bounds
 from spillscan.policy.layers import Entry, Layer, Setting
 from spillscan.policy.matching import Matcher
 from spillscan.policy.terms import Limits, Terms
@@ -76,8 +77,8 @@ class Policy:
         return self.terms_of(kernel).limits
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """How ``kernel`` is launched; ``None`` where nobody said."""
-        return self.terms_of(kernel).launch
+        """How ``kernel`` is launched; ``None`` where nobody said, and its binary has no bounds."""
+        return self.terms_of(kernel).launch or of_bounds(kernel)
 
     def said_of(self, kernel: Kernel) -> Entry:
         """All that is said of ``kernel``, each value with its origin; what nobody said is left out."""

@@ -30,8 +30,19 @@ class LaunchMap:
     entries: tuple[tuple[str, Launch], ...] = ()
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where nobody said."""
-        return next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
+        """The launch of ``kernel``; ``None`` where nobody said, and its binary has no bounds."""
+        given = next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
+        return given or of_bounds(kernel)
+
+
+def of_bounds(kernel: Kernel) -> Launch | None:
+    """The block size that the launch bounds of its binary promise; ``None`` without any."""
+    bounds = kernel.launch_bounds
+    if bounds is None or bounds.threads is None:
+        return None
+    from spillscan.residency.model import Launch
+
+    return Launch(threads_per_block=bounds.threads, source="maxntid")
 
 
 def parse_launch(text: str) -> tuple[str, Launch]:

@@ -1,7 +1,8 @@
 """One module or package a format, found by being there.
 
 A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine? ``head`` is its first 64 KiB),
-``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``. One of machine code may have
+``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``. One of binaries has ``BINARY = True``: it is
+asked about what is no text, the others about what is. One of machine code may have
 ``read_operands(stream, name) -> Reading`` as well: the same, with what the operands of each instruction name; slower.
 """
 
@@ -43,6 +44,11 @@ class Reading:
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
 
+    @property
+    def understood(self) -> bool:
+        """Whether anything in the input was."""
+        return bool(self.stats.recognised_lines or self.functions)
+
 
 class Reader(Protocol):
     """What a reader module offers."""
@@ -64,6 +70,7 @@ def all_readers() -> tuple[Reader, ...]:
     return tuple(sorted(found, key=lambda reader: (-reader.PRIORITY, reader.FORMAT)))
 
 
-def reader_for(head: bytes) -> Reader | None:
+def reader_for(head: bytes, *, binary: bool = False) -> Reader | None:
     """The reader whose format ``head`` begins; ``None`` where no reader takes it."""
-    return next((reader for reader in all_readers() if reader.sniff(head)), None)
+    asked = (reader for reader in all_readers() if getattr(reader, "BINARY", False) == binary)
+    return next((reader for reader in asked if reader.sniff(head)), None)

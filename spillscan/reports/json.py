@@ -16,6 +16,7 @@ from spillscan.sass.snapshot import to_json as sass_to_json
 from spillscan.snapshot import (
     SCHEMA_VERSION,
     advisory_to_json,
+    bounds_to_json,
     issue_to_json,
     kernel_to_json,
     origin_to_json,
@@ -82,7 +83,8 @@ def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
             f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
             f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
             f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],"source":{_string(kernel.source)},'
-            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))}}}'
+            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))},'
+            f'"launch_bounds":{_encode(bounds_to_json(kernel.launch_bounds))}}}'
         )
 
 

@@ -5,7 +5,7 @@ Nothing is overwritten: where the two disagree, both stay and an issue names bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -29,6 +29,7 @@ _FROM_LISTING = (
     "surfaces",
     "samplers",
 )
+_FROM_BINARY = (*_FROM_LISTING, "cumulative_stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers")
 GROWS = "USETMAXREG"
 """``setmaxnreg``: the count in the log is that at the kernel's start (Hopper and later)."""
 
@@ -40,7 +41,7 @@ def attach(
 ) -> tuple[list[Kernel], list[Issue]]:
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     known = list(kernels)
-    found = list(functions)
+    found = _without_linked(functions)
     issues: list[Issue] = []
     listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
     dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
@@ -59,6 +60,8 @@ def attach(
         if len(candidates) > 1:
             same = [function for function in candidates if _agrees(function.stats.local, kernel)]
             candidates = same[:1] or candidates
+            if len({_figures(function) for function in candidates}) == 1:
+                candidates = candidates[:1]  # the same code in an object and in what it was linked into
         if len(candidates) == 1:
             joined, contradictions = _with_dump(joined, candidates[0])
             issues.extend(contradictions)
@@ -79,6 +82,18 @@ def attach(
         )
     out.extend(_alone(rest))
     return out, issues
+
+
+def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
+    """All but relocatable code that was linked into another of the binaries: the linker has the last word."""
+    found = list(functions)
+    binaries = [item for item in found if isinstance(item, SassFunction) and item.usage is not None]
+    relocatable = [item for item in binaries if item.final is False]
+    if not relocatable:
+        return found
+    linked = {(item.symbol, item.arch) for item in binaries if item.final is not False}
+    dropped = {id(item) for item in relocatable if (item.symbol, item.arch) in linked}
+    return [item for item in found if id(item) not in dropped]
 
 
 def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
@@ -125,7 +140,10 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
                     stats.origin,
                 )
             )
-    if None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
+    if function.usage is not None:
+        kernel, contradictions = _with_binary(kernel, function)
+        issues.extend(contradictions)
+    elif None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
         issues.append(
             _contradiction(
                 "registers-mismatch",
@@ -138,6 +156,26 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
     role = function.role if kernel.role == "unknown" else kernel.role
     origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
     return replace(kernel, sass=stats, role=role, origins=origins), issues
+
+
+def _figures(function: SassFunction) -> Hashable:
+    """What equal code has in common."""
+    stats, local = function.stats, function.stats.local
+    return function.usage, function.final, stats.instructions, stats.opcodes, local.accesses
+
+
+def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the binary; a linked one has the last word on relocatable code."""
+    usage, origin = function.usage, function.stats.origin
+    assert usage is not None
+    assert origin is not None
+    if kernel.final is False and function.final is not False:
+        told = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
+        known = {name: value for name, value in told.items() if value is not None}
+        kernel = replace(kernel, usage=replace(usage, **known), final=True)
+        return replace(kernel, launch_bounds=function.launch_bounds), []
+    kernel, issues = _filled(kernel, usage, origin, _FROM_BINARY, "the binary")
+    return replace(kernel, launch_bounds=function.launch_bounds), issues
 
 
 def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
@@ -185,24 +223,25 @@ def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAc
 
 def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:
     """What the log does not say is taken from the resource listing; what both say must be equal."""
+    kernel, issues = _filled(kernel, listing.usage, listing.origin, _FROM_LISTING, "the resource listing")
+    return replace(kernel, origins=(*kernel.origins, listing.origin)), issues
+
+
+def _filled(
+    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[str], whose: str
+) -> tuple[Kernel, list[Issue]]:
+    """The kernel with what only the other input tells, and an issue where both tell and differ."""
     issues = []
     missing = {}
-    for name in _FROM_LISTING:
-        ours, theirs = getattr(kernel.usage, name), getattr(listing.usage, name)
+    for name in figures:
+        ours, theirs = getattr(kernel.usage, name), getattr(usage, name)
         if ours is None and theirs is not None:
             missing[name] = theirs
         elif theirs is not None and ours != theirs and name in _CONTRADICT and kernel.final is not False:
             what = name.replace("_", " ")
-            issues.append(
-                _contradiction(
-                    f"{name.split('_')[0]}-mismatch",
-                    kernel,
-                    f"the log says {ours} {what}, the resource listing {theirs}",
-                    listing.origin,
-                )
-            )
-    usage = replace(kernel.usage, **missing)
-    return replace(kernel, usage=usage, origins=(*kernel.origins, listing.origin)), issues
+            text = f"the log says {ours} {what}, {whose} {theirs}"
+            issues.append(_contradiction(f"{name.split('_')[0]}-mismatch", kernel, text, origin))
+    return replace(kernel, usage=replace(kernel.usage, **missing)), issues
 
 
 def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
@@ -218,9 +257,10 @@ def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
                 break
             number += 1  # the same symbol in another member of the dump
         if isinstance(item, SassFunction):
-            usage = replace(kernel.usage, registers=kernel.usage.registers or item.stats.registers)
+            usage = item.usage or replace(kernel.usage, registers=kernel.usage.registers or item.stats.registers)
             role = item.role if item.role != "unknown" else kernel.role
-            kernel = replace(kernel, sass=item.stats, usage=usage, role=role)
+            kernel = replace(kernel, sass=item.stats, usage=usage, role=role, final=item.final)
+            kernel = replace(kernel, launch_bounds=item.launch_bounds) if item.launch_bounds else kernel
         else:
             kernel = replace(kernel, usage=item.usage)
         origin = _origin(item)

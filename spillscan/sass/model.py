@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from spillscan.model import Issue, Origin, Role
+from spillscan.model import Issue, LaunchBounds, Origin, Role, Usage
 from spillscan.sass import mix
 
 AccessClass = Literal["spill", "array", "frame", "unknown"]
@@ -282,6 +282,12 @@ class SassFunction:
     holds it; empty where the dump tells neither."""
     stats: SassStats
     """Its figures."""
+    usage: Usage | None = None
+    """Its resources, where it comes from a binary; ``None`` from a dump."""
+    launch_bounds: LaunchBounds | None = None
+    """As its binary says."""
+    final: bool | None = None
+    """``False``: of a binary that the device linker still has to link."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,54 @@
+"""Reads binaries: every kernel of every architecture with its resources, local memory, loops and spills.
+
+``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
+function, ``decode`` its machine words. ``read`` is the whole way; no tool is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from spillscan.binary.limits import DEFAULT, Limits
+
+if TYPE_CHECKING:
+    from spillscan.binary.window import Buffer
+    from spillscan.model import Issue
+    from spillscan.sass.model import SassFunction
+
+
+def holds_code(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` may hold machine code of a GPU."""
+    from spillscan.binary import containers
+
+    return containers.holds_code(head)
+
+
+def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFunction | Issue]:
+    """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
+    from spillscan.binary import containers
+    from spillscan.binary.limits import Budget
+    from spillscan.binary.records import Records
+    from spillscan.binary.window import Window
+
+    window = Window(buffer)
+    records = Records(name, limits, len(buffer))
+    for found in containers.images(window, Budget(limits, len(buffer))):
+        if isinstance(found, containers.Damage):
+            yield records.damage(found.error, found.place)
+        else:
+            yield from records.of(found)
+    yield from records.rest()
+
+
+def extract(buffer: Buffer, member: int) -> bytes:
+    """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
+    from spillscan.binary import containers
+    from spillscan.binary.limits import Budget
+    from spillscan.binary.window import Window
+
+    found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+    images = (image for image in found if isinstance(image, containers.Image))
+    window = next(islice(images, member, None)).window
+    return window.copy(0, window.size, "cubin")

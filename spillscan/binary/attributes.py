@@ -1,0 +1,103 @@
+"""What ``.nv.info`` sections say: registers, stack, launch bounds, barriers, spill annotations.
+
+A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers are those that
+``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spillscan.binary.window import DamageError, Window
+
+MAX_THREADS, REQNTID = 0x05, 0x10
+FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x23, 0x2F
+CUDA_API_VERSION, NUM_BARRIERS, ANNOTATIONS = 0x37, 0x4C, 0x55
+SPILL = 1
+"""Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
+
+_SIZED = 4
+_PER_FUNCTION = (FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT)
+_TELLING = (
+    bytes((_SIZED, MAX_THREADS, 12, 0)),
+    bytes((_SIZED, REQNTID, 12, 0)),
+    bytes((2, NUM_BARRIERS)),
+    bytes((_SIZED, ANNOTATIONS)),
+)
+"""How the records begin that :func:`of_function` reads; a section without these bytes has none of them."""
+
+
+class FunctionInfo(NamedTuple):
+    """What the records of one function say; ``None``: no such record."""
+
+    max_threads: tuple[int, int, int] | None = None
+    """``.maxntid``: most threads in each dimension."""
+    required_threads: tuple[int, int, int] | None = None
+    """``.reqntid``: threads in each dimension."""
+    barriers: int | None = None
+    """Named barriers."""
+    toolkit: int | None = None
+    """CUDA API version times ten: 126."""
+    spills: tuple[int, ...] | None = None
+    """Offsets of annotated instructions, ascending."""
+
+
+NOTHING = FunctionInfo()
+
+
+def records(section: Window) -> Iterator[tuple[int, int, bytes]]:
+    """(attribute, value, payload) of each record; the payload of formats 1 to 3 is empty."""
+    at, data = 0, section.copy(0, section.size, ".nv.info")
+    while at + 4 <= len(data):
+        form, attribute, value = data[at], data[at + 1], data[at + 2] | data[at + 3] << 8
+        at += 4
+        if form == _SIZED:
+            if at + value > len(data):
+                raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", section.start + at)
+            yield attribute, value, data[at : at + value]
+            at += value
+        elif 1 <= form <= 3:
+            yield attribute, value, b""
+        else:
+            raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
+
+
+def of_module(section: Window) -> dict[int, dict[int, int]]:
+    """Figures by attribute and symbol number: registers and stack sizes of every function."""
+    found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
+    if section.size % 12 == 0:
+        table = section.array(np.dtype("<u4"), section.size // 4, 0, ".nv.info").reshape(-1, 3)
+        heads = table[:, 0]
+        if ((heads & 0xFFFF00FF) == 0x00080004).all():  # nothing but pairs of symbol and value
+            numbers = (heads >> 8) & 0xFF
+            for attribute, values in found.items():
+                rows = table[numbers == attribute]
+                values.update(zip(rows[:, 1].tolist(), rows[:, 2].tolist(), strict=True))
+            return found
+    for attribute, _, payload in records(section):
+        if attribute in found and len(payload) == 8:
+            found[attribute][int.from_bytes(payload[:4], "little")] = int.from_bytes(payload[4:], "little")
+    return found
+
+
+def of_function(section: Window, *, thorough: bool) -> FunctionInfo:
+    """What the section of one function says. Not ``thorough``: the toolkit only where the records are read anyway."""
+    if not thorough and not any(section.find(beginning) >= 0 for beginning in _TELLING):
+        return NOTHING
+    found: dict[str, object] = {}
+    for attribute, value, payload in records(section):
+        if attribute == NUM_BARRIERS:
+            found["barriers"] = value & 0xFF
+        elif attribute == CUDA_API_VERSION and len(payload) >= 4:
+            found["toolkit"] = int.from_bytes(payload[:4], "little")
+        elif attribute in (MAX_THREADS, REQNTID) and len(payload) >= 12:
+            name = "max_threads" if attribute == MAX_THREADS else "required_threads"
+            found[name] = tuple(int.from_bytes(payload[at : at + 4], "little") for at in (0, 4, 8))
+        elif attribute == ANNOTATIONS:
+            pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
+            marked = pairs[pairs[:, 0] == SPILL, 1].tolist()
+            found["spills"] = (*found.get("spills", ()), *marked)  # type: ignore[misc]
+    return FunctionInfo(**found)  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+"""Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
+
+Nothing is unpacked to disk; names of members are shown, never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from spillscan.binary import archive, coff, elf, fatbin, library
+from spillscan.binary.limits import Budget
+from spillscan.binary.window import DamageError, Window
+
+_HOST_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".nv_fatb", b".nvFatBi", b"__nv_rel")
+"""Where compilers put fat binaries: whole programs, relocatable ones; the others as COFF cuts their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands, for the reader's eye."""
+
+    members: tuple[str, ...] = ()
+    """Names of the archive members around it, outermost first."""
+    identifier: str = ""
+    """Source that the fat binary names."""
+    depth: int = 0
+    """Containers around it."""
+
+    def inside(self, name: str) -> Place:
+        """A member of this place."""
+        return replace(self, members=(*self.members, name), depth=self.depth + 1)
+
+    def __str__(self) -> str:
+        return " > ".join(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One cubin."""
+
+    window: Window
+    """Its bytes, decompressed."""
+    place: Place
+    """Where it stands."""
+    offset: int
+    """Of its stored bytes, in the innermost file."""
+    arch: str = ""
+    """``sm_90a``, as its fat binary says; empty outside of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something that could not be read."""
+
+    error: DamageError
+    """What and where."""
+    place: Place
+    """In which member."""
+
+
+Found = Image | Damage
+
+
+def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
+    """Every cubin of a file, in the order of the file; damage on the way. Not what is only PTX."""
+    place = place or Place()
+    try:
+        budget.enter(place.depth, window.start)
+        yield from _dispatch(window, budget, place)
+    except DamageError as error:
+        yield Damage(error, place)
+
+
+def holds_code(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` may hold cubins."""
+    window = Window(head)
+    return _reader(window) is not None
+
+
+def _dispatch(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    reader = _reader(window)
+    if reader is not None:
+        yield from reader(window, budget, place)
+
+
+def _reader(window: Window) -> Callable[[Window, Budget, Place], Iterator[Found]] | None:
+    if window.starts(elf.MAGIC):
+        return _elf
+    if window.starts(fatbin.MAGIC):
+        return _region
+    if window.starts(library.MAGIC):
+        return _library
+    if window.starts(coff.DOS_MAGIC) or coff.is_object(window):
+        return _coff
+    if archive.kind(window):
+        return _archive
+    return None
+
+
+def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    file = elf.Elf(window)
+    if file.machine == elf.MACHINE_CUDA:
+        budget.take(window.size, window.size, window.start)
+        yield Image(window, place, window.start)
+        return
+    sections = [
+        file.contents(index)
+        for index, name in enumerate(file.names)
+        if name.startswith(_HOST_SECTIONS) and not name.startswith(b".nv_fatbinSegment")
+    ]
+    yield from _host(sections, budget, place)
+
+
+def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    sections = [part for name, part in coff.sections(window) if name.startswith(_HOST_SECTIONS)]
+    yield from _host(sections, budget, place)
+
+
+def _host(sections: list[Window], budget: Budget, place: Place) -> Iterator[Found]:
+    """Cubins of a host file: executable ones; relocatable ones where there are no others, as cuobjdump does."""
+    relocatable: list[fatbin.Entry] = []
+    executable = False
+    end = 0
+    for section in sorted(sections, key=lambda part: part.start):
+        if section.start < end:
+            yield Damage(DamageError("sections overlap", section.start), place)
+            continue
+        end = section.start + section.size
+        for entry in fatbin.entries(section):
+            if isinstance(entry, DamageError):
+                yield Damage(entry, place)
+            elif entry.kind == fatbin.CUBIN:
+                found = _image(entry, budget, place)
+                if isinstance(found, Image) and _is_relocatable(found.window):
+                    relocatable.append(entry)
+                    continue
+                executable = executable or isinstance(found, Image)
+                yield found
+    if not executable:
+        for entry in relocatable:
+            yield _image(entry, budget, place)
+
+
+def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _host([window], budget, place)
+
+
+def _image(entry: fatbin.Entry, budget: Budget, place: Place) -> Found:
+    """The cubin of one entry."""
+    try:
+        budget.enter(place.depth + 1, entry.stored.start)
+        window = fatbin.image(entry, budget)
+        if not window.starts(elf.MAGIC):
+            raise DamageError("a cubin that is no ELF file", entry.stored.start)
+    except DamageError as error:
+        return Damage(error, place)
+    return Image(window, replace(place, identifier=entry.identifier), entry.stored.start, entry.target)
+
+
+def _is_relocatable(window: Window) -> bool:
+    """ET_REL: what the device linker still has to link."""
+    return window.size >= 18 and window.unpack("H", 16, "ELF header")[0] == 1
+
+
+def _library(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    for name, member in library.members(window):
+        yield from images(member, budget, place.inside(name))
+
+
+def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    for member in archive.members(window, budget):
+        if isinstance(member, DamageError):
+            yield Damage(member, place)
+        else:
+            yield from images(member[1], budget, place.inside(member[0]))

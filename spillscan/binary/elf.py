@@ -1,0 +1,95 @@
+"""ELF: headers, sections and symbols as NumPy records. Both byte widths of hosts; cubins are always 64 bits."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.binary.window import DamageError, Window
+
+MAGIC = b"\x7fELF"
+MACHINE_CUDA = 190
+NOBITS = 8
+SYMTAB = 2
+FUNC = 2
+LARGEST_TABLE = 1 << 24
+"""Sections or symbols; the largest cubin seen has 60,000."""
+
+_SECTION = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u8"),
+        ("address", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u8"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("align", "<u8"),
+        ("entry", "<u8"),
+    ]
+)
+_SECTION_32 = np.dtype(
+    [(name, "<u4") for name in ("name", "type", "flags", "address", "offset", "size", "link", "info", "align", "entry")]
+)
+SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+
+
+class Elf:
+    """One ELF file. Raises :class:`DamageError` where its headers contradict its size."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        ident = window.copy(0, 16, "ELF header")
+        if ident[5] != 1:
+            raise DamageError("a big-endian ELF file, which no CUDA host is", window.start)
+        self.abi, self.abi_version = ident[7], ident[8]
+        wide = ident[4] == 2
+        self.type, self.machine, self.version = window.unpack("HHI", 16, "ELF header")
+        if wide:
+            table, self.flags, _, _, _, entry, count, names = window.unpack("QIHHHHHH", 40, "ELF header")
+        else:
+            table, self.flags, _, _, _, entry, count, names = window.unpack("IIHHHHHH", 32, "ELF header")
+        kind = _SECTION if wide else _SECTION_32
+        if not table:
+            self.sections: NDArray[Any] = np.empty(0, _SECTION)
+            return
+        if entry != kind.itemsize:
+            raise DamageError(f"ELF section headers of {entry} bytes, not {kind.itemsize}", window.start)
+        first = window.array(kind, 1, table, "ELF section headers")[0]
+        count = count or int(first["size"])  # with 65,280 sections and more, the first one tells
+        if names == 0xFFFF:
+            names = int(first["link"])
+        if count > LARGEST_TABLE:
+            raise DamageError(f"{count} ELF sections", window.start)
+        sections = window.array(kind, count, table, "ELF section headers")
+        self.sections = sections if wide else sections.astype(_SECTION)
+        if names >= count:
+            raise DamageError(f"ELF section {names} of {count} should hold their names", window.start)
+        self._names = self.contents(names)
+
+    def contents(self, index: int) -> Window:
+        """The bytes of one section; none where it takes no room in the file."""
+        section = self.sections[index]
+        if section["type"] == NOBITS:
+            return Window(self.window.buffer, self.window.start, 0)
+        return self.window.part(int(section["offset"]), int(section["size"]), f"ELF section {index}")
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        """Names of all sections."""
+        if not len(self.sections):
+            return []
+        pool = self._names.copy(0, self._names.size, "section names") + b"\0"
+        places = self.sections["name"].tolist()
+        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in places]
+
+    def symbols(self, index: int) -> NDArray[Any]:
+        """The symbols of a symbol table section of a 64-bit file."""
+        contents = self.contents(index)
+        return contents.array(SYMBOL, min(contents.size // SYMBOL.itemsize, LARGEST_TABLE), 0, "ELF symbols")

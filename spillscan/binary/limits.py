@@ -1,0 +1,66 @@
+"""How much a file may make of itself: bounds on what is decompressed and how deep containers nest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spillscan.binary.window import DamageError
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds for one input. A genuine fatbin member shrinks to a tenth, rarely to a hundredth."""
+
+    ratio: int = 128
+    """Most bytes that one stored byte may become."""
+    free_bytes: int = 64 * MIB
+    """What any input may become in all, whatever its size."""
+    member_bytes: int = 4096 * MIB
+    """Largest decompressed member of a container."""
+    total_bytes: int = 1 << 40
+    """Most bytes decompressed from one input."""
+    depth: int = 6
+    """Most containers inside each other: a wheel in a zip with a static library with an object with a fatbin is 5."""
+    members: int = 1 << 17
+    """Most members of all containers of one input."""
+    free_functions: int = 1 << 16
+    """Functions that any input may hold, whatever its size."""
+    bytes_per_function: int = 32
+    """Beyond these: stored bytes of the input that one function takes at least."""
+
+
+DEFAULT = Limits()
+"""Of any input, where nobody says otherwise."""
+
+
+class Budget:
+    """What is left of the limits while one input is read."""
+
+    def __init__(self, limits: Limits, input_bytes: int) -> None:
+        self.limits = limits
+        self._left = min(limits.total_bytes, limits.free_bytes + limits.ratio * input_bytes)
+        self._members = limits.members
+
+    def room(self, stored: int, offset: int) -> int:
+        """Most bytes that ``stored`` compressed bytes may become now; raises where that is nothing."""
+        limits = self.limits
+        room = min(limits.member_bytes, self._left, MIB + limits.ratio * stored)
+        if room <= 0:
+            raise DamageError("it decompresses to more than this input may become", offset)
+        return room
+
+    def take(self, size: int, stored: int, offset: int) -> None:
+        """Account for a member of ``size`` bytes; raises where that is too much."""
+        if size > self.room(stored, offset):
+            raise DamageError(f"{stored} bytes claim to become {size}: more than a genuine member does", offset)
+        self._left -= size
+
+    def enter(self, depth: int, offset: int) -> None:
+        """Account for a container or member; raises where they are too many or too deep."""
+        self._members -= 1
+        if self._members < 0:
+            raise DamageError(f"it holds more than {self.limits.members} members", offset)
+        if depth > self.limits.depth:
+            raise DamageError(f"containers nest deeper than {self.limits.depth}", offset)

@@ -1,0 +1,87 @@
+"""Opcode tables, data of ``opcodes/*.json``: which mnemonic a code is, and which of its fields are registers.
+
+Derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.sass.moves import KINDS
+
+STORE, LOAD = "STL", "LDL"
+SHARED = ("STS", "LDS")
+WIDE_BITS, NARROW_BITS = 12, 13
+_PUSHES = ("SSY", "PBK", "PCNT")
+
+
+class Table:
+    """The codes of one architecture."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.arch: str = document["arch"]
+        self.wide: bool = document["word_bits"] == 128
+        """Volta and later: an instruction is two words."""
+        self.mask = (1 << (WIDE_BITS if self.wide else NARROW_BITS)) - 1
+        """The opcode's own bits of a code."""
+        self.selectors: tuple[int, ...] = tuple(document["selectors"])
+        """Bits of the instruction that, above the 12 of the opcode, tell mnemonics apart which share one."""
+        codes = list(_codes(document["opcodes"], self.selectors))
+        self.names = sorted({mnemonic for _, mnemonic, _ in codes})
+        """Mnemonics, sorted; their index is their rank."""
+        rank = {name: index for index, name in enumerate(self.names)}
+        size = (1 << WIDE_BITS << len(self.selectors)) if self.wide else 1 << NARROW_BITS
+        self.unknown = len(self.names)
+        """Rank of every code that is in no table."""
+        self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
+        """Rank by code."""
+        self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
+        """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
+        for code, mnemonic, letters in codes:
+            self.ranks[code] = rank[mnemonic]
+            for letter in letters:
+                self.fields[letter][code] = True
+        for letter in "abc":
+            self.fields[letter] |= self.ranks == self.unknown
+        self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
+        self.shared = tuple(rank[name] for name in SHARED if name in rank)
+        self.pushes = tuple(rank[name] for name in _PUSHES if name in rank)
+        """Ranks of Maxwell's SSY and its like."""
+        self.kinds = np.full(len(self.names) + 1, -1)
+        """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
+        for opcode, kind in KINDS.items():
+            if opcode.decode() in rank:
+                self.kinds[rank[opcode.decode()]] = kind
+        self.control = self.kinds >= 0
+        """By rank: what moves control or touches local memory."""
+        self.control[[rank[name] for name in (STORE, LOAD) if name in rank]] = True
+
+
+def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:
+    """(code with its selector bits, mnemonic, register fields)."""
+    for text, (name, letters, _) in entries.items():
+        first, _, last = text.partition("-")
+        for code in range(int(first, 16), int(last or first, 16) + 1):
+            for chosen in range(1 << len(selectors)):
+                mnemonic = name if isinstance(name, str) else name[chosen >> selectors.index(name[2]) & 1]
+                yield code | chosen << WIDE_BITS, mnemonic, letters
+
+
+@cache
+def table(number: int) -> Table | None:
+    """The table of an architecture by its number; ``None`` where nobody has derived one."""
+    source = files("spillscan.binary") / "opcodes" / f"sm_{_SHARED.get(number, number)}.json"
+    if not source.is_file():
+        return None
+    return Table(json.loads(source.read_text()))
+
+
+_SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
+"""Architectures that differ in what a chip can do, not in their encoding (nvdisasm prints the same for both)."""

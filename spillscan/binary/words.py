@@ -1,0 +1,179 @@
+"""Machine words as NumPy columns: opcode, guard, branch target, local address, stack pointer. Two encodings.
+
+Volta and later (128 bits, two little-endian words a, b): opcode a[0:12], guard a[12:16], target register a[16:24],
+sources a[24:32], a[32:40], b[0:8]; STL and LDL: offset a[40:64], width b[9:12], ``.LU`` b[20:23] = 3, uniform register
+a[32:40] where b[27]; branches: words to skip a[34:64] + b[0:18], from sm_90 on in quarters with a[16:24] as low byte,
+condition b[23:27], uniform condition where b[27].
+
+Maxwell and Pascal (64 bits, a control word before every three): opcode a[51:64], guard a[16:20], target register
+a[0:8], sources a[8:16], a[20:28], a[39:47]; STL and LDL: offset a[20:44], width a[48:51], ``.LU`` a[44:46] = 1;
+branches: bytes to skip a[20:44], condition a[0:5].
+
+Each statement was held against the text of cuobjdump, instruction by instruction (``tests/oracle/binary_oracle.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.binary.window import Window
+
+Words = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+STACK_POINTER = 1
+ZERO_REGISTER = 255
+ALWAYS = 7
+"""Predicate that is always true."""
+WIDTHS = np.array([1, 1, 2, 2, 4, 8, 16, 32])
+"""Bytes by width field: U8, S8, U16, S16, 32, 64, 128; 256 by analogy."""
+FIRST_WITH_LOW_BYTE = 90
+
+
+class Code(Protocol):
+    """The instructions of one function."""
+
+    bytes_per_instruction: int
+    start: int
+    """Of the function, in the buffer that holds it."""
+    codes: NDArray[np.uint16]
+    """Opcode of each, with its selector bits above."""
+
+    def addresses(self, rows: Words) -> Words:
+        """Byte offsets in the function."""
+
+    def guards(self, rows: Words) -> Words:
+        """Predicate, plus 8 where it is negated; 7: none."""
+
+    def targets(self, rows: Words) -> Words:
+        """Where branches go, as byte offsets in the function."""
+
+    def conditions(self, rows: Words) -> Flags:
+        """Whether a branch has a condition beside its guard."""
+
+    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+        """Of STL and LDL: (base register, uniform register or -1, offset, width field, last use)."""
+
+    def registers(self, letter: str, rows: Words) -> Words:
+        """One register field: d (target), a, b, c."""
+
+    def immediates(self, rows: Words) -> Words:
+        """The 32-bit constant in the place of the second source."""
+
+
+class Wide:
+    """128-bit instructions."""
+
+    bytes_per_instruction = 16
+
+    def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
+        self.start = code.start
+        count = code.size // 16
+        self._pairs: Words = code.array(np.dtype("<i8"), 2 * count, 0, "code")
+        self._low_byte = number >= FIRST_WITH_LOW_BYTE
+        halves = code.array(np.dtype("<u2"), 8 * count, 0, "code")
+        self.codes: NDArray[np.uint16] = halves[0::8] & np.uint16(0xFFF)
+        for index, bit in enumerate(selectors):
+            self.codes |= (halves[bit // 16 :: 8] >> np.uint16(bit % 16) & np.uint16(1)) << np.uint16(12 + index)
+
+    def _low(self, rows: Words) -> Words:
+        return self._pairs[2 * rows]
+
+    def _high(self, rows: Words) -> Words:
+        return self._pairs[2 * rows + 1]
+
+    def addresses(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        return rows * 16
+
+    def guards(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        return self._low(rows) >> 12 & 15
+
+    def targets(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        low, high = self._low(rows), self._high(rows)
+        steps = (low >> 34 & 0x3FFFFFFF | (high & 0x3FFFF) << 30) << 16 >> 16
+        if self._low_byte:
+            steps = steps << 8 | low >> 16 & 0xFF
+        found: Words = rows * 16 + 16 + steps * 4
+        return found
+
+    def conditions(self, rows: Words) -> Flags:
+        """See :class:`Code`."""
+        high = self._high(rows)
+        found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
+        return found
+
+    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+        """See :class:`Code`."""
+        low, high = self._low(rows), self._high(rows)
+        uniform = np.where(high >> 27 & 1 == 1, low >> 32 & 0xFF, -1)
+        base, offset, width = low >> 24 & 0xFF, low >> 40, high >> 9 & 7
+        columns = (base, uniform, offset, width, high >> 20 & 7 == 3)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def registers(self, letter: str, rows: Words) -> Words:
+        """See :class:`Code`."""
+        if letter == "c":
+            return self._high(rows) & 0xFF
+        return self._low(rows) >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
+
+    def immediates(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        return self._low(rows) >> 32
+
+
+class Narrow:
+    """64-bit instructions, three behind each control word."""
+
+    bytes_per_instruction = 8
+
+    def __init__(self, code: Window) -> None:
+        self.start = code.start
+        count = code.size // 8
+        words: Words = code.array(np.dtype("<i8"), count, 0, "code")
+        places = np.arange(count)
+        self._places = places[places % 4 != 0]
+        self._words: Words = words[self._places]
+        self.codes: NDArray[np.uint16] = (self._words >> 51 & 0x1FFF).astype(np.uint16)
+
+    def addresses(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        found: Words = self._places[rows] * 8
+        return found
+
+    def guards(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        return self._words[rows] >> 16 & 15
+
+    def targets(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        steps = (self._words[rows] >> 20 & 0xFFFFFF) << 40 >> 40
+        found: Words = self.addresses(rows) + 8 + steps
+        return found
+
+    def conditions(self, rows: Words) -> Flags:
+        """See :class:`Code`."""
+        found: Flags = self._words[rows] & 31 != 15
+        return found
+
+    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+        """See :class:`Code`."""
+        words = self._words[rows]
+        base, offset, width = words >> 8 & 0xFF, (words >> 20) << 40 >> 40, words >> 48 & 7
+        columns = (base, np.full(len(rows), -1), offset, width, words >> 44 & 3 == 1)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def registers(self, letter: str, rows: Words) -> Words:
+        """See :class:`Code`."""
+        return self._words[rows] >> {"d": 0, "a": 8, "b": 20, "c": 39}[letter] & 0xFF
+
+    def immediates(self, rows: Words) -> Words:
+        """See :class:`Code`."""
+        found: Words = (self._words[rows] >> 20 & 0xFFFFFFFF) << 32 >> 32
+        return found

@@ -1,0 +1,36 @@
+"""Binaries: libraries, executables, objects, fat binaries, cubins, and archives of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillscan.model import Issue, Stats
+from spillscan.readers import Reading
+
+if TYPE_CHECKING:
+    from spillscan.source import Stream
+
+FORMAT = "binary"
+PRIORITY = 0
+BINARY = True
+
+
+def sniff(head: bytes) -> bool:
+    """Whether ``head`` begins a container of machine code."""
+    from spillscan import binary
+
+    return binary.holds_code(head)
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of all cubins in one file."""
+    from spillscan import binary
+
+    buffer = stream.buffer()
+    reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
+    for item in binary.read(buffer, name):
+        if isinstance(item, Issue):
+            reading.issues.append(item)
+        else:
+            reading.functions.append(item)
+    return reading

@@ -1,0 +1,91 @@
+"""Opcode tables: data with evidence, and no code that two mnemonics share."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spillscan.binary.decode import Decoded, code_of
+from spillscan.binary.table import Table, table
+from spillscan.binary.window import Window
+from spillscan.sass import mix
+from tests.conftest import FIXTURES, ROOT
+
+FILES = sorted((ROOT / "spillscan" / "binary" / "opcodes").glob("sm_*.json"))
+STORE, LOAD, BRANCH = "387", "983", "947"
+
+
+def document(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_table_has_evidence(path: Path) -> None:
+    held = document(path)
+    evidence = held["evidence"]
+    assert isinstance(evidence, dict)
+    assert held["arch"] == path.stem
+    assert re.fullmatch(r"V[\d.]+", evidence["nvdisasm"])
+    assert evidence["asked_of_these"] + evidence["asked_made_up"] > 1000
+    opcodes = held["opcodes"]
+    assert isinstance(opcodes, dict)
+    assert sum(entry[2] for entry in opcodes.values()) <= evidence["instructions"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_local_memory_and_branches_are_where_the_decoder_reads_them(path: Path) -> None:
+    held = Table(document(path))
+    names = {name: held.ranks[int(code, 16)] for name, code in (("STL", STORE), ("LDL", LOAD), ("BRA", BRANCH))}
+    if held.wide:
+        assert {name: held.names[rank] for name, rank in names.items()} == {name: name for name in names}
+    assert held.store >= 0
+    assert held.load >= 0
+    assert "BRA" in held.names
+    known = sum(name in mix.OF for name in held.names)
+    assert known > 0.7 * len(held.names)
+
+
+def test_architectures_with_one_encoding_share_a_table() -> None:
+    shared, own = table(52), table(50)
+    assert shared is not None
+    assert own is not None
+    assert shared.names == own.names
+    assert table(35) is None
+
+
+def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:
+    held = Table(
+        {
+            "arch": "sm_100",
+            "word_bits": 128,
+            "selectors": [76],
+            "opcodes": {"210": [["IADD3", "IADD", 76], "dabc", 7], "947": ["BRA", "", 1]},
+        }
+    )
+    words = np.array([0x210, 0, 0x210, 1 << 12, 0x947, 1 << 12, 0x210, 1 << 13, 0x111, 1 << 12], "<u8")
+    decoded = Decoded(code_of(Window(words.tobytes()), held, 100), held)
+    assert decoded.opcodes == (("BRA", 1), ("IADD", 1), ("IADD3", 2), ("unknown 0x111", 1))
+    assert decoded.unknown == 1
+
+
+def test_neighbours_become_a_range_and_are_read_again() -> None:
+    sys.path.insert(0, str(FIXTURES))
+    from opcodes import ranges
+
+    entries: dict[str, list[object]] = {
+        "100": ["A", "d", 1],
+        "101": ["A", "d", 2],
+        "102": ["B", "", 4],
+        "104": ["B", "", 8],
+    }
+    joined = ranges(entries)
+    assert joined == {"100-101": ["A", "d", 3], "102": ["B", "", 4], "104": ["B", "", 8]}
+    held = Table({"arch": "sm_50", "word_bits": 64, "selectors": [], "opcodes": joined})
+    assert [held.names[held.ranks[code]] for code in (0x100, 0x101, 0x102, 0x104)] == ["A", "A", "B", "B"]
+    assert held.ranks[0x103] == held.unknown

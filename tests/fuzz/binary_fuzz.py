@@ -1,0 +1,62 @@
+"""Fuzzes the reader of binaries with atheris: nothing but records and issues may come of any bytes.
+
+    python -m tests.fuzz.binary_fuzz [CORPUS] [libFuzzer options: -runs=N -max_total_time=SECONDS -jobs=N …]
+
+Without a corpus, that of `tests/fuzz/corpus/binary` is used and added to. Seeds are our own sources' code
+(`fixtures/binary/tiny-*`) and archives of it. Limits of libFuzzer are set to 10 seconds and 512 MB an execution.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
+    from spillscan import binary
+    from spillscan.binary import (  # noqa: F401  # what the reader imports late must be instrumented, too
+        archive,
+        attributes,
+        coff,
+        containers,
+        cubin,
+        decode,
+        elf,
+        fatbin,
+        library,
+        notes,
+        records,
+        table,
+        words,
+    )
+
+from spillscan.model import Issue
+from spillscan.sass.model import SassFunction
+from spillscan.sass.snapshot import to_json
+
+CORPUS = Path(__file__).parent / "corpus" / "binary"
+
+
+def one(data: bytes) -> None:
+    """One execution."""
+    for item in binary.read(data, "fuzz"):
+        if isinstance(item, Issue):
+            assert item.message.isprintable()
+        else:
+            assert isinstance(item, SassFunction)
+            assert sum(count for _, count in item.stats.opcodes) == item.stats.instructions
+            assert to_json(item.stats)
+
+
+def main() -> None:
+    """Hand over to libFuzzer."""
+    corpus = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    options = [argument for argument in sys.argv[1:] if argument.startswith("-")]
+    limits = ["-timeout=10", "-rss_limit_mb=512", "-max_len=65536"]
+    atheris.Setup([sys.argv[0], *(corpus or [str(CORPUS)]), *limits, *options], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
