@@ -19,7 +19,7 @@ run: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh fixtures/demo/run.sh
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
