@@ -29,16 +29,19 @@ def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFu
     """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
     from spillscan.binary import containers
     from spillscan.binary.limits import Budget
+    from spillscan.binary.pages import Pages
     from spillscan.binary.records import Records
     from spillscan.binary.window import Window
 
     window = Window(buffer)
     records = Records(name, limits, len(buffer))
+    pages = Pages(buffer)
     for found in containers.images(window, Budget(limits, len(buffer))):
         if isinstance(found, containers.Damage):
             yield records.damage(found.error, found.place)
         else:
             yield from records.of(found)
+            pages.leave(found.offset)
     yield from records.rest()
 
 

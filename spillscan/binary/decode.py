@@ -67,7 +67,7 @@ class Decoded:
         names, unknown = self.table.names, self.table.unknown
         known = self.counts[:unknown]
         ranks = known.nonzero()[0]
-        found = [(names[rank], count) for rank, count in zip(ranks.tolist(), known[ranks].tolist(), strict=True)]
+        found = list(zip(map(names.__getitem__, ranks.tolist()), known[ranks].tolist(), strict=True))
         if self.counts[unknown]:
             codes, counts = np.unique(self.code.codes[self.ranks == unknown] & self.table.mask, return_counts=True)
             found += [(_HEX.format(code), count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)]
