@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 
-from spillscan.binary.window import Buffer
+from spillscan.binary.window import Window
 
 _STEP_BYTES = 16 << 20
 """How far reading goes on before pages are given back: a call for each member would cost more than it saves."""
 
 
 class Pages:
-    """Those of one file. What is asked for again comes back from the system's cache."""
+    """Those of the files that images stand in. What is asked for again comes back from the system's cache."""
 
-    def __init__(self, buffer: Buffer) -> None:
-        self._map = buffer if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
+    def __init__(self) -> None:
         self._left = 0
 
-    def leave(self, offset: int) -> None:
-        """Everything before ``offset`` was read."""
-        if self._map is None or not self._left + _STEP_BYTES <= offset <= len(self._map):
+    def leave(self, window: Window) -> None:
+        """Everything before ``window`` was read."""
+        buffer = window.buffer
+        if not isinstance(buffer, mmap.mmap) or window.start < self._left + _STEP_BYTES:
             return
-        end = offset - offset % mmap.PAGESIZE
-        self._map.madvise(mmap.MADV_DONTNEED, self._left, end - self._left)
+        end = window.start - window.start % mmap.PAGESIZE
+        with suppress(AttributeError):  # not on every system
+            buffer.madvise(mmap.MADV_DONTNEED, self._left, end - self._left)
         self._left = end

@@ -62,9 +62,8 @@ def test_switch_in_a_loop() -> None:
     conditional = np.array([True, False, False, False, True, False])
     indirect = targets == -1
     indirect[-1] = False
-    assert list(loops.depths(Controls(addresses, targets, conditional, indirect), [], [16, 48, 96, 160, 244, 300, 400])) == [
-        0, 1, 1, 1, 1, 0, 0,
-    ]  # fmt: skip
+    controls = Controls(addresses, targets, conditional, indirect)
+    assert list(loops.depths(controls, [], [16, 48, 96, 160, 244, 300, 400])) == [0, 1, 1, 1, 1, 0, 0]
     targets[0] = 336  # named now: else the table would lead from inside of the loop to it
     found = loops.depths(Controls(addresses, targets, conditional, indirect), [], [48, 96, 340])
     assert list(found) == [1, 1, 0]
