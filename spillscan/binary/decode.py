@@ -25,7 +25,7 @@ _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 _HEX = "unknown 0x{:03x}"
 
-MOST_LOOP_WORK = 20_000_000
+MOST_LOOP_WORK = 5_000_000
 """Branches back times branches; 1.3 million is the most seen, in a function of 81,000 instructions."""
 MOST_PUSHES = 10_000
 """Maxwell's SSY and its like; 3,080 is the most seen."""
