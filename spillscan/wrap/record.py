@@ -37,6 +37,12 @@ class Record:
             os.unlink(self._path)
 
 
+def object_of(path: str) -> str:
+    """The object that the record ``path`` is about; empty for a file that is no record."""
+    return path.removesuffix(SUFFIX) if path.endswith(SUFFIX) else ""
+
+
 def is_orphan(path: str) -> bool:
     """Whether ``path`` is a record whose object is gone."""
-    return path.endswith(SUFFIX) and not os.path.exists(path.removesuffix(SUFFIX))
+    made = object_of(path)
+    return bool(made) and not os.path.exists(made)
