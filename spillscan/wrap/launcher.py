@@ -43,8 +43,9 @@ def run(command: Sequence[str], verbose: bool) -> int:
     sieve = pump(child.stderr.fileno(), sys.stderr.fileno(), record.write)
     status = child.wait()
     if status == 0 and sieve.figures:
-        if (error := record.keep()) is not None:
-            _no_record(made.object, error)
+        prevented = record.keep()
+        if prevented is not None:
+            _no_record(made.object, prevented)
     else:
         record.drop(stale=status == 0)
     return status if status >= 0 else _die_of(-status)

@@ -141,8 +141,9 @@ def test_a_full_disk_does_not_stop_the_build(folder: Path, monkeypatch: pytest.M
         os.dup2(full.fileno(), record._file.fileno())
     record.write(b"ptxas info    : 0 bytes gmem\n")
     error = record.keep()
-    assert error is not None and error.errno == errno.ENOSPC
-    assert not list(folder.glob("*.spillscan.log")) + list(folder.glob(".spillscan-*"))
+    assert error is not None
+    assert error.errno == errno.ENOSPC
+    assert not [*folder.glob("*.spillscan.log"), *folder.glob(".spillscan-*")]
 
 
 def test_a_record_is_not_written_through_a_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
