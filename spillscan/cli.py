@@ -53,6 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output left (`| head`); keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
+    except OSError as error:
+        # A full disk behind standard output, most of all: what opens files by name tells their names itself.
+        print(
+            printable(f"spillscan: {error.filename or 'standard output'}: {error.strerror or error}"), file=sys.stderr
+        )
+        return 2
     except KeyboardInterrupt:
         print("spillscan: interrupted", file=sys.stderr)
         return 2
@@ -61,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """The installed command: :func:`main`, then leave at once. Freeing a million records one by one takes time, too."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller (`>&-`): nobody listens
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
     status = main()
     sys.stderr.flush()
     os._exit(status)

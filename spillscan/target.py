@@ -61,7 +61,7 @@ class Target:
         """A place to write the text to before the file is touched."""
         real = os.path.realpath(self.path)
         try:
-            mode = os.stat(real).st_mode
+            mode = os.stat(self.path).st_mode
         except OSError:
             mode = 0
         direct = bool(mode) and not stat.S_ISREG(mode)  # a device or a pipe: there is nothing to replace
@@ -69,7 +69,8 @@ class Target:
             if self.append or direct:
                 if stat.S_ISDIR(mode):
                     raise IsADirectoryError(0, "is a folder")
-                return Draft(self, real, tempfile.TemporaryFile("w+", encoding="utf-8", newline=""), None)
+                place = self.path if direct else real  # a pipe of the shell's >(…) has no other name
+                return Draft(self, place, tempfile.TemporaryFile("w+", encoding="utf-8", newline=""), None)
             handle, temporary = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".spillscan-")
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
@@ -118,14 +119,14 @@ class Draft:
         """Write behind the file's end; what fails half-way is cut off again."""
         self._file.seek(0)
         with open(self._real, "ab", buffering=0) as file:
-            seekable = file.seekable()
-            size = file.tell() if seekable else 0
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            size = file.tell() if regular else 0
             try:
                 rest = memoryview(self._file.read().encode())
                 while rest:
                     rest = rest[file.write(rest) :]
             except OSError:
-                if seekable:
+                if regular:
                     file.truncate(size)
                 raise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -199,3 +200,36 @@ def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
     plain, plain_peak = scan_peak(FIXTURES / "ptxas" / "spill-13.0.log")
     assert kernels == 2 * plain
     assert peak - plain_peak < 48
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill", "filter"]
+)
+def test_a_full_disk_is_no_verdict(options: str) -> None:
+    words = options.format(log=FIXTURES / "demo" / "head.log").split()
+    command = [sys.executable, "-m", "spillscan", *words]
+    with open("/dev/full", "wb") as full, open(ROOT / "README.md", "rb") as text:
+        done = subprocess.run(
+            command, stdin=text, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith(": No space left on device\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="shell")
+@pytest.mark.parametrize(("closed", "output"), [(">&-", b""), ("2>&-", b"2 findings in")])
+def test_closed_streams_are_nobodys_concern(closed: str, output: bytes) -> None:
+    log = FIXTURES / "demo" / "head.log"
+    script = f'"{sys.executable}" -m spillscan check "{log}" {closed}'
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert output in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_report_goes_into_a_command_of_the_shell() -> None:
+    log = FIXTURES / "demo" / "head.log"
+    script = f'"{sys.executable}" -m spillscan check "{log}" -f csv:>(cat) | cat'
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.count("\n")) == ("", 3)

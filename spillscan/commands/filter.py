@@ -25,9 +25,18 @@ def run(arguments: argparse.Namespace) -> int:
     """0 at the end of the input."""
     from spillscan.wrap.pump import pump
 
+    def keep(data: bytes) -> None:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[log.write(rest) :]
+        except OSError as error:
+            raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
+
     try:
-        with open(arguments.log or os.devnull, "wb", buffering=0) as log:
-            pump(sys.stdin.fileno(), sys.stdout.fileno(), log.write)
+        log = open(arguments.log or os.devnull, "wb", buffering=0)  # noqa: SIM115 - closed below
     except OSError as error:
         raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
+    with log:
+        pump(sys.stdin.fileno(), sys.stdout.fileno(), keep)
     return 0

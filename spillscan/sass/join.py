@@ -13,6 +13,7 @@ from typing import TypeVar
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.sass.model import LocalAccess, LocalTraffic, SassFunction, SassStats
 from spillscan.sass.resusage import FunctionUsage
+from spillscan.wrap.record import object_of
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
@@ -70,7 +71,9 @@ def attach(
         elif kernel.role == "entry" and kernel.key.arch in archs:
             issues.append(_missing(kernel))
         out.append(joined)
+    taken = {_code(item) for item in found if id(item) in used and isinstance(item, SassFunction)}
     rest = [item for item in found if id(item) not in used]
+    rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
     if known and rest:
         issues.append(
             Issue(
@@ -104,9 +107,14 @@ def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
 
 
 def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
-    """Those of the kernel's arch and, where both sides tell and it decides, of its unit."""
+    """Those of the kernel's arch and, where both sides tell and it decides, of its unit. A record file speaks of the
+    object beside it and of nothing else."""
     arch = kernel.key.arch
     fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
+    beside = {made for origin in kernel.origins if (made := object_of(origin.input))}
+    mine = [item for item in fitting if (origin := _origin(item)) and origin.input in beside]
+    if mine:
+        return mine
     if len(fitting) > 1 and kernel.key.unit:
         stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
         same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
@@ -162,6 +170,11 @@ def _figures(function: SassFunction) -> Hashable:
     """What equal code has in common."""
     stats, local = function.stats, function.stats.local
     return function.usage, function.final, stats.instructions, stats.opcodes, local.accesses
+
+
+def _code(function: SassFunction) -> Hashable:
+    """What a function of an object and its copy in what it was linked into have in common."""
+    return function.symbol, function.arch, _figures(function)
 
 
 def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:

@@ -29,7 +29,7 @@ def run(command: Sequence[str], verbose: bool) -> int:
     if made is not None and verbose:
         command = with_figures(command, made)
     record = None if made is None else _record(made, command)
-    if record is None:
+    if made is None or record is None:
         return _become(command)
     try:
         child = subprocess.Popen(command, stderr=subprocess.PIPE)
@@ -43,7 +43,9 @@ def run(command: Sequence[str], verbose: bool) -> int:
     sieve = pump(child.stderr.fileno(), sys.stderr.fileno(), record.write)
     status = child.wait()
     if status == 0 and sieve.figures:
-        record.keep()
+        prevented = record.keep()
+        if prevented is not None:
+            _no_record(made.object, prevented)
     else:
         record.drop(stale=status == 0)
     return status if status >= 0 else _die_of(-status)
@@ -77,8 +79,12 @@ def _record(made: Compilation, command: Sequence[str]) -> Record | None:
     try:
         return Record(made.object, command)
     except OSError as error:
-        print(f"spillscan: no record of {made.object}: {error.strerror}", file=sys.stderr)
+        _no_record(made.object, error)
         return None
+
+
+def _no_record(made: str, error: OSError) -> None:
+    print(f"spillscan: no record of {made}: {error.strerror}", file=sys.stderr)
 
 
 def _become(command: Sequence[str]) -> int:

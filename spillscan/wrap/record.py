@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Sequence
@@ -11,32 +12,59 @@ SUFFIX = ".spillscan.log"
 
 
 class Record:
-    """The record of one object while its compiler runs. It takes its name only by :meth:`keep`, whole."""
+    """The record of one object while its compiler runs. It takes its name only by :meth:`keep`, whole.
+
+    Only the constructor raises: a full disk is no reason to stop a compiler, and is told by :meth:`keep`.
+    """
 
     def __init__(self, made: str, command: Sequence[str]) -> None:
         self._path = made + SUFFIX
         self._temporary = os.path.join(os.path.dirname(made), f".spillscan-{os.getpid()}-{os.path.basename(made)}")
-        self._file = open(self._temporary, "wb")  # noqa: SIM115 - closed by keep or drop
+        self._file = open(self._temporary, "wb", buffering=0, opener=_no_link)  # noqa: SIM115 - keep or drop closes it
+        self._error: OSError | None = None
         for line in (f"# spillscan record of {made}", f"# directory: {os.getcwd()}", shlex.join(command)):
-            self._file.write(" ".join(line.splitlines()).encode("utf-8", "surrogateescape") + b"\n")
+            self.write(" ".join(line.splitlines()).encode("utf-8", "surrogateescape") + b"\n")
 
     def write(self, data: bytes) -> None:
         """What the compiler printed."""
-        self._file.write(data)
+        rest = memoryview(data)
+        try:
+            while rest and self._error is None:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self._error = error
 
-    def keep(self) -> None:
-        """The object was made: the record takes its name, in place of an older one."""
-        self._file.close()
-        os.replace(self._temporary, self._path)
+    def keep(self) -> OSError | None:
+        """The object was made: the record takes its name, in place of an older one. Returns what prevented it; an older
+        record is gone then, too."""
+        try:
+            self._file.close()
+            if self._error is None:
+                os.replace(self._temporary, self._path)
+        except OSError as error:
+            self._error = error
+        if self._error is not None:
+            self.drop(stale=True)
+        return self._error
 
     def drop(self, stale: bool) -> None:
         """Nothing came of it; ``stale`` if the object is there, and an older record no longer speaks of it."""
-        self._file.close()
-        os.unlink(self._temporary)
-        if stale and os.path.exists(self._path):
-            os.unlink(self._path)
+        for path in (self._temporary, self._path) if stale else (self._temporary,):
+            with contextlib.suppress(OSError):
+                self._file.close()
+                os.unlink(path)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def object_of(path: str) -> str:
+    """The object that the record ``path`` is about; empty for a file that is no record."""
+    return path.removesuffix(SUFFIX) if path.endswith(SUFFIX) else ""
 
 
 def is_orphan(path: str) -> bool:
     """Whether ``path`` is a record whose object is gone."""
-    return path.endswith(SUFFIX) and not os.path.exists(path.removesuffix(SUFFIX))
+    made = object_of(path)
+    return bool(made) and not os.path.exists(made)

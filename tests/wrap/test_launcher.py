@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import spillscan
 from spillscan import compilation
 from spillscan.wrap.launcher import tells_figures, with_figures
+from spillscan.wrap.record import Record
 from tests.conftest import FIXTURES, ROOT, read_log, read_text, record
 
 WARNING = "ptxas warning : Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"
@@ -121,6 +123,35 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_build(wrap: Wrap, fol
     done = wrap("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "no/such/a.o")
     assert "Used" in done.stderr
     assert "spillscan: no record of no/such/a.o: No such file or directory" in done.stderr
+
+
+def test_a_record_that_cannot_take_its_name_does_not_stop_the_build(wrap: Wrap, folder: Path) -> None:
+    (folder / "a.o.spillscan.log").mkdir()
+    done = wrap("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
+    assert (done.returncode, done.stderr) == (0, "spillscan: no record of a.o: Is a directory\n")
+    assert not list(folder.glob(".spillscan-*"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_does_not_stop_the_build(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    Path("a.o.spillscan.log").write_text("of an older object\n")
+    record = Record("a.o", ["nvcc", "-c", "a.cu", "-o", "a.o"])
+    with open("/dev/full", "wb") as full:
+        os.dup2(full.fileno(), record._file.fileno())
+    record.write(b"ptxas info    : 0 bytes gmem\n")
+    error = record.keep()
+    assert error is not None
+    assert error.errno == errno.ENOSPC
+    assert not [*folder.glob("*.spillscan.log"), *folder.glob(".spillscan-*")]
+
+
+def test_a_record_is_not_written_through_a_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / f".spillscan-{os.getpid()}-a.o").symlink_to(folder / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        Record("a.o", ["nvcc", "-c", "a.cu", "-o", "a.o"])
+    assert not (folder / "elsewhere").exists()
 
 
 def test_commands_that_are_not_there(wrap: Wrap, folder: Path) -> None:
