@@ -141,8 +141,8 @@ def figures(kernel: Kernel) -> dict[str, int | None]:
 
 
 def static_shared(kernel: Kernel) -> int | None:
-    """Bytes of static shared memory per block. ptxas leaves them out where a kernel has none, and of relocatable code
-    before the link whatever it has (measured, 13.0): only in the first case their absence beside registers says 0.
+    """Bytes of static shared memory per block. ptxas prints none where a kernel has none, and none of what the linker
+    places in relocatable code (that of templates; measured, 13.0): there its absence beside registers does not say 0.
     """
     usage = kernel.usage
     silent = usage.shared_bytes is None and usage.registers is not None and kernel.final is not False

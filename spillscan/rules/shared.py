@@ -68,7 +68,7 @@ RULES = (LIMIT, GROWTH, MOVED, SPILL)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
-    """More shared memory than allowed; a note on annotated code that spills to it (without annotations nothing tells)."""
+    """More shared memory than allowed; a note where annotations of the code tell that it spills to it."""
     most, dynamic = terms.limits.max_shared_bytes, _dynamic(terms)
     static = kernel.usage.shared_bytes or 0
     if most is not None and static + dynamic > most and kernel.role != "function":
@@ -80,11 +80,13 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose shared memory the log does not tell, or leaves to the linker."""
-    if terms.limits.max_shared_bytes is None or kernel.role == "function" or static_shared(kernel) is not None:
+    if terms.limits.max_shared_bytes is None or kernel.role == "function":
         return None
     if kernel.final is False:
         return LIMIT, "relocatable code: its shared memory is not final; give the link's log too (nvcc -Xnvlink -v)"
-    return LIMIT, "; ".join(kernel.reasons) or "the log does not say how much shared memory it uses"
+    if static_shared(kernel) is None:
+        return LIMIT, "; ".join(kernel.reasons) or "the log does not say how much shared memory it uses"
+    return None
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -93,7 +95,7 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
         told = None if kernel.sass is None else kernel.sass.shared_spills
         return None if told is None else {"instructions": told}
     static = static_shared(kernel)
-    return None if rule != LIMIT.id or static is None else {"bytes": static + _dynamic(terms)}
+    return None if rule != LIMIT.id or static is None or kernel.final is False else {"bytes": static + _dynamic(terms)}
 
 
 def _dynamic(terms: Terms) -> int:
