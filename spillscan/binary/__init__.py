@@ -27,18 +27,18 @@ def holds_code(head: bytes) -> bool:
 
 def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFunction | Issue]:
     """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
-    from spillscan.binary import containers
+    from spillscan.binary import archive, containers, shares
     from spillscan.binary.limits import Budget
     from spillscan.binary.records import Records
     from spillscan.binary.window import Window
 
     window = Window(buffer)
     records = Records(name, limits, len(buffer))
-    for found in containers.images(window, Budget(limits, len(buffer))):
-        if isinstance(found, containers.Damage):
-            yield records.damage(found.error, found.place)
-        else:
-            yield from records.of(found)
+    found = containers.images(window, Budget(limits, len(buffer)))
+    if isinstance(buffer, bytes) or archive.kind(window):  # small, or each member is decompressed where it is found
+        yield from shares.one_by_one(records, found)
+    else:
+        yield from shares.together(records, list(found), name)
     yield from records.rest()
 
 

@@ -39,14 +39,29 @@ class Place:
 class Image:
     """One cubin."""
 
-    window: Window
-    """Its bytes, decompressed."""
+    stored: fatbin.Entry | Window
+    """Its bytes, where they may still be compressed."""
     place: Place
     """Where it stands."""
     offset: int
     """Of its stored bytes, in the innermost file."""
     arch: str = ""
     """``sm_90a``, as its fat binary says; empty outside of one."""
+
+    @property
+    def window(self) -> Window:
+        """Its bytes; decompressed at each call, so that nobody keeps them. Raises :class:`DamageError`."""
+        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored)
+
+    @property
+    def raw(self) -> Window:
+        """Its bytes as they are stored."""
+        return self.stored if isinstance(self.stored, Window) else self.stored.stored
+
+    @property
+    def plain_bytes(self) -> int:
+        """Size of its bytes, as its container claims."""
+        return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,7 @@ def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
 
 def _host(sections: list[Window], budget: Budget, place: Place) -> Iterator[Found]:
     """Cubins of a host file: executable ones; relocatable ones where there are no others, as cuobjdump does."""
-    relocatable: list[fatbin.Entry] = []
+    relocatable: list[Image] = []
     executable = False
     end = 0
     for section in sorted(sections, key=lambda part: part.start):
@@ -132,14 +147,13 @@ def _host(sections: list[Window], budget: Budget, place: Place) -> Iterator[Foun
                 yield Damage(entry, place)
             elif entry.kind == fatbin.CUBIN:
                 found = _image(entry, budget, place)
-                if isinstance(found, Image) and _is_relocatable(found.window):
-                    relocatable.append(entry)
+                if isinstance(found, Image) and _is_relocatable(entry):
+                    relocatable.append(found)
                     continue
                 executable = executable or isinstance(found, Image)
                 yield found
     if not executable:
-        for entry in relocatable:
-            yield _image(entry, budget, place)
+        yield from relocatable
 
 
 def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
@@ -147,20 +161,20 @@ def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
 
 
 def _image(entry: fatbin.Entry, budget: Budget, place: Place) -> Found:
-    """The cubin of one entry."""
+    """The cubin of one entry. Only its beginning is decompressed here."""
     try:
         budget.enter(place.depth + 1, entry.stored.start)
-        window = fatbin.image(entry, budget)
-        if not window.starts(elf.MAGIC):
+        fatbin.claim(entry, budget)
+        if not fatbin.head(entry, len(elf.MAGIC)) == elf.MAGIC:
             raise DamageError("a cubin that is no ELF file", entry.stored.start)
     except DamageError as error:
         return Damage(error, place)
-    return Image(window, replace(place, identifier=entry.identifier), entry.stored.start, entry.target)
+    return Image(entry, replace(place, identifier=entry.identifier), entry.stored.start, entry.target)
 
 
-def _is_relocatable(window: Window) -> bool:
+def _is_relocatable(entry: fatbin.Entry) -> bool:
     """ET_REL: what the device linker still has to link."""
-    return window.size >= 18 and window.unpack("H", 16, "ELF header")[0] == 1
+    return fatbin.head(entry, 18)[16:] == b"\1\0"
 
 
 def _library(window: Window, budget: Budget, place: Place) -> Iterator[Found]:

@@ -25,7 +25,7 @@ _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 _HEX = "unknown 0x{:03x}"
 
-MOST_LOOP_WORK = 20_000_000
+MOST_LOOP_WORK = 5_000_000
 """Branches back times branches; 1.3 million is the most seen, in a function of 81,000 instructions."""
 MOST_PUSHES = 10_000
 """Maxwell's SSY and its like; 3,080 is the most seen."""
@@ -67,7 +67,7 @@ class Decoded:
         names, unknown = self.table.names, self.table.unknown
         known = self.counts[:unknown]
         ranks = known.nonzero()[0]
-        found = [(names[rank], count) for rank, count in zip(ranks.tolist(), known[ranks].tolist(), strict=True)]
+        found = list(zip(map(names.__getitem__, ranks.tolist()), known[ranks].tolist(), strict=True))
         if self.counts[unknown]:
             codes, counts = np.unique(self.code.codes[self.ranks == unknown] & self.table.mask, return_counts=True)
             found += [(_HEX.format(code), count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)]

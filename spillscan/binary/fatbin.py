@@ -21,6 +21,9 @@ ACCELERATED, FAMILY = 0x100000, 0x200000
 HEADER_BYTES = 16
 ENTRY_BYTES = 64
 _LONGEST_IDENTIFIER = 4096
+_HEAD_BYTES = 1 << 18
+"""Compressed bytes that tell the first plain ones: more than a block of zstd."""
+_ZSTD_WINDOW = 1 << 27
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +102,32 @@ def _entries(body: Window) -> Iterator[Entry | DamageError]:
         at += header + stored
 
 
-def image(entry: Entry, budget: Budget) -> Window:
-    """The entry's bytes, decompressed where they are compressed. Raises :class:`DamageError`."""
+def claim(entry: Entry, budget: Budget) -> None:
+    """Account for what an entry becomes. Raises :class:`DamageError`."""
+    if entry.compressed:
+        budget.take(entry.plain_bytes, entry.stored.size, entry.stored.start)
+
+
+def head(entry: Entry, size: int) -> bytes:
+    """Its first bytes, no more than there are; nothing else is decompressed. Raises :class:`DamageError`."""
+    stored = entry.stored
+    if not entry.compressed:
+        return stored.copy(0, min(size, stored.size), "fat binary entry")
+    data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
+    try:
+        return _lz4_head(data, size) if entry.flags & LZ4 else _zstd_head(data, size)
+    except ValueError as error:
+        raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
+
+
+def image(entry: Entry) -> Window:
+    """The entry's bytes, decompressed where they are compressed. Raises :class:`DamageError`.
+
+    Its size must have been claimed: nothing is bounded here.
+    """
     stored = entry.stored
     if not entry.compressed:
         return stored
-    budget.take(entry.plain_bytes, stored.size, stored.start)
     data = stored.view(0, stored.size, "fat binary entry")
     try:
         plain = _lz4(data, entry.plain_bytes) if entry.flags & LZ4 else _zstd(data, entry.plain_bytes)
@@ -123,6 +146,47 @@ def _lz4(data: memoryview, size: int) -> bytes:
     except lz4.block.LZ4BlockError as error:
         raise ValueError(str(error)) from error
     return plain
+
+
+def _lz4_head(data: memoryview, size: int) -> bytes:
+    """The first bytes of an LZ4 block: literals, then copies of what stands before them, and so on."""
+    plain = bytearray()
+    at = 0
+    try:
+        while len(plain) < size and at < len(data):
+            token = data[at]
+            at, literals = _lz4_length(data, at + 1, token >> 4)
+            plain += data[at : at + min(literals, size)]
+            at += literals
+            if len(plain) >= size or at >= len(data):
+                break
+            distance = data[at] | data[at + 1] << 8
+            at, copied = _lz4_length(data, at + 2, token & 15)
+            if not 0 < distance <= len(plain):
+                raise ValueError("a copy from before its beginning")
+            for _ in range(min(copied + 4, size)):
+                plain.append(plain[-distance])
+    except IndexError as error:
+        raise ValueError("it breaks off") from error
+    return bytes(plain[:size])
+
+
+def _lz4_length(data: memoryview, at: int, length: int) -> tuple[int, int]:
+    """(offset behind it, length) of a length whose first four bits are known."""
+    if length == 15:
+        while data[at] == 255:
+            length, at = length + 255, at + 1
+        length, at = length + data[at], at + 1
+    return at, length
+
+
+def _zstd_head(data: memoryview, size: int) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data).read(size)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
 
 
 def _zstd(data: memoryview, size: int) -> bytes:

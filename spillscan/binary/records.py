@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from spillscan.binary import decode
 from spillscan.binary.attributes import FunctionInfo
@@ -27,29 +28,35 @@ _MANY = 20
 """Issues of damage that are kept for one file; the rest is counted."""
 
 
+class Tally(NamedTuple):
+    """What is told at a file's end."""
+
+    damages: int
+    unknown_archs: Counter[str]
+    """Functions."""
+    unknown_codes: Counter[str]
+    """Instructions by arch."""
+
+
 class Records:
     """The records of one file."""
 
     def __init__(self, name: str, limits: Limits, input_bytes: int) -> None:
         self._input = name
         self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
-        self._member = -1
         self._functions_left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._damages = 0
         self._unknown_archs: Counter[str] = Counter()
         self._unknown_codes: Counter[str] = Counter()
 
-    def of(self, image: Image) -> Iterator[SassFunction | Issue]:
-        """All functions of one cubin."""
-        self._member += 1
+    def of(self, image: Image, number: int) -> Iterator[SassFunction | Issue]:
+        """All functions of one cubin; ``number`` is its place in the file."""
         try:
             cubin = Cubin(image.window)
             arch = image.arch or cubin.arch
             opcodes = table(cubin.number)
             place = image.place
-            member = Member(
-                self._member, arch, place.identifier or (place.members[-1] if place.members else self._unit)
-            )
+            member = Member(number, arch, place.identifier or (place.members[-1] if place.members else self._unit))
             origin = Origin(input=self._input, line=None, format=FORMAT)
             for function in cubin.functions():
                 self._functions_left -= 1
@@ -61,6 +68,17 @@ class Records:
                     yield self.damage(error, place, f"{function.symbol}: ")
         except DamageError as error:
             yield self.damage(error, image.place)
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted so far."""
+        return Tally(self._damages, self._unknown_archs, self._unknown_codes)
+
+    def add(self, other: Tally) -> None:
+        """Count what another process counted."""
+        self._damages += other.damages
+        self._unknown_archs += other.unknown_archs
+        self._unknown_codes += other.unknown_codes
 
     def rest(self) -> Iterator[Issue]:
         """What is only counted while the file is read."""

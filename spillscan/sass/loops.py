@@ -1,26 +1,33 @@
 """Natural loops of one function: how many of them hold an instruction.
 
-A loop is a branch back to a block that dominates it; its body is what reaches the branch without passing that block.
+A loop is an edge back to a place that dominates it; its body is what reaches the edge without passing that place.
 Counting the intervals between backward branches and their targets is not the same: slow paths at the end of a function
 jump back without being loops.
 
-Most branches only skip a few instructions. They are folded before any dominator is looked for: a block that is
-entered at its top, left at its bottom and holds no other branch is in the same loops as what is around it.
+No dominator is looked for. Each edge that may close a loop has a bit, and one sweep against the code, repeated where a
+backward branch brings news, tells of each place which of these edges it reaches without passing their targets. An
+edge whose bit arrives at a way into the code around it closes no loop: its target does not dominate it. Only such
+stretches of the code are swept that backward branches span and that hold a point somebody asks for.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.flow import Controls
+from spillscan.sass.flow import WORD, Controls
 
 _ROUNDS = 16
-"""How deep skips that are nested in skips are folded at once; what is left is folded one by one."""
+"""How deep skips that are nested in skips are left out."""
+
+_LABEL, _LEAVES = -1, -2
+_FAR = 1 << 62
+_Numbers = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
 
 
 def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
@@ -39,12 +46,10 @@ def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[
     """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
     types = (np.int64, np.int64, np.bool_, np.bool_)
     controls = Controls(*map(np.frombuffer, columns, types))
-    graph = _Graph(_fold(_without_skips(controls, entries), entries, points), entries)
-    counts = graph.loop_counts()
-    return [counts[graph.block_of(point)] for point in points]
+    return _Line(_without_skips(controls, entries), entries).depths(np.array(points, np.int64))
 
 
-def _covered(controls: Controls, points: NDArray[np.int64]) -> bool:
+def _covered(controls: Controls, points: _Numbers) -> bool:
     """Whether a jump back passes any of the points: a loop around one needs that."""
     back = (controls.targets >= 0) & (controls.targets <= controls.addresses)
     first = np.searchsorted(points, controls.targets[back])
@@ -77,188 +82,208 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
     return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
 
 
-Control = tuple[int, int, bool, bool]
-"""Address, target or -1, conditional, indirect."""
+class _Stretch(NamedTuple):
+    """Code that backward branches span without a gap: no cycle leaves it. First and last of its places."""
+
+    first: int
+    last: int
 
 
-def _fold(controls: Controls, entries: Sequence[int], points: Sequence[int]) -> list[Control]:
-    """The controls without those that only skip something or choose between two arms.
+class _Line:
+    """The code as a line of places in the order of their addresses: labels (where the function and its callees begin,
+    targets, what an indirect branch goes to) and controls.
 
-    One pass over branches and targets in the order of their addresses, with a stack of what is still open. ``[b … b]``
-    is a skip: both go. ``[b … e] [b … e]`` is two arms (b conditional, e not): b goes, e becomes a skip. A way out
-    right before the target, with no point of interest inside, goes with its skip. Anything else stays.
-    """
-    addresses, targets, conditional, indirect = (column.tolist() for column in controls)
-    removed: set[int] = set()
-    events: list[tuple[int, int, int]] = []  # address, 0 target | 1 source | 2 wall, index
-    for index, (address, target) in enumerate(zip(addresses, targets, strict=True)):
-        if target > address:
-            events.append((address, 1, index))
-            events.append((target, 0, -index))  # of several with one target the innermost comes first
-        else:
-            events.append((address, 2, index))
-            if target >= 0:
-                events.append((target, 2, -1))
-    events.extend((entry, 2, -1) for entry in entries)
-    events.sort()
-    opened: list[int] = []  # index of a forward branch, or -1 - index of a wall
-    wall = -1 - len(addresses)
-    for address, what, index in events:
-        if what == 1:
-            opened.append(index)
-            continue
-        if what == 2:
-            opened.append(wall if index < 0 else -1 - index)
-            continue
-        branch = -index
-        if opened and opened[-1] == branch and conditional[branch]:
-            opened.pop()
-            removed.add(branch)
-        elif len(opened) > 1 and opened[-2] == branch and conditional[branch] and opened[-1] != wall:
-            top = opened[-1]
-            if top >= 0 and not conditional[top]:
-                del opened[-2]
-                conditional[top] = True
-                removed.add(branch)
-                continue
-            way_out = top < 0 and targets[-1 - top] < 0 and not indirect[-1 - top]
-            if way_out and not _any_between(points, addresses[branch], address):
-                opened[-2:] = []
-                removed.update((branch, -1 - top))
-            else:
-                opened.append(wall)
-        else:
-            opened.append(wall)
-    return [
-        control
-        for index, control in enumerate(zip(addresses, targets, conditional, indirect, strict=True))
-        if index not in removed
-    ]
-
-
-def _any_between(points: Sequence[int], low: int, high: int) -> bool:
-    at = bisect_right(points, low)
-    return at < len(points) and points[at] < high
-
-
-class _Graph:
-    """Basic blocks and their edges; block 0 is a root in front of all entries.
-
-    A block that nothing leads to is taken for a target of the last indirect branch before it: a jump table's cases
-    stand behind the jump.
+    What stands behind a sure way out is taken for a target of the last indirect branch before it: a jump table's
+    cases stand behind the jump.
     """
 
-    def __init__(self, controls: Sequence[Control], entries: Sequence[int]) -> None:
-        starts = {0, *(2 * entry for entry in entries)}
-        starts.update(2 * control[0] + 1 for control in controls)  # behind it
-        starts.update(2 * control[1] for control in controls if control[1] >= 0)
-        self.starts = sorted(starts)
-        number = {start: index + 1 for index, start in enumerate(self.starts)}
-        count = len(self.starts) + 1
-        self.after: list[list[int]] = [[] for _ in range(count)]
-        closing = {2 * control[0] + 1: control for control in controls}
-        indirect = []
-        entered = {number[0], *(number[2 * entry] for entry in entries)}
-        for index in range(len(self.starts)):
-            block = index + 1
-            following = self.starts[index + 1] if block < len(self.starts) else None
-            closed_by = closing.get(following) if following is not None else None
-            if closed_by is None:
-                if following is not None:
-                    self.after[block].append(block + 1)
-                continue
-            _, target, conditional, is_indirect = closed_by
-            if target >= 0:
-                self.after[block].append(number[2 * target])
-            if conditional and following is not None:
-                self.after[block].append(block + 1)
-            if is_indirect:
-                indirect.append(block)
-        if indirect:
-            reached = {target for targets in self.after for target in targets}
-            for block in range(indirect[0] + 1, count):
-                if block not in reached and block not in entered:
-                    self.after[indirect[bisect_right(indirect, block) - 1]].append(block)
-        self.after[0] = sorted(entered)
+    def __init__(self, controls: Controls, entries: Sequence[int]) -> None:
+        addresses, targets, conditional, indirect = controls
+        jumps = targets >= 0
+        tables = np.flatnonzero(indirect)
+        ends = np.flatnonzero(~conditional)
+        named = np.unique(np.concatenate((np.array((0, *entries), np.int64), targets[jumps])))
+        following = np.append(named, _FAR)[np.searchsorted(named, addresses[ends], side="right")]
+        ends = ends[following - addresses[ends] > 2 * WORD]  # else what follows is named already
+        table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
+        ends, table = ends[table >= 0], table[table >= 0]
+        roots = 4 * np.unique(np.array((0, *entries), np.int64))
+        cases = 4 * addresses[ends] + 2
+        labels = np.unique(np.concatenate((roots, 4 * targets[jumps], cases)))
+        keys = np.concatenate((labels, 4 * addresses + 1))
+        order = keys.argsort(kind="stable")
+        self.keys: _Numbers = keys[order]
+        """Four times the address; one more for a control, two more for what stands behind it."""
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.arange(len(keys))
+        own = place[len(labels) :]
+        self.goes: _Numbers = np.full(len(keys), _LABEL)
+        """Place that a control goes to; a label, or a way out."""
+        self.goes[own] = _LEAVES
+        ways = np.searchsorted(self.keys, 4 * targets[jumps])
+        self.goes[own[jumps]] = ways
+        self.ends: _Flags = np.zeros(len(keys), bool)
+        """Control does not go on behind it."""
+        self.ends[own] = ~conditional
+        self.roots: list[int] = np.searchsorted(self.keys, roots).tolist()
+        cased = own[tables][table]
+        self.sources: _Numbers = np.concatenate((own[jumps], cased))
+        """Of all edges but those to the next place."""
+        self.sinks: _Numbers = np.concatenate((ways, np.searchsorted(self.keys, cases)))
+        """Where these go."""
+        self.tables: dict[int, list[int]] = {}
+        for source, sink in zip(cased.tolist(), self.sinks[len(ways) :].tolist(), strict=True):
+            self.tables.setdefault(source, []).append(sink)
 
-    def block_of(self, address: int) -> int:
-        """The block that holds the instruction at ``address``."""
-        return bisect_right(self.starts, 2 * address)
+    def depths(self, points: _Numbers) -> list[int | None]:
+        """See :func:`depths`."""
+        onward, alive = self._reached()
+        edges = alive[self.sources]
+        self.sources, self.sinks = self.sources[edges], self.sinks[edges]
+        at = np.searchsorted(self.keys, 4 * points, side="right") - 1
+        known = alive[at] & ~self.ends[at]
+        found: dict[int, int] = {}
+        for stretch in self._stretches(at):
+            asked = np.unique(at[(at >= stretch.first) & (at <= stretch.last)]).tolist()
+            found.update(zip(asked, _Sweep(self, stretch, onward, alive).counts(asked), strict=True))
+        return [found.get(place, 0) if sure else None for place, sure in zip(at.tolist(), known.tolist(), strict=True)]
 
-    def loop_counts(self) -> list[int | None]:
-        """For each block the number of natural loops that hold it; ``None`` where nothing leads to it."""
-        order = self._reverse_postorder()
-        rank = {block: index for index, block in enumerate(order)}
-        before: list[list[int]] = [[] for _ in order]
-        for block in order:
-            for target in self.after[block]:
-                before[rank[target]].append(rank[block])
-        dominator = _dominators(before)
-        counts: list[int | None] = [None] * len(self.after)
-        inside = [0] * len(order)
-        for header, sources in enumerate(before):
-            latches = [source for source in sources if source >= header and _dominates(dominator, header, source)]
-            if not latches:
-                continue
-            body = {header}
-            work = latches
-            while work:
-                block = work.pop()
-                if block not in body:
-                    body.add(block)
-                    work.extend(before[block])
-            for block in body:
-                inside[block] += 1
-        for index, block in enumerate(order):
-            counts[block] = inside[index]
-        return counts
+    def _reached(self) -> tuple[_Flags, _Flags]:
+        """For each place whether control reaches it, by steps along the code only and at all.
 
-    def _reverse_postorder(self) -> list[int]:
-        seen = bytearray(len(self.after))
-        seen[0] = 1
-        order: list[int] = []
-        stack = [(0, iter(self.after[0]))]
-        while stack:
-            block, targets = stack[-1]
-            for target in targets:
-                if not seen[target]:
-                    seen[target] = 1
-                    stack.append((target, iter(self.after[target])))
+        Where each place has a step along the code that leads to it, all are reached: only from the first on that has
+        none must be looked.
+        """
+        count = len(self.keys)
+        led = np.zeros(count, bool)
+        led[self.roots] = True
+        led[self.sinks[self.sinks > self.sources]] = True
+        led[1:] |= ~self.ends[:-1]
+        onward = np.ones(count, bool)
+        lost = np.flatnonzero(~led)
+        if not len(lost):
+            return onward, onward
+        first = int(lost[0])
+        onward[first:] = False
+        alive = onward.copy()
+        self._spread(onward, first, along=True)
+        self._spread(alive, first, along=False)
+        return onward, alive
+
+    def _spread(self, reached: _Flags, first: int, *, along: bool) -> None:
+        """Mark what is reached from ``first`` on; before it everything is. Not against the code, if ``along``."""
+        count = len(reached)
+        flags = bytearray(count - first)
+        into = (self.sinks >= first) & (self.sources < first)
+        work = [*self.sinks[into].tolist(), *(root for root in self.roots if root >= first)]
+        if not self.ends[first - 1]:
+            work.append(first)
+        goes, ends = self.goes[first:].tolist(), self.ends[first:].tolist()
+        while work:
+            place = work.pop()
+            while place < count and not flags[place - first]:
+                flags[place - first] = 1
+                to = goes[place - first]
+                if to >= first and (to > place or not along):
+                    work.append(to)
+                elif to == _LEAVES:
+                    work.extend(self.tables.get(place, ()))
+                if ends[place - first]:
                     break
-            else:
-                order.append(block)
-                stack.pop()
-        order.reverse()
-        return order
+                place += 1
+        reached[first:] = np.frombuffer(flags, np.bool_)
+
+    def _stretches(self, at: _Numbers) -> Iterator[_Stretch]:
+        """Those that hold any of the places, by address."""
+        back = self.sinks < self.sources
+        order = self.sinks[back].argsort(kind="stable")
+        begins, reach = self.sinks[back][order], np.maximum.accumulate(self.sources[back][order])
+        if not len(begins):
+            return
+        heads = np.flatnonzero(np.append(True, begins[1:] > reach[:-1]))
+        tails = np.append(heads[1:], len(begins)) - 1
+        for first, last in zip(begins[heads].tolist(), reach[tails].tolist(), strict=True):
+            if np.searchsorted(at, first) < np.searchsorted(at, last, side="right"):
+                yield _Stretch(first, last)
 
 
-def _dominators(before: list[list[int]]) -> list[int]:
-    """Immediate dominators in reverse postorder (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm")."""
-    dominator = [-1] * len(before)
-    dominator[0] = 0
-    changed = True
-    while changed:
-        changed = False
-        for block in range(1, len(before)):
-            new = -1
-            for other in before[block]:
-                if dominator[other] < 0:
-                    continue
-                if new < 0:
-                    new = other
-                    continue
-                while new != other:
-                    if new > other:
-                        new = dominator[new]
+class _Sweep:
+    """The loops of one stretch. Places are counted from its first."""
+
+    def __init__(self, line: _Line, stretch: _Stretch, onward: _Flags, alive: _Flags) -> None:
+        first, last = stretch
+        inside = slice(first, last + 1)
+        self.first = first
+        self.ends: list[bool] = line.ends[inside].tolist()
+        goes = line.goes[inside]
+        goes = np.where(goes < 0, goes, np.where((goes < first) | (goes > last), _LEAVES, goes - first))
+        self.goes: list[int] = goes.tolist()
+        sources, sinks = line.sources - first, line.sinks - first
+        within = (sinks >= 0) & (sinks < len(goes))
+        outside = (sources < 0) | (sources >= len(goes))
+        fallen_into = first > 0 and alive[first - 1] and not line.ends[first - 1]
+        self.ways_in = {0} if fallen_into else set()
+        """Labels that are reached from without."""
+        self.ways_in.update(sinks[within & outside].tolist(), (root - first for root in line.roots))
+        self.tables = {
+            place - first: [sink - first for sink in cases if first <= sink <= last]
+            for place, cases in line.tables.items()
+            if first <= place <= last
+        }
+        # an edge along the code closes a loop only where its beginning is not reached along the code
+        late = ~onward[inside]
+        closing = np.flatnonzero(within & ~outside)
+        closing = closing[(sinks[closing] < sources[closing]) | late[sources[closing]]]
+        edges = set(zip(sources[closing].tolist(), sinks[closing].tolist(), strict=True))
+        steps = np.flatnonzero(alive[inside][:-1] & late[:-1] & ~line.ends[inside][:-1] & (goes[1:] == _LABEL))
+        edges.update((place, place + 1) for place in steps.tolist())
+        self.bits = {edge: 1 << index for index, edge in enumerate(sorted(edges))}
+        """Of the edges that may close a loop."""
+        self.masks: dict[int, int] = {}
+        """The bits of the edges to a label, by label."""
+        for (_, sink), bit in self.bits.items():
+            self.masks[sink] = self.masks.get(sink, 0) | bit
+        self.back = [edge for edge in self.bits if edge[1] < edge[0]]
+
+    def counts(self, asked: Sequence[int]) -> list[int]:
+        """The number of loops around what stands behind each of some places."""
+        behind, before = self._fixed_point()
+        refuted = 0
+        for way in self.ways_in:
+            if 0 <= way < len(before):
+                refuted |= before[way]
+        loops = [loop for mask in self.masks.values() if (loop := mask & ~refuted)]
+        found = [behind[place - self.first] for place in asked]
+        known = {bits: sum(bits & loop != 0 for loop in loops) for bits in set(found)}
+        return [known[bits] for bits in found]
+
+    def _fixed_point(self) -> tuple[list[int], list[int]]:
+        """The bits that are reached from what stands behind each place, and from before each label."""
+        goes, ends, bits, masks = self.goes, self.ends, self.bits, self.masks
+        size = len(goes)
+        own = [bits.get((place, to), 0) if to >= 0 else 0 for place, to in enumerate(goes)]
+        behind, before = [0] * size, [0] * size
+        top = size - 1
+        while top >= 0:
+            used = [before[sink] for _, sink in self.back]
+            state = behind[top]
+            for place in range(top, -1, -1):
+                behind[place] = state
+                to = goes[place]
+                if to >= 0:
+                    way = before[to] | own[place]
+                    state = way if ends[place] else state | way
+                elif to == _LABEL:
+                    if place in masks:
+                        before[place] = state & ~masks[place]
+                        state = before[place] | bits.get((place - 1, place), 0)
                     else:
-                        other = dominator[other]  # noqa: PLW2901
-            if dominator[block] != new:
-                dominator[block] = new
-                changed = True
-    return dominator
-
-
-def _dominates(dominator: list[int], block: int, other: int) -> bool:
-    while other > block:
-        other = dominator[other]
-    return other == block
+                        before[place] = state
+                else:
+                    way = 0
+                    for sink in self.tables.get(place, ()):
+                        way |= before[sink] | bits.get((place, sink), 0)
+                    state = way if ends[place] else state | way
+            news = [place for (place, sink), old in zip(self.back, used, strict=True) if before[sink] != old]
+            top = max(news, default=-1)
+        return behind, before

@@ -55,6 +55,26 @@ def test_way_out_of_a_loop() -> None:
     assert depths(controls, [], [25, 45]) == [0, 1]
 
 
+def test_switch_in_a_loop() -> None:
+    """Its cases are reached by its table only; code behind a way out that a branch names is no case of it."""
+    addresses = np.array([0, 64, 128, 192, 256, 320], np.int64)
+    targets = np.array([384, -1, 240, 240, 32, -1], np.int64)
+    conditional = np.array([True, False, False, False, True, False])
+    indirect = targets == -1
+    indirect[-1] = False
+    controls = Controls(addresses, targets, conditional, indirect)
+    assert list(loops.depths(controls, [], [16, 48, 96, 160, 244, 300, 400])) == [0, 1, 1, 1, 1, 0, 0]
+    targets[0] = 336  # named now: else the table would lead from inside of the loop to it
+    found = loops.depths(Controls(addresses, targets, conditional, indirect), [], [48, 96, 340])
+    assert list(found) == [1, 1, 0]
+
+
+def test_loop_that_is_entered_at_its_end() -> None:
+    """The branch back closes no loop, but the step from its body into the test does."""
+    controls = [Control(10, 40, False), Control(50, 20, True), Control(60, None, False)]
+    assert depths(controls, [], [5, 15, 30, 45, 55]) == [0, None, 1, 1, 0]
+
+
 def _plain(controls: list[Control], end: int, points: list[int]) -> list[int | None]:
     """Every instruction a node; a loop for each target that dominates a source."""
     after: dict[int, set[int]] = {address: {address + 1} for address in range(end)}

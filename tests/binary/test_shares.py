@@ -1,0 +1,69 @@
+"""A file that several processes read: the same records in the same order, and a clear error where one dies."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from spillscan import binary, cores, forked
+from spillscan.binary import containers, fatbin, shares
+from spillscan.errors import SpillscanError
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.skipif(not forked.POSSIBLE, reason="needs fork")
+
+FOLDER = ROOT / "fixtures" / "binary"
+OBJECTS = [FOLDER / f"{name}.zst" for name in ("lz4-13.5.o", "fat-13.5.fatbin", "zstd-13.5.o", "plain-13.5.o")]
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Iterator[mmap.mmap]:
+    """One fat binary of all that the fixtures hold, damage in between."""
+    regions = []
+    for path in OBJECTS:
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+        regions.append(data[data.find(fatbin.MAGIC) :])
+    joined = b"".join([*regions, fatbin.MAGIC + b"\1" * 40, *regions])
+    (tmp_path / "all.fatbin").write_bytes(joined)
+    with (
+        (tmp_path / "all.fatbin").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer,
+    ):
+        yield buffer
+
+
+def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = list(binary.read(mapped, "all.fatbin"))
+    assert len(alone) > 10
+    assert list(binary.read(bytes(mapped), "all.fatbin")) == alone
+    monkeypatch.setattr(shares, "LEAST_BYTES", 1)
+    for count in (2, 3):
+        monkeypatch.setattr(cores, "available", lambda count=count: count)
+        assert list(binary.read(mapped, "all.fatbin")) == alone
+
+
+def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "LEAST_BYTES", 1)
+    monkeypatch.setattr(cores, "available", lambda: 2)
+    parent, window = os.getpid(), containers.Image.window.fget
+
+    def deadly(image: containers.Image) -> object:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return window(image)
+
+    monkeypatch.setattr(containers.Image, "window", property(deadly))
+    with pytest.raises(SpillscanError, match=r"all\.fatbin was not read: .* killed by signal 9"):
+        list(binary.read(mapped, "all.fatbin"))
+
+
+def test_neighbours_stay_together() -> None:
+    assert shares.dealt([5, 5, 0, 10, 1, 9], 3) == [0, 0, 1, 1, 2, 2]
+    assert shares.dealt([], 2) == []
+    assert set(shares.dealt([0, 0], 2)) == {0}
