@@ -183,6 +183,10 @@ def test_check_never_passes_what_it_does_not_know() -> None:
     # a log cut off in a kernel
     whole = CLEAN.read_bytes()
     assert run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Used")]).returncode == 2
+    # a log cut off inside a line, between the figures of two kernels
+    cut = run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Compiling entry") + 40])
+    assert cut.returncode == 2
+    assert b"ends inside a line" in cut.stderr
     # a build that failed
     assert run("check", FIXTURES / "ptxas" / "broken-13.0.log", "--max-spill-bytes", "100000").returncode == 2
     # interleaved output: spills keep their names, registers do not

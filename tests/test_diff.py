@@ -311,6 +311,14 @@ def test_a_matrix_compares_the_first_build_with_the_last() -> None:
     assert status(BASE, HEAD, BASE, "--fail-on", "error", "--kernel", "sums") == 0
 
 
+def test_a_matrix_shows_findings_as_a_diff_does() -> None:
+    for threshold in ("error", "note"):
+        pair, table = (run("diff", BASE, HEAD, *by, "--fail-on", threshold).stdout for by in ((), ("--by", "build")))
+        tail = pair[pair.index(b" errors, ") :]
+        assert table.endswith(tail)
+        assert (b"note: " in tail) == (threshold == "note")
+
+
 def documented() -> str:
     """``docs/diff.md`` with what the command prints now."""
     return test_readme.EXAMPLE.sub(

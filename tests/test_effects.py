@@ -360,12 +360,25 @@ def test_where_barriers_are_untold_blocks_may_be_open() -> None:
     assert many.unknown
 
 
+@pytest.mark.parametrize("shared", [None, 512])
+def test_shared_memory_before_the_link_is_another_figure(shared: int | None) -> None:
+    """The linker places that of templates: ptxas prints none of it, or only a part."""
+    whole, unlinked = kernel(registers=24, shared_bytes=2048), kernel(final=False, registers=24, shared_bytes=shared)
+    for base, head in ((whole, unlinked), (unlinked, whole)):
+        found = comparison(Build(kernels=(base,)), Build(kernels=(head,)))
+        assert found.changes == ()
+        (change,) = found.unsettled
+        assert "shared_bytes" in {name for name, _, _ in change.unknown}
+    assert figures(kernel(registers=24))["shared_bytes"] == 0
+    assert figures(unlinked)["shared_bytes"] == shared
+
+
 def test_relocatable_registers_are_another_figure() -> None:
     found = comparison(
         Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=True, registers=254),))
     )
     assert found.changes == ()
-    assert found.unsettled[0].unknown == (("registers", None, 254),)
+    assert found.unsettled[0].unknown == (("registers", None, 254), ("shared_bytes", None, 0))
     ((_, reason),) = undecided_changes(found.unsettled, "error")
     assert "relocatable" in reason
     both = Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=False, registers=40),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,20 @@ import pytest
 import yaml
 
 from spillscan import rules
-from spillscan.model import Finding, Kernel, KernelKey, Rule, Usage
+from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
 from spillscan.pairing import diff
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
 from spillscan.policy.document import layer
 from spillscan.policy.keys import KEYS
+from spillscan.policy.words import from_options
 from spillscan.policy.yamltext import parse
+from spillscan.sass.model import LocalTraffic, SassStats
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
 RULES = list(rules.all_rules().values())
+ORIGIN = Origin(input="k.sass", line=1, format="sass")
 SENTENCE = re.compile(r"[A-Z`'a-z].*\.$", re.DOTALL)
 
 
@@ -97,3 +101,29 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     if base:
         return rules.regressions(diff(scan(base), head, policy), policy)
     return list(rules.check(head, policy).findings)
+
+
+def test_shared_memory_before_the_link_is_not_judged() -> None:
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), (), rules.all_rules()),))
+    usage = Usage(registers=24, spill_store_bytes=0, spill_load_bytes=0)
+    unlinked = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, final=False)
+    (open_end,) = rules.check(Build(kernels=(unlinked,)), policy).undecided
+    assert open_end.rule.id == "shared"
+    assert "link" in open_end.reason
+    larger = replace(unlinked, usage=replace(usage, shared_bytes=2048))
+    judged = rules.check(Build(kernels=(larger,)), policy)
+    assert [finding.rule for finding in judged.findings] == ["shared"]
+    assert judged.undecided == ()
+    assert rules.measure("shared", larger, policy.terms_of(larger)) is None
+
+
+def test_a_finding_of_another_rule_hides_no_open_limit() -> None:
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), (), rules.all_rules()),))
+    sass = SassStats(
+        instructions=9, code_bytes=144, opcodes=(("NOP", 9),), local=LocalTraffic(), shared_spills=3, origin=ORIGIN
+    )
+    usage = Usage(spill_store_bytes=0, spill_load_bytes=0)
+    spilling = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, sass=sass)
+    judged = rules.check(Build(kernels=(spilling,)), policy)
+    assert [finding.rule for finding in judged.findings] == ["shared-spill"]
+    assert [each.rule.id for each in judged.undecided] == ["shared"]

@@ -63,6 +63,8 @@ def lines(rule: Rule) -> Iterator[str]:
     yield "How to suppress it, or make it milder or graver, in spillscan.yaml"
     for line in suppression(rule):
         yield f"  {line}"
+    yield ""
+    yield "Until a day only: `suppressions` of the baseline (spillscan baseline write makes one)"
 
 
 def suppression(rule: Rule) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from spillscan.compare import FIGURES, figure, figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.names import display_name
-from spillscan.policy import SEVERITIES
 from spillscan.reports import Report, Style
-from spillscan.reports._findings import baseline_line, finding_lines
+from spillscan.reports._findings import regression_lines
 from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
 from spillscan.reports._words import arches_of, count
 from spillscan.residency.footprint import WORTH_SHOWING_BYTES
@@ -71,7 +70,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     yield from _undecided(report, style)
-    yield from _findings(report, style)
+    yield from regression_lines(report, style)
 
 
 class _Wide:
@@ -241,18 +240,3 @@ def _undecided(report: Report, style: Style) -> Iterator[str]:
     if len(reasons) > _REASONS:
         rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(_REASONS))
         yield paint(f"? cannot compare {count(rest, 'kernel')} for other reasons", YELLOW, style)
-
-
-def _findings(report: Report, style: Style) -> Iterator[str]:
-    """Errors and warnings; notes where they count. The figures of a note stand in the table anyway."""
-    findings = report.open_findings
-    if not findings:
-        yield from baseline_line(report)
-        return
-    shown = [finding for finding in findings if finding.severity != "note" or report.fail_on == "note"]
-    numbers = Counter(finding.severity for finding in findings)
-    tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
-    hidden = "" if len(shown) == len(findings) else " (--fail-on note lists the notes)"
-    yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
-    yield from finding_lines(shown, style)
-    yield from baseline_line(report)

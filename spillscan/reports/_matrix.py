@@ -10,7 +10,7 @@ from spillscan.matrix import Matrix, spread
 from spillscan.matrix import Row as Kernels
 from spillscan.names import display_name
 from spillscan.reports import Report, Style
-from spillscan.reports._findings import baseline_line, finding_lines
+from spillscan.reports._findings import regression_lines
 from spillscan.reports._table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports._words import count
 
@@ -39,9 +39,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield paint(f"{ABSENT} no such kernel there", DIM, style)
     if report.open_findings:
         yield ""
-        yield f"{clean(matrix.builds[0])} → {clean(matrix.builds[-1])}: {count(len(report.open_findings), 'finding')}"
-        yield from finding_lines(report.open_findings, style)
-    yield from baseline_line(report)
+        yield f"{clean(matrix.builds[0])} → {clean(matrix.builds[-1])}"
+    yield from regression_lines(report, style)
 
 
 def _legend_by_arch(matrix: Matrix) -> Iterator[str]:

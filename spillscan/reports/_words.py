@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
@@ -44,16 +43,6 @@ def doubts(report: Report) -> Iterator[str]:
     if grave:
         more = f" ({len(grave) - 1:,} more)" if len(grave) > 1 else ""
         yield printable(grave[0].message, LONGEST_MESSAGE) + more
-
-
-def fingerprints(findings: Iterable[Finding]) -> Iterator[str]:
-    """The findings' fingerprints, in order: namesakes (static kernels of two objects that the log does not name) are
-    numbered, since services keep one of several that are equal."""
-    seen: Counter[str] = Counter()
-    for finding in findings:
-        seen[finding.fingerprint] += 1
-        number = seen[finding.fingerprint]
-        yield finding.fingerprint if number == 1 else f"{finding.fingerprint}:{number}"
 
 
 def summary(build: Build) -> str:

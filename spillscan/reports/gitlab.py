@@ -13,7 +13,7 @@ from spillscan.model import Severity
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._json import array
-from spillscan.reports._words import fingerprints, label_of, message_of
+from spillscan.reports._words import label_of, message_of
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"
@@ -30,13 +30,13 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _entries(report: Report) -> Iterator[str]:
     findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
-    for finding, fingerprint in zip(findings, fingerprints(findings), strict=True):
+    for finding in findings:
         place = place_of(finding, report.tree)
         yield json.dumps(
             {
                 "description": f"{label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}]",
                 "check_name": f"spillscan-{finding.rule}",
-                "fingerprint": fingerprint,
+                "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],
                 "location": {"path": place.path, "lines": {"begin": place.line}},
             }

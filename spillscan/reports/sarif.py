@@ -17,7 +17,7 @@ from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._json import array, harmless
-from spillscan.reports._words import fingerprints, label_of, message_of, name_of
+from spillscan.reports._words import label_of, message_of, name_of
 from spillscan.rules import all_rules
 from spillscan.safe import printable
 from spillscan.snapshot import FIGURES
@@ -46,8 +46,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield from array((json.dumps(_rule(rule)) for rule in all_rules().values()), "   ")
     yield f'}}}},\n  "invocations": [{harmless(json.dumps(_invocation(report)))}],\n'
     yield '  "columnKind": "unicodeCodePoints",\n  "results": '
-    shown = report.findings[:MOST_RESULTS]
-    results = (_result(report, *pair) for pair in zip(shown, fingerprints(shown), strict=True))
+    results = (_result(report, finding) for finding in report.findings[:MOST_RESULTS])
     yield from array((json.dumps(result) for result in results), "   ")
     yield "\n }]\n}\n"
 
@@ -77,7 +76,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(report: Report, finding: Finding, fingerprint: str) -> dict[str, Any]:
+def _result(report: Report, finding: Finding) -> dict[str, Any]:
     place = place_of(finding, report.tree)
     return {
         "ruleId": finding.rule,
@@ -92,7 +91,7 @@ def _result(report: Report, finding: Finding, fingerprint: str) -> dict[str, Any
                 "logicalLocations": [_function(finding.kernel)],
             }
         ],
-        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "spillscan/v1": fingerprint},
+        "partialFingerprints": dict.fromkeys(("primaryLocationLineHash", "spillscan/v1"), finding.fingerprint),
         **_state(report, finding),
         "properties": _properties(finding.kernel),
     }

@@ -21,6 +21,7 @@ from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 
+from spillscan.identity import canonical, source_file
 from spillscan.model import Build, Change, Finding, Kernel, Rule, Severity
 from spillscan.policy import SEVERITIES, Policy, Terms
 
@@ -73,13 +74,13 @@ def check(build: Build, policy: Policy) -> Judgement:
         for kernel, held in zip(build.kernels, terms, strict=True):
             mine = list(family.findings(kernel, held))
             found += _in_force(mine, held)
-            open_end = family.undecided(kernel, held) if not mine and hasattr(family, "undecided") else None
+            open_end = family.undecided(kernel, held) if hasattr(family, "undecided") else None
             if open_end is not None:
                 rule, reason = open_end
                 severity = held.level(rule)
-                if severity != "off":
+                if severity != "off" and all(each.rule != rule.id for each in mine):
                     undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason))
-    return Judgement(findings=tuple(_sorted(found)), undecided=tuple(undecided))
+    return Judgement(findings=tuple(_distinct(_sorted(found))), undecided=tuple(undecided))
 
 
 def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
@@ -90,7 +91,7 @@ def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
         for family in families():
             if hasattr(family, "regressions"):
                 found += _in_force(family.regressions(change, terms), terms)
-    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+    return _distinct(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
 def undecided_changes(changes: Iterable[Change], policy: Policy) -> list[Undecided]:
@@ -128,14 +129,17 @@ def recorded_as(rule: str) -> str:
 
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
-    """A finding at the kernel's own place, with a fingerprint that no line number changes."""
-    identity = "\0".join((rule.id, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
+    """A finding at the kernel's own place. Its fingerprint is of the rule and the identity that a baseline has for the
+    kernel: no line number, checkout or object changes it.
+    """
+    role = "function" if kernel.role == "function" else ""
+    identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
     return Finding(
         rule=rule.id,
         severity=rule.severity,
         message=message,
         kernel=kernel,
-        fingerprint=blake2s(identity.encode(), digest_size=16).hexdigest(),
+        fingerprint=blake2s(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
         origin=kernel.origins[0] if kernel.origins else None,
     )
 
@@ -148,6 +152,32 @@ def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
             yield each
         elif level != "off":
             yield replace(each, severity=level)
+
+
+def _distinct(found: list[Finding]) -> list[Finding]:
+    """``found``, in its order; of findings that share a fingerprint (namesakes: hidden kernels of two files, lambdas of
+    one function, a template in two objects) all but the first are numbered, since services keep one of several equals.
+
+    Which is the first depends on neither the damage nor on hashes of paths: files, objects, then the names decide.
+    """
+    namesakes: dict[str, list[Finding]] = {}
+    for each in found:
+        namesakes.setdefault(each.fingerprint, []).append(each)
+    if len(namesakes) == len(found):
+        return found
+    numbered = {
+        id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
+        for group in namesakes.values()
+        for number, each in enumerate(sorted(group, key=_place), 1)
+        if number > 1
+    }
+    return [numbered.get(id(each), each) for each in found]
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    symbol, origin = finding.kernel.key.symbol, finding.origin
+    first = (origin.input, origin.line or 0) if origin else ("", 0)
+    return source_file(symbol), finding.kernel.source, finding.kernel.key.unit, len(symbol), symbol, *first
 
 
 def _sorted(found: list[Finding]) -> list[Finding]:

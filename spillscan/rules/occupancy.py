@@ -13,13 +13,14 @@ LOST = Rule(
     severity="error",
     judges=("change",),
     title="Fewer blocks of the kernel fit an SM than before",
-    means="At the launch that is known for this kernel (`--launch`), fewer blocks are resident on an SM than before, "
-    "on at least one of the devices compared; 0 blocks means that it cannot be launched at all. Both builds are held "
-    "against the same launch. Where the launch is not known nothing is compared.",
+    means="At the launch that is known for this kernel (`launch` of the policy, or `--launch`), fewer blocks are "
+    "resident on an SM than before, on at least one of the devices compared; 0 blocks means that it cannot be launched "
+    "at all. Both builds are held against the same launch. Where the launch is not known nothing is compared.",
     matters="A block less per SM is an eighth, a third or half of the warps that cover each other's waiting.",
     remedy="`spillscan limiters` tells what binds and what the next step takes: fewer registers, less shared memory, "
     "another block size.",
-    tuning="It obeys no limit. `--device` says which devices count; by default it is each kernel's own target.",
+    tuning="It obeys no limit. `launch` tells how a kernel is launched, and `devices` (or `--device`) where blocks "
+    "count; by default it is each kernel's own target.",
 )
 BARRIERS = Rule(
     id="barrier-growth",

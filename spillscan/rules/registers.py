@@ -110,7 +110,11 @@ def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     for build, kernel in (("head", change.after), ("base", change.before)):
         if kernel.usage.registers is None:
             return REGISTERS, "; ".join(kernel.reasons) or f"the {build} does not say how many registers it uses"
-    return REGISTERS, "relocatable code: its registers are final in one of the builds only"
+    unlinked = "head" if change.after.final is False else "base"
+    return REGISTERS, (
+        f"relocatable code is not linked in the {unlinked}: registers are final only after the link; give its log too "
+        "(nvcc -Xnvlink -v)"
+    )
 
 
 def _known(change: Change) -> tuple[int, int] | None:

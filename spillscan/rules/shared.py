@@ -1,13 +1,28 @@
-"""Static shared memory: what a kernel takes more of, and spills that went there."""
+"""Shared memory: its limit, what a kernel takes more of than before, and spills that went there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare import growth, moved_to_shared
+from spillscan.compare import growth, moved_to_shared, static_shared
 from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding
+
+LIMIT = Rule(
+    id="shared",
+    severity="error",
+    judges=("build",),
+    title="The kernel's blocks take more shared memory than allowed",
+    means="Bytes of shared memory per block, without the driver's own reserve: the static memory that ptxas prints, "
+    "and the dynamic memory of the launch where the policy tells it.",
+    matters="Shared memory limits how many blocks are resident at once. Beyond 48 KB a kernel must opt in to be "
+    "launched at all, and with static memory alone it cannot.",
+    remedy="Smaller tiles, fewer pipeline stages, narrower types, or one buffer for what is not needed at the same "
+    "time. `spillscan limiters` tells what the next block per SM would take.",
+    tuning="`max_shared_bytes` is the most that a block may take; by default there is no limit. Tell the dynamic part "
+    "by `launch`.",
+)
 
 GROWTH = Rule(
     id="shared-growth",
@@ -49,19 +64,42 @@ SPILL = Rule(
     tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
-RULES = (GROWTH, MOVED, SPILL)
+RULES = (LIMIT, GROWTH, MOVED, SPILL)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
-    """A note on a kernel whose annotated code spills to shared memory; without annotations nothing tells."""
+    """More shared memory than allowed; a note where annotations of the code tell that it spills to it."""
+    most, dynamic = terms.limits.max_shared_bytes, _dynamic(terms)
+    static = kernel.usage.shared_bytes or 0
+    if most is not None and static + dynamic > most and kernel.role != "function":
+        parts = f" ({static:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
+        yield finding(LIMIT, f"{static + dynamic:,} B shared memory per block{parts}, {most:,} B allowed", kernel)
     if kernel.sass is not None and kernel.sass.shared_spills:
         yield finding(SPILL, f"{kernel.sass.shared_spills:,} spill instructions go to shared memory", kernel)
 
 
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose shared memory the log does not tell, or leaves to the linker."""
+    if terms.limits.max_shared_bytes is None or kernel.role == "function":
+        return None
+    if kernel.final is False:
+        return LIMIT, "relocatable code: its shared memory is not final; give the link's log too (nvcc -Xnvlink -v)"
+    if static_shared(kernel) is None:
+        return LIMIT, "; ".join(kernel.reasons) or "the log does not say how much shared memory it uses"
+    return None
+
+
 def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Spill instructions that go to shared memory."""
-    told = None if kernel.sass is None else kernel.sass.shared_spills
-    return None if rule != SPILL.id or told is None else {"instructions": told}
+    """Bytes of shared memory; spill instructions that go there."""
+    if rule == SPILL.id:
+        told = None if kernel.sass is None else kernel.sass.shared_spills
+        return None if told is None else {"instructions": told}
+    static = static_shared(kernel)
+    return None if rule != LIMIT.id or static is None or kernel.final is False else {"bytes": static + _dynamic(terms)}
+
+
+def _dynamic(terms: Terms) -> int:
+    return terms.launch.dynamic_shared_bytes if terms.launch else 0
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:

@@ -1,16 +1,30 @@
-"""The stack: local memory that every resident thread reserves, used or not."""
+"""The stack: local memory that every resident thread reserves, used or not, against its limit and an older build's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from spillscan.compare import growth
-from spillscan.model import Change, Finding, Rule
+from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Terms
 from spillscan.residency.footprint import INITIAL_STACK_BYTES
 from spillscan.residency.text import size
 from spillscan.rules import finding
 
+LIMIT = Rule(
+    id="stack",
+    severity="error",
+    judges=("build",),
+    title="The kernel's stack is larger than allowed",
+    means="Bytes of local memory that a thread's stack takes: over the whole call tree where ptxas prints the "
+    "cumulative stack size (12.4 and later), else the kernel's own frame. Local arrays, spills and call frames stand "
+    "there.",
+    matters="The driver reserves the largest stack for every thread that the GPU can hold at once: 1 KB a thread is "
+    "hundreds of megabytes on a large GPU. And what stands on the stack is read and written through local memory.",
+    remedy="Local arrays: make their indices constants, or move them to shared memory. Call frames: inline. Recursion:"
+    " bound it. Spills: see `spillscan explain spill`.",
+    tuning="`max_stack_bytes` is the most that a kernel may have; by default there is no limit.",
+)
 GROWTH = Rule(
     id="stack-growth",
     severity="note",
@@ -37,8 +51,32 @@ RESERVE = Rule(
     tuning="It is a warning and fails a gate only under `fail_on: warning`.",
 )
 
-RULES = (GROWTH, RESERVE)
+RULES = (LIMIT, GROWTH, RESERVE)
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """More stack than allowed."""
+    most, stack = terms.limits.max_stack_bytes, _deepest(kernel)
+    if most is not None and stack is not None and stack > most:
+        yield finding(LIMIT, f"{stack:,} B stack per thread, {most:,} B allowed", kernel)
+
+
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose stack the log does not tell, or tells before the linker has its say."""
+    if terms.limits.max_stack_bytes is None:
+        return None
+    if _deepest(kernel) is None:
+        return LIMIT, "; ".join(kernel.reasons) or "the log does not say how large its stack is"
+    if kernel.final is False and kernel.role == "entry":
+        return LIMIT, "relocatable code: its stack is not final; give the link's log too (nvcc -Xnvlink -v)"
+    return None
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of stack."""
+    stack = _deepest(kernel)
+    return None if rule != LIMIT.id or stack is None or kernel.final is False else {"bytes": stack}
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
@@ -63,3 +101,8 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
         yield finding(RESERVE, message + (f", reserves {where}" if where else ""), change.after)
     else:
         yield finding(GROWTH, message, change.after)
+
+
+def _deepest(kernel: Kernel) -> int | None:
+    usage = kernel.usage
+    return usage.stack_bytes if usage.cumulative_stack_bytes is None else usage.cumulative_stack_bytes

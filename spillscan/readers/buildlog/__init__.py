@@ -206,6 +206,7 @@ class _Log:
         steps.output()
         if isinstance(message, Unknown):
             self._unknown += 1
+            message = Unknown(message.text, cut=not raw.endswith(b"\n"))
         else:
             self._recognised += 1
         writer.feed(message, self._line, steps.current)

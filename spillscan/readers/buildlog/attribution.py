@@ -115,6 +115,8 @@ class Writer:
                 self._begin_section()
             case Note():
                 self._note(message, line)
+            case Unknown(cut=True):
+                self._issues.add("truncated", f"the input ends inside a line: {message.text}", line, "error")
             case Unknown():
                 self._issues.add("unknown-line", f"not understood: {message.text}", line)
             case LinkProperties():

@@ -91,6 +91,8 @@ class Unknown:
     """A message of a known tool that no rule describes."""
 
     text: str
+    cut: bool = False
+    """Whether the input ends in it, without a newline: a log that was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
