@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-SIZE = 1 << 20
+SIZE = 1 << 21
 """Bytes read at once: a block stays in the processor's cache while it is scanned."""
 
 BEGIN = 64

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spillscan.sass import terminals
 from spillscan.sass.blocks import Block
@@ -63,8 +64,7 @@ class StackUses:
 
 def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
     text = np.frombuffer(block.buffer, np.uint8)  # a block has room before and behind
-    even, odd = (np.frombuffer(block.buffer, "<u2", (end - at) // 2, at) == _R1 for at in (begin, begin + 1))
-    at = np.concatenate((np.flatnonzero(even) * 2, np.flatnonzero(odd) * 2 + 1)) + begin
+    at = np.concatenate([_places(block, first, end) for first in (begin, begin + 1)])
     at = np.sort(at[~(_ALNUM[text[at + 2]] | _ALNUM[text[at - 1]])])
     done = begin
     for place in at.tolist():
@@ -77,6 +77,18 @@ def _uses(block: Block, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
         operands = _operands(bytes(block.buffer[close : block.buffer.find(b"/*", close, done)])) if close > 0 else b""
         if operands and (match := terminals.line("instruction").match(block.buffer, start, done)):
             yield int(match["address"], 16), operands
+
+
+def _places(block: Block, begin: int, end: int) -> NDArray[np.int64]:
+    """Where R1 stands, an even number of bytes behind ``begin``. Nearly nowhere: eight answers are looked at at once."""
+    pairs = (end - begin) // 2
+    found = np.empty(-(-pairs // 8) * 8, bool)
+    found[pairs:] = False
+    np.equal(np.frombuffer(block.buffer, "<u2", pairs, begin), _R1, out=found[:pairs])
+    eights = np.flatnonzero(found.view(np.uint64) != 0)
+    rows, columns = np.nonzero(found.reshape(-1, 8)[eights])
+    places: NDArray[np.int64] = (eights[rows] * 8 + columns) * 2 + begin
+    return places
 
 
 @lru_cache(maxsize=1 << 14)
