@@ -159,7 +159,7 @@ class Dump:
         if self._spans:
             self._rows.scan(block, self._spans)
             for span in self._spans:
-                self._uses(span.code).add(block, span.begin, span.end)
+                self._uses(span.code).add(block, span.begin, span.end, span.layout, span.shift)
                 if span.code.operands:
                     span.code.operands.text(bytes(block.buffer[span.begin : span.end]))
             self._spans.clear()
