@@ -22,7 +22,7 @@ from spillscan.sass.layout import WINDOW, Layout
 _MARGIN = b"        /*0000"
 """What makes a text an instruction line again."""
 
-KEPT = 10
+KEPT = 5
 """Blocks that one function keeps."""
 
 _R1 = int.from_bytes(b"R1", "little")
