@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-SIZE = 1 << 20
+SIZE = 1 << 21
 """Bytes read at once: a block stays in the processor's cache while it is scanned."""
 
 BEGIN = 64
@@ -86,14 +86,12 @@ class Blocks:
         return len(data)
 
     def _take(self, size: int) -> Block:
-        for index, block in enumerate(self._free):
-            if block.size >= size and not block.keepers:
-                del self._free[index]
-                return block
+        for index in reversed(range(len(self._free))):  # the last one used may still be in the cache
+            if self._free[index].size >= size and not self._free[index].keepers:
+                return self._free.pop(index)
         return Block(size)
 
     def release(self, block: Block) -> None:
         """The reader is through with a block."""
         if block.size == self._size:
             self._free.append(block)
-            self._free.sort(key=lambda block: block.keepers, reverse=True)

@@ -52,7 +52,7 @@ class Dump:
 
     ``path`` "lark" reads every line of every function with Lark: the same records, slower. ``place`` is where the
     stream begins, if it is not the beginning of the dump. ``operands``: of which functions the operands are read as
-    well.
+    well. ``rows`` are those of another dump, with the opcodes that they know.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Dump:
         size: int = SIZE,
         place: Place | None = None,
         operands: Wanted | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self.outcome = Outcome()
         self.complete = False
@@ -71,7 +72,7 @@ class Dump:
         self._blocks = Blocks(stream, size)
         self._path = path
         self._operands = operands
-        self._rows = Rows()
+        self._rows = rows or Rows()
         self._runs = Runs(self._unknown_line)
         self._line, self._cubin = place or Place(1, BEFORE_ALL)
         self._first = self._line
@@ -159,7 +160,7 @@ class Dump:
         if self._spans:
             self._rows.scan(block, self._spans)
             for span in self._spans:
-                self._uses(span.code).add(block, span.begin, span.end)
+                self._uses(span.code).add(block, span.begin, span.end, span.layout, span.shift)
                 if span.code.operands:
                     span.code.operands.text(bytes(block.buffer[span.begin : span.end]))
             self._spans.clear()

@@ -179,6 +179,17 @@ def _form(text: bytes, begin: int, end: int) -> _Form:
     return _Form(found.kind, found.conditional, same, not same)
 
 
+def _table(texts: Sequence[bytes], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The forms of texts, a row each. Few texts are distinct, and where a text's number stands is in the text."""
+    first = dict(zip(reversed(texts), range(len(texts) - 1, -1, -1), strict=True))
+    order = dict(zip(first, range(len(first)), strict=True))
+    at = list(first.values())
+    forms = list(map(_form, first, begins[at].tolist(), ends[at].tolist()))
+    rows = np.fromiter(map(order.__getitem__, texts), np.int64, len(texts))
+    table: NDArray[np.int64] = np.array(forms, np.int64)[rows]
+    return table
+
+
 def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
     """Kept texts as moves: the last number of each is its target, unless the grammar says otherwise."""
     count, size = len(texts), texts.itemsize
@@ -199,10 +210,7 @@ def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
     masks = (_U(1) << (sizes * 8 % 64).astype(_U)) - _U(1)
     masks[sizes == _WORD] = ~_U(0)
     windows[starts] = words & ~masks | masks & _U(int.from_bytes(b"0" * _WORD, "little"))
-    keys = padded.view(f"V{room}")[:, 0].tolist()
-    ends = (begins + sizes).tolist()
-    forms = [_form(key, begin, end) for key, begin, end in zip(keys, begins.tolist(), ends, strict=True)]
-    table = np.array(forms, np.int64)
+    table = _table(padded.view(f"V{room}")[:, 0].tolist(), begins, begins + sizes)
     targets = np.where(table[:, 2] != 0, values, -1)
     for index in np.flatnonzero(table[:, 3]).tolist():
         match = terminals.line("instruction").match(_HEAD + texts[index].tobytes())

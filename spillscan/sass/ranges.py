@@ -1,22 +1,24 @@
 """Reads one large dump on several cores: each process reads a range of whole functions.
 
-A range begins where a function does. What its lines do not say is what stands before them: how many lines there are,
+Processes take turns, range by range, as some parts of a dump cost more than others. A range begins where a function
+does. What its lines do not say is what stands before them: how many lines there are,
 and which cubin they are in. That is filled in when the ranges are put together, in their order, so that records, issues
 and counts are those of one reader.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import signal
+import struct
 import threading
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from queue import SimpleQueue
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from spillscan import cores
 from spillscan.errors import SpillscanError
@@ -29,12 +31,16 @@ from spillscan.sass.complaints import Complaints
 from spillscan.sass.dump import FORMAT, Dump, Place
 from spillscan.sass.headers import BEFORE_ALL, Cubin
 from spillscan.sass.model import Outcome, SassFunction
+from spillscan.sass.rows import Rows
 
 LEAST_BYTES = 32 << 20
 """Of a range: below, a process costs more than it saves."""
 
 _MOST = 8
 """Processes."""
+
+TURNS = 4
+"""Ranges of one process."""
 
 _SEARCHED = 1 << 16
 """Bytes that are searched at once for the beginning of a function."""
@@ -44,6 +50,9 @@ _BEFORE = Cubin(0, "sm_70\n", "identifier\n", "object\n")
 
 _MANY = 32
 """Items that travel together."""
+
+_LENGTH = struct.Struct("<Q")
+"""What stands before them: how many bytes they are."""
 
 
 class Extent(NamedTuple):
@@ -104,44 +113,60 @@ def cuts(extent: Extent, count: int) -> list[Extent]:
 def worthwhile(descriptor: int, size: int) -> list[Extent]:
     """The ranges of a file for the processors at hand: one where more would not pay."""
     extent = Extent(descriptor, 0, size)
+    count = processes(size)
+    return cuts(extent, count * TURNS) if count > 1 else [extent]
+
+
+def processes(size: int) -> int:
+    """How many are worth their cost for so many bytes."""
     if not (hasattr(os, "fork") and hasattr(os, "preadv")):
-        return [extent]
-    return cuts(extent, max(1, min(cores.available(), size // LEAST_BYTES, _MOST)))
+        return 1
+    return max(1, min(cores.available(), size // LEAST_BYTES, _MOST))
 
 
 class Ranges:
-    """A dump as :class:`~spillscan.sass.dump.Dump` reads it, by as many processes as there are ranges.
+    """A dump as :class:`~spillscan.sass.dump.Dump` reads it, by several processes.
 
-    The calling process reads the first range itself; what the others found is kept until it is their turn.
+    The calling process reads the first range itself, and each one when it is its turn again; what the others found is
+    kept until it is theirs.
     """
 
     def __init__(self, ranges: Sequence[Extent], origin: str, size: int = SIZE) -> None:
         self.outcome = Outcome()
         self._ranges = ranges
+        self._processes = max(2, processes(ranges[-1].end - ranges[0].begin))
         self._origin = origin
         self._size = size
         self._unknown = 0
+        self._rows = Rows()
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        workers = [_Worker(extent, self._origin, self._size) for extent in self._ranges[1:]]
+        turns = [self._ranges[first :: self._processes] for first in range(1, self._processes)]
+        workers = [_Worker(extents, self._origin, self._size) for extents in turns if extents]
         try:
             for worker in workers:
                 worker.listen()
-            end = yield from self._direct(self._ranges[0], Place(1, BEFORE_ALL))
-            for worker, extent in zip(workers, self._ranges[1:], strict=True):
+            end = _End(self.outcome, Place(1, BEFORE_ALL), complete=True)
+            for number, extent in enumerate(self._ranges):
+                turn = number % self._processes
+                if turn and end.place.cubin.member >= 0:
+                    end = yield from self._filled(workers[turn - 1], end.place)
+                else:
+                    if turn:  # the dump has no headers: nothing can be filled in
+                        workers[turn - 1].skip()
+                    end = yield from self._direct(extent, end.place)
                 if not end.complete:
                     break
-                if end.place.cubin.member < 0:  # the dump has no headers: nothing can be filled in
-                    end = yield from self._direct(extent, end.place)
-                else:
-                    end = yield from self._filled(worker, end.place)
+            else:
+                for worker in workers:
+                    worker.ended()
         finally:
             for worker in workers:
                 worker.stop()
         yield from Complaints(self._origin, FORMAT, self.outcome).summary()
 
     def _direct(self, extent: Extent, place: Place) -> Generator[SassFunction | Issue, None, _End]:
-        dump = Dump(_Part(extent), self._origin, size=self._size, place=place)
+        dump = Dump(_Part(extent), self._origin, size=self._size, place=place, rows=self._rows)
         yield from self._shown(dump.items())
         self._add(dump.outcome)
         return _End(dump.outcome, dump.place, dump.complete)
@@ -213,20 +238,20 @@ def _moved(origin: Origin | None, before: Place) -> Origin | None:
 
 
 class _Worker:
-    """A process that reads one range, and a thread that keeps what it says until it is asked for."""
+    """A process that reads some ranges, and a thread that keeps what it says until it is asked for."""
 
-    def __init__(self, extent: Extent, origin: str, size: int) -> None:
+    def __init__(self, extents: Sequence[Extent], origin: str, size: int) -> None:
         self._origin = origin
-        self._said = b""
+        self._said: SimpleQueue[bytes] = SimpleQueue()
         readable, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process = os.fork()
         if not self._process:
             os.close(readable)
-            _read(extent, origin, size, writable)
+            _read(extents, origin, size, writable)
         os.close(writable)
-        self._pipe = os.fdopen(readable, "rb", buffering=0)
+        self._pipe = os.fdopen(readable, "rb")
         self._listener = threading.Thread(target=self._listen, daemon=True)
 
     def listen(self) -> None:
@@ -234,25 +259,39 @@ class _Worker:
         self._listener.start()
 
     def _listen(self) -> None:
-        self._said = self._pipe.readall()
+        while len(head := self._pipe.read(_LENGTH.size)) == _LENGTH.size:
+            self._said.put(self._pipe.read(*_LENGTH.unpack(head)))
+        self._said.put(b"")
 
     def items(self) -> Iterator[SassFunction | Issue | _End]:
-        """All that the process said; the last is its end."""
-        self._listener.join()
+        """What the process said of its next range; the last is its end."""
+        while said := self._said.get():
+            try:
+                items = pickle.loads(said)
+            except (EOFError, pickle.UnpicklingError):  # it died while it wrote
+                break
+            yield from items
+            if isinstance(items[-1], _End):
+                return
+        self.ended()
+        raise self._error("failed")
+
+    def skip(self) -> None:
+        """Nobody wants to know what the next range holds."""
+        for _ in self.items():
+            pass
+
+    def ended(self) -> None:
+        """The process has said all; raises what became of it otherwise."""
         _, status = os.waitpid(self._process, 0)
         self._process = 0
         if status:
             code = os.waitstatus_to_exitcode(status)
-            how = f"was killed by signal {-code}" if code < 0 else "failed"
-            raise SpillscanError(
-                f"{self._origin} was not read: a process that read a part of it {how}", "is there memory enough?"
-            )
-        said = io.BytesIO(self._said)
-        self._said = b""
-        size = said.seek(0, os.SEEK_END)
-        said.seek(0)
-        while said.tell() < size:
-            yield from pickle.load(said)
+            raise self._error(f"was killed by signal {-code}" if code < 0 else "failed")
+
+    def _error(self, how: str) -> SpillscanError:
+        message = f"{self._origin} was not read: a process that read a part of it {how}"
+        return SpillscanError(message, "is there memory enough?")
 
     def stop(self) -> None:
         """End the process, if it still runs."""
@@ -266,20 +305,28 @@ class _Worker:
         self._pipe.close()
 
 
-def _read(extent: Extent, origin: str, size: int, descriptor: int) -> NoReturn:
+def _read(extents: Sequence[Extent], origin: str, size: int, descriptor: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
     try:
         with os.fdopen(descriptor, "wb") as said:
-            dump = Dump(_Part(extent), origin, size=size, place=Place(1, _BEFORE))
-            items: list[SassFunction | Issue | _End] = []
-            for item in dump.items():
-                items.append(item)
-                if len(items) == _MANY:
-                    pickle.dump(items, said, pickle.HIGHEST_PROTOCOL)
-                    items = []
-            items.append(_End(dump.outcome, dump.place, dump.complete))
-            pickle.dump(items, said, pickle.HIGHEST_PROTOCOL)
+            rows = Rows()
+            for extent in extents:
+                dump = Dump(_Part(extent), origin, size=size, place=Place(1, _BEFORE), rows=rows)
+                items: list[SassFunction | Issue | _End] = []
+                for item in dump.items():
+                    items.append(item)
+                    if len(items) == _MANY:
+                        _say(said, items)
+                        items = []
+                _say(said, [*items, _End(dump.outcome, dump.place, dump.complete)])
+                said.flush()
         status = 0
     finally:
         os._exit(status)
+
+
+def _say(said: BinaryIO, items: Sequence[SassFunction | Issue | _End]) -> None:
+    data = pickle.dumps(items, pickle.HIGHEST_PROTOCOL)
+    said.write(_LENGTH.pack(len(data)))
+    said.write(data)

@@ -143,4 +143,4 @@ def test_a_large_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cores, "available", lambda: 3)
     monkeypatch.setattr(ranges.Ranges, "__init__", counting)
     assert pipeline.scan(path) == alone
-    assert cut == [3]
+    assert cut == [3 * ranges.TURNS]
