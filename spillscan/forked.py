@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import signal
+import struct
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, NoReturn
 
 from spillscan.errors import SpillscanError
@@ -17,6 +18,8 @@ from spillscan.errors import SpillscanError
 POSSIBLE = hasattr(os, "fork")
 
 _MANY_BYTES = 1 << 16
+_LENGTH = struct.Struct("<Q")
+"""What stands before a message: how many bytes it has."""
 
 
 class Workers:
@@ -45,7 +48,7 @@ class Worker:
 
     def __init__(self, part: Iterable[Any], origin: str) -> None:
         self._origin = origin
-        self._said = b""
+        self._said: SimpleQueue[bytes] = SimpleQueue()
         readable, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -54,7 +57,7 @@ class Worker:
             os.close(readable)
             _say(part, writable)
         os.close(writable)
-        self._pipe = os.fdopen(readable, "rb", buffering=0)
+        self._pipe = os.fdopen(readable, "rb")
         self._listener = threading.Thread(target=self._listen, daemon=True)
 
     def listen(self) -> None:
@@ -62,11 +65,18 @@ class Worker:
         self._listener.start()
 
     def _listen(self) -> None:
-        self._said = self._pipe.readall()
+        while len(head := self._pipe.read(_LENGTH.size)) == _LENGTH.size:
+            (size,) = _LENGTH.unpack(head)
+            message = self._pipe.read(size)
+            if len(message) < size:  # it died while it wrote
+                break
+            self._said.put(message)
+        self._said.put(b"")
 
     def items(self) -> Iterator[Any]:
-        """All that the process made. Raises :class:`SpillscanError` where it did not come to its end."""
-        self._listener.join()
+        """All that the process makes, as it comes. Raises :class:`SpillscanError` where it did not come to its end."""
+        while said := self._said.get():
+            yield pickle.loads(said)
         _, status = os.waitpid(self._process, 0)
         self._process = 0
         if status:
@@ -75,10 +85,6 @@ class Worker:
             raise SpillscanError(
                 f"{self._origin} was not read: a process that read a part of it {how}", "is there memory enough?"
             )
-        said, self._said = io.BytesIO(self._said), b""
-        size = said.getbuffer().nbytes
-        while said.tell() < size:
-            yield pickle.load(said)
 
     def stop(self) -> None:
         """End the process, if it still runs."""
@@ -98,7 +104,10 @@ def _say(part: Iterable[Any], descriptor: int) -> NoReturn:
     try:
         with os.fdopen(descriptor, "wb", _MANY_BYTES) as said:
             for item in part:
-                pickle.dump(item, said, pickle.HIGHEST_PROTOCOL)
+                message = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+                said.write(_LENGTH.pack(len(message)))
+                said.write(message)
+                said.flush()  # whoever waits for it shall not wait for the next
         status = 0
     finally:
         os._exit(status)

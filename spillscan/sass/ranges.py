@@ -1,27 +1,20 @@
 """Reads one large dump on several cores: each process reads a range of whole functions.
 
 Processes take turns, range by range, as some parts of a dump cost more than others. A range begins where a function
-does. What its lines do not say is what stands before them: how many lines there are,
-and which cubin they are in. That is filled in when the ranges are put together, in their order, so that records, issues
-and counts are those of one reader.
+does. What its lines do not say is what stands before them: how many lines there are, and which cubin they are in. That
+is filled in when the ranges are put together, in their order, so that records, issues and counts are those of one
+reader.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import signal
-import struct
-import threading
-import warnings
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from queue import SimpleQueue
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import NamedTuple
 
-from spillscan import cores
-from spillscan.errors import SpillscanError
+from spillscan import cores, forked
 from spillscan.model import Issue, Origin
 from spillscan.sass import complaints, terminals
 from spillscan.sass.accesses import Accesses
@@ -50,9 +43,6 @@ _BEFORE = Cubin(0, "sm_70\n", "identifier\n", "object\n")
 
 _MANY = 32
 """Items that travel together."""
-
-_LENGTH = struct.Struct("<Q")
-"""What stands before them: how many bytes they are."""
 
 
 class Extent(NamedTuple):
@@ -89,6 +79,9 @@ class _End(NamedTuple):
     """The reader came to the end of its range."""
 
 
+_Item = SassFunction | Issue | _End
+
+
 def cuts(extent: Extent, count: int) -> list[Extent]:
     """At most ``count`` ranges of about the same size; each but the first begins with a function's header line."""
     header = terminals.line_starts("function")
@@ -119,7 +112,7 @@ def worthwhile(descriptor: int, size: int) -> list[Extent]:
 
 def processes(size: int) -> int:
     """How many are worth their cost for so many bytes."""
-    if not (hasattr(os, "fork") and hasattr(os, "preadv")):
+    if not (forked.POSSIBLE and hasattr(os, "preadv")):
         return 1
     return max(1, min(cores.available(), size // LEAST_BYTES, _MOST))
 
@@ -142,27 +135,23 @@ class Ranges:
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         turns = [self._ranges[first :: self._processes] for first in range(1, self._processes)]
-        workers = [_Worker(extents, self._origin, self._size) for extents in turns if extents]
-        try:
-            for worker in workers:
-                worker.listen()
+        shares = [_share(extents, self._origin, self._size) for extents in turns if extents]
+        with forked.Workers(shares, self._origin) as workers:
+            said = [worker.items() for worker in workers]
             end = _End(self.outcome, Place(1, BEFORE_ALL), complete=True)
             for number, extent in enumerate(self._ranges):
                 turn = number % self._processes
                 if turn and end.place.cubin.member >= 0:
-                    end = yield from self._filled(workers[turn - 1], end.place)
+                    end = yield from self._filled(_next_range(said[turn - 1]), end.place)
                 else:
                     if turn:  # the dump has no headers: nothing can be filled in
-                        workers[turn - 1].skip()
+                        deque(_next_range(said[turn - 1]), maxlen=0)
                     end = yield from self._direct(extent, end.place)
                 if not end.complete:
                     break
             else:
-                for worker in workers:
-                    worker.ended()
-        finally:
-            for worker in workers:
-                worker.stop()
+                for each in said:
+                    deque(each, maxlen=0)  # nothing comes, unless the process failed at its end
         yield from Complaints(self._origin, FORMAT, self.outcome).summary()
 
     def _direct(self, extent: Extent, place: Place) -> Generator[SassFunction | Issue, None, _End]:
@@ -171,9 +160,9 @@ class Ranges:
         self._add(dump.outcome)
         return _End(dump.outcome, dump.place, dump.complete)
 
-    def _filled(self, worker: _Worker, before: Place) -> Generator[SassFunction | Issue, None, _End]:
+    def _filled(self, items: Iterator[_Item], before: Place) -> Generator[SassFunction | Issue, None, _End]:
         end = None
-        for item in worker.items():
+        for item in items:
             if isinstance(item, _End):
                 end = item
             else:
@@ -237,96 +226,23 @@ def _moved(origin: Origin | None, before: Place) -> Origin | None:
     return replace(origin, line=origin.line + before.line - 1)
 
 
-class _Worker:
-    """A process that reads some ranges, and a thread that keeps what it says until it is asked for."""
-
-    def __init__(self, extents: Sequence[Extent], origin: str, size: int) -> None:
-        self._origin = origin
-        self._said: SimpleQueue[bytes] = SimpleQueue()
-        readable, writable = os.pipe()
-        with warnings.catch_warnings():  # it does not use the threads that libraries started
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process = os.fork()
-        if not self._process:
-            os.close(readable)
-            _read(extents, origin, size, writable)
-        os.close(writable)
-        self._pipe = os.fdopen(readable, "rb")
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-
-    def listen(self) -> None:
-        """Begin to take what the process says, so that it need not wait."""
-        self._listener.start()
-
-    def _listen(self) -> None:
-        while len(head := self._pipe.read(_LENGTH.size)) == _LENGTH.size:
-            self._said.put(self._pipe.read(*_LENGTH.unpack(head)))
-        self._said.put(b"")
-
-    def items(self) -> Iterator[SassFunction | Issue | _End]:
-        """What the process said of its next range; the last is its end."""
-        while said := self._said.get():
-            try:
-                items = pickle.loads(said)
-            except (EOFError, pickle.UnpicklingError):  # it died while it wrote
-                break
-            yield from items
-            if isinstance(items[-1], _End):
-                return
-        self.ended()
-        raise self._error("failed")
-
-    def skip(self) -> None:
-        """Nobody wants to know what the next range holds."""
-        for _ in self.items():
-            pass
-
-    def ended(self) -> None:
-        """The process has said all; raises what became of it otherwise."""
-        _, status = os.waitpid(self._process, 0)
-        self._process = 0
-        if status:
-            code = os.waitstatus_to_exitcode(status)
-            raise self._error(f"was killed by signal {-code}" if code < 0 else "failed")
-
-    def _error(self, how: str) -> SpillscanError:
-        message = f"{self._origin} was not read: a process that read a part of it {how}"
-        return SpillscanError(message, "is there memory enough?")
-
-    def stop(self) -> None:
-        """End the process, if it still runs."""
-        if self._process:
-            with suppress(ProcessLookupError):
-                os.kill(self._process, signal.SIGKILL)
-            os.waitpid(self._process, 0)
-            self._process = 0
-        if self._listener.is_alive():
-            self._listener.join()
-        self._pipe.close()
+def _share(extents: Sequence[Extent], origin: str, size: int) -> Iterator[list[_Item]]:
+    """What one process reads of its ranges; many items travel together, and the last of a range is its end."""
+    rows = Rows()
+    for extent in extents:
+        dump = Dump(_Part(extent), origin, size=size, place=Place(1, _BEFORE), rows=rows)
+        items: list[_Item] = []
+        for item in dump.items():
+            items.append(item)
+            if len(items) == _MANY:
+                yield items
+                items = []
+        yield [*items, _End(dump.outcome, dump.place, dump.complete)]
 
 
-def _read(extents: Sequence[Extent], origin: str, size: int, descriptor: int) -> NoReturn:
-    """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
-    status = 1
-    try:
-        with os.fdopen(descriptor, "wb") as said:
-            rows = Rows()
-            for extent in extents:
-                dump = Dump(_Part(extent), origin, size=size, place=Place(1, _BEFORE), rows=rows)
-                items: list[SassFunction | Issue | _End] = []
-                for item in dump.items():
-                    items.append(item)
-                    if len(items) == _MANY:
-                        _say(said, items)
-                        items = []
-                _say(said, [*items, _End(dump.outcome, dump.place, dump.complete)])
-                said.flush()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _say(said: BinaryIO, items: Sequence[SassFunction | Issue | _End]) -> None:
-    data = pickle.dumps(items, pickle.HIGHEST_PROTOCOL)
-    said.write(_LENGTH.pack(len(data)))
-    said.write(data)
+def _next_range(said: Iterator[list[_Item]]) -> Iterator[_Item]:
+    """What a process said of its next range; the last is its end."""
+    for items in said:
+        yield from items
+        if isinstance(items[-1], _End):
+            return

@@ -100,10 +100,10 @@ def test_cuts_are_functions(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def die(*_: object) -> Iterator[object]:
+        yield os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(ranges, "_read", die)
+    monkeypatch.setattr(ranges, "_share", die)
     with (
         _extent(tmp_path / "dump", ALL) as extent,
         pytest.raises(SpillscanError, match="was killed by signal 9"),
