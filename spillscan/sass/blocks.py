@@ -44,12 +44,8 @@ class Block:
 
     def foreign(self) -> int:
         """Bytes outside ASCII among those that were read last."""
-        begin, end = self.fresh, self.end
-        whole = np.frombuffer(self.buffer, np.uint64, (end + 7) // 8 - begin // 8, begin // 8 * 8)
-        self.buffer[end : end + 8] = bytes(8)
-        if not len(whole) or not int(np.bitwise_or.reduce(whole)) & 0x8080808080808080:
-            return 0
-        return int(np.count_nonzero(np.frombuffer(self.buffer, np.uint8, end - begin, begin) & 0x80))
+        text = np.frombuffer(self.buffer, np.uint8, self.end - self.fresh, self.fresh)
+        return int(np.count_nonzero(text & 0x80)) if len(text) and int(text.max()) & 0x80 else 0
 
 
 class Blocks:
