@@ -75,6 +75,17 @@ def add_launches(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_devices(parser: argparse.ArgumentParser, what: str) -> None:
+    """--device; ``what`` is done on it."""
+    parser.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"{what} on this device (H200, sm_86); repeatable (default: each kernel's own target)",
+    )
+
+
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """--strict."""
     parser.add_argument(
@@ -124,6 +135,16 @@ def refuse_empty(kernels: Sequence[Kernel], kept: Sequence[Kernel]) -> None:
     if kernels and not kept:
         known = ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}))
         raise InputError("no kernel matches --arch and --kernel", f"the input has {known or 'no arch'}")
+
+
+def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
+    """A device that no kernel runs on would tell nothing, silently."""
+    from spillscan.residency.compatibility import runs_on
+
+    arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})
+    for name in names:
+        if not any([runs_on(arch, name) for arch in arches]):  # noqa: C419 - an unknown name is refused in any case
+            raise InputError(f"no kernel runs on {name}", f"the input has {', '.join(arches) or 'no arch'}")
 
 
 def select(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:

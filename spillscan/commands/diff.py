@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
-from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.errors import UndecidedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,13 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of the table: {', '.join(METRICS)}; repeatable (default: spill_bytes and registers)",
     )
     _common.add_launches(parser)
-    parser.add_argument(
-        "--device",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="compare blocks per SM on this device (H200, sm_86); repeatable (default: each kernel's own target)",
-    )
+    _common.add_devices(parser, "compare blocks per SM")
     _policy.add_limits(parser, "change")
     _policy.add_file(parser)
     _common.add_output(parser)
@@ -106,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     _common.refuse_empty(
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
     )
-    _refuse_devices(kept, arguments.device)
+    _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, judgement = _report(kept, by, arguments, policy)
     held = gate.judge(judgement.findings, kept[-1], builds[-1], of_changes=True)
     render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
@@ -126,16 +120,6 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
     if arguments.device and by is not None:
         raise UsageError("--device has no meaning in a table", "leave --by away, or leave --device away")
-
-
-def _refuse_devices(builds: Sequence[Build], names: Sequence[str]) -> None:
-    """A device that no kernel runs on would compare nothing, silently."""
-    from spillscan.residency.compatibility import runs_on
-
-    arches = sorted({kernel.key.arch for build in builds for kernel in build.kernels if kernel.key.arch})
-    for name in names:
-        if not any([runs_on(arch, name) for arch in arches]):  # noqa: C419 - an unknown name is refused in any case
-            raise InputError(f"no kernel runs on {name}", f"the builds have {', '.join(arches) or 'no arch'}")
 
 
 def _report(

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
     _common.add_launches(parser)
+    _common.add_devices(parser, "tell what limits")
     _policy.add_file(parser)
     _common.add_selection(parser)
     parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="text (default) or json")
@@ -38,9 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.progress import scan
     from spillscan.reports.text import damage
 
+    arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs))
     kept = _common.select(build, arguments.arch, arguments.kernel)
+    _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     shown = entries if arguments.all else entries[: arguments.top]
     if arguments.format == "json":

@@ -281,6 +281,10 @@ def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
     assert "gemm<8> (sm_80 on A10): 64 registers" in text
     assert "gemm<8> (sm_90a on H100): 64 registers" in text
     assert "sm_80 on H100" not in text, "code of another major does not run there"
+    assert "gemm<8> (sm_80 on A40): 64 registers" in here("limiters", HEAD, "--device", "A40").stdout.decode()
+    refused = here("limiters", HEAD, "--device", "sm_70")
+    assert refused.returncode == 2
+    assert b"no kernel runs on sm_70; the input has sm_80, sm_90a" in refused.stderr
 
 
 @pytest.mark.usefixtures("project")
