@@ -50,7 +50,9 @@ def canonical(symbol: str) -> str:
     """
     if "$" not in symbol:
         return _part(symbol)
-    return "$".join(map(_part, symbol.split("$")))  # $caller$callee of SASS
+    parts = symbol.split("$")  # $caller$callee of SASS
+    known = {part: _part(part) for part in set(parts)}  # a hostile name has thousands of empty ones
+    return "$".join(map(known.__getitem__, parts))
 
 
 @lru_cache(maxsize=8192)
