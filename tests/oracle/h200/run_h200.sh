@@ -15,6 +15,7 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,te
 PYTHONPATH=$root timeout 400 python3 "$here/measure.py" "$bin" "$to/times.csv" "${RUNS:-5}" 2>"$to/measure.err"
 echo "measure.py: exit status $?"
 nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader >>"$to/machine.csv" 2>&1
+cp "$to/times.csv" "$to/machine.csv" "$out"
 cut -d, -f1-12 "$to/times.csv"
 tail -3 "$to/measure.err"
 
