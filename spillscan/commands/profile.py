@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_PLAIN_WIDTH = 120
+_PLAIN_WIDTH = 130
+"""Columns of text that no terminal shows."""
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[Judged, ...], Build | None]:

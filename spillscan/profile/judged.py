@@ -114,6 +114,8 @@ def _judged(match: Match) -> Judged:
         try:
             summary = summarise(usage_of(match), match.launch.arch, launch)
             occupancy, unknown = summary.occupancy, summary.unknown
+            if occupancy is not None and summary.barriers_assumed and _barriers_bind(match.launch.measured, occupancy):
+                occupancy, unknown = None, "the profile does not give its barriers, which limit it"
         except UsageError as error:
             unknown = error.what
     limiters = tuple(occupancy.limiters) if occupancy is not None else _their_limiters(match.launch.measured)
@@ -124,6 +126,11 @@ def _judged(match: Match) -> Judged:
         unknown=unknown,
         verdict=verdict(match.launch.measured, limiters),
     )
+
+
+def _barriers_bind(measured: Measured, occupancy: Occupancy) -> bool:
+    """Whether the profiler's limit by barriers is below what all else allows."""
+    return measured.limit_barriers is not None and measured.limit_barriers < occupancy.resident_blocks
 
 
 def _their_limiters(measured: Measured) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from spillscan.safe import printable
 
 Choice = Literal["commonest", "lowest-occupancy"]
 _GLOB = re.compile(r"[*?\[]")
+_OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
+"""Symbols that hold a hash of where their source lies: another checkout has others, and the name is better."""
 _PLAIN = re.compile(r"[A-Za-z_][\w:]*")
 
 
@@ -86,7 +88,9 @@ def _named(each: Judged, against_build: bool) -> tuple[str, str] | None:
     plain that it can only mean one."""
     kernel = each.match.kernel
     if kernel is not None:
-        return _GLOB.sub(lambda sign: f"[{sign[0]}]", kernel.key.symbol), kernel.key.arch or ""
+        symbol = kernel.key.symbol
+        name = kernel.name if _OF_CHECKOUT.search(symbol) else symbol
+        return _GLOB.sub(lambda sign: f"[{sign[0]}]", name), kernel.key.arch or ""
     if against_build:
         return None
     name = each.launch.kernel if each.launch.kernel.startswith("_Z") else parsed(each.launch.kernel).qualified

@@ -80,7 +80,11 @@ METRICS: Mapping[str, Metric] = {
     ),
     **_names("instructions", "count", "smsp__inst_executed.sum", "inst_executed", "Executed Instructions"),
     **_names(
-        "spill_instructions", "count", "sass__inst_executed_register_spilling", "derived__local_spilling_requests"
+        "spill_instructions",
+        "count",
+        "sass__inst_executed_register_spilling",
+        "derived__local_spilling_requests",
+        "Local Memory Spilling Requests",
     ),
     **_names(
         "local_load_instructions",

@@ -16,6 +16,7 @@ _CAST = re.compile(r"\((?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char
 _SUFFIX = re.compile(r"(?<![\w.])(-?\d+)[uU]?[lL]{0,2}(?![\w.])")
 _WORDS = re.compile(r"\b(?:const|volatile|struct|class|enum)\b")
 _BOOLEANS = re.compile(r"\b(?:true|false)\b")
+_LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d+)\)\]")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -38,6 +39,7 @@ class Name:
 def parsed(text: str) -> Name:
     """The parts of a demangled name, each in the comparable form."""
     text = text.replace("<unnamed>", "(anonymous namespace)")
+    text = _LAMBDA.sub(_lambda, text)
     at = _parameters_at(text)
     head = text if at is None else text[:at]
     return Name(_plain(head.removeprefix("void ")), None if at is None else _plain(text[at:]))
@@ -57,6 +59,12 @@ def _parameters_at(text: str) -> int | None:
             if depth == 0:
                 return None if text.startswith("(anonymous namespace)", place) else place
     return None
+
+
+def _lambda(found: re.Match[str]) -> str:
+    """NVIDIA's ``[lambda(float) (instance 2)]`` is LLVM's ``'lambda0'(float)``, the first one ``'lambda'(float)``."""
+    nth = int(found[2])
+    return f"'lambda{nth - 2 if nth > 1 else ''}'{found[1]}"
 
 
 def _plain(text: str) -> str:

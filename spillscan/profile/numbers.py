@@ -43,6 +43,11 @@ def number(text: str) -> float | None:
     raise NotANumberError(f"{text!r} is not a number")
 
 
+def decimals(text: str) -> int:
+    """How many decimals ``text`` prints: two of ``16.38``, six of ``16.384000``."""
+    return len(re.split(r"[^\d]", text.strip().partition(".")[2], maxsplit=1)[0])
+
+
 def factor(unit: str, kind: Kind) -> float | None:
     """What a figure in ``unit`` is multiplied by to be in base units (bytes, nanoseconds, percent, one); ``None`` where
     the unit is none of that kind.

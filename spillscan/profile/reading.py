@@ -11,7 +11,7 @@ from spillscan.errors import InputError
 from spillscan.model import Issue, Origin
 from spillscan.profile.metrics import METRICS, Metric
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
-from spillscan.profile.numbers import NotANumberError, factor, number
+from spillscan.profile.numbers import NotANumberError, decimals, factor, number
 from spillscan.profile.shape import Shape
 from spillscan.profile.table import AGAIN, Around, rows
 from spillscan.safe import clip, printable
@@ -95,12 +95,9 @@ class _Draft:
             raise InputError(f"{where}: {told_as}: {printable(clip(str(error), 120))}", hint) from None
         if value is None:
             return
-        value *= scaled * metric.scale
-        self.figures[metric.figure] = (metric.rank, value)
+        self.figures[metric.figure] = (metric.rank, value * scaled * metric.scale)
         self.rounded.discard(metric.figure)
-        if scaled != 1 and value and metric.kind in _COUNTED:
-            self.rounded.add(metric.figure)
-        if metric.kind in _COUNTED and metric.figure not in _FRACTIONAL and value != int(value):
+        if metric.kind in _COUNTED and value and scaled > 10 ** decimals(text):
             self.rounded.add(metric.figure)
 
     def launch(self, name: str) -> ProfiledLaunch:

@@ -19,7 +19,7 @@ from spillscan.source import Stream
 
 AGAIN = "export the profile again: ncu -i REPORT --csv --page raw --print-units base"
 _HEADER = b'"ID","'
-_ROW = re.compile(rb'"\d*","')
+_ROW = re.compile(rb'"\d*",')
 _MOST_JOINED_LINES = 256
 _LONGEST_COMPLAINT = 300
 

@@ -11,8 +11,11 @@ from spillscan.reports import Style
 from spillscan.reports._table import RED, YELLOW, Row, clean, fold, table
 
 _HEADER = (
-    "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local", "spill inst", "time"
+    "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",
+    "spill inst", "time",
 )  # fmt: skip
+_MOST_NAMES = 6
+"""Kernels that are named before one verdict."""
 _SPARE = ("arch", "n", "regs", "dyn smem")
 
 
@@ -27,8 +30,9 @@ def text(judged: Sequence[Judged], style: Style) -> Iterator[str]:
     yield ""
     several = Counter(group[0].name for group in shown)
     for said, same in groupby(shown, key=_said):
-        names = (_label(group[0], several[group[0].name] > 1) for group in same)
-        yield ", ".join(map(clean, dict.fromkeys(names)))
+        names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
+        more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        yield ", ".join(map(clean, names[:_MOST_NAMES])) + more
         yield from (f"  {clean(line)}" for line in said)
 
 
