@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.names import demangle, display_name, short_name
+from spillscan.names import demangle, display_name, short_name, spellings
 from tests.conftest import FIXTURES, read_any
 
 
@@ -68,7 +68,7 @@ def test_every_long_name_of_the_fixtures_is_demangled() -> None:
 
 
 def test_an_unnamed_namespace_is_a_part_of_the_name_and_not_its_parameters() -> None:
-    assert names.spellings("_ZN5outer12_GLOBAL__N_16hiddenEPfi") == (
+    assert spellings("_ZN5outer12_GLOBAL__N_16hiddenEPfi") == (
         "_ZN5outer12_GLOBAL__N_16hiddenEPfi",
         "outer::(anonymous namespace)::hidden(float*, int)",
         "outer::(anonymous namespace)::hidden",

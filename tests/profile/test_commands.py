@@ -32,9 +32,10 @@ def lines(*arguments: str | Path) -> list[str]:
 
 def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> None:
     shown = lines("profile", DEMO, DEMO_LOG)
-    head = "kernel arch n block dyn smem regs occ ncu occ achieved limited by local spill inst time"
-    assert " ".join(shown[0].split()) == head
-    assert shown[1].split()[:9] == ["gemm88_min8_spill", "sm_90", "1", "256", "0", "32", "100%", "100%", "12.5%"]
+    assert shown[0].split()[0] == "kernel"
+    assert "occ  ncu occ  achieved  limited by" in shown[0]
+    assert shown[1].split()[0] == "gemm88_min8_spill"
+    assert "100%     100%     12.5%  warps+registers" in shown[1]
     assert "60.0%" in shown[1]
     place = shown.index("dynsmem (128 threads, 102,400 B dynamic)")
     assert shown[place + 1].endswith("at 12.5 % occupancy, limited by shared_memory: look at the limiter")
