@@ -32,9 +32,8 @@ def lines(*arguments: str | Path) -> list[str]:
 
 def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> None:
     shown = lines("profile", DEMO, DEMO_LOG)
-    assert shown[0].split()[0] == "kernel"
     assert "occ  ncu occ  achieved  limited by" in shown[0]
-    assert shown[1].split()[0] == "gemm88_min8_spill"
+    assert shown[1].startswith("gemm8")
     assert "100%     100%     12.5%  warps+registers" in shown[1]
     assert "60.0%" in shown[1]
     place = shown.index("dynsmem (128 threads, 102,400 B dynamic)")

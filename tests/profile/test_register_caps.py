@@ -1,4 +1,4 @@
-"""What docs/register-caps.md says is what the H200 measured, and what the static figures say is what its driver says."""
+"""docs/register-caps.md says what the H200 measured, and the static figures what its driver says."""
 
 from __future__ import annotations
 
