@@ -76,7 +76,8 @@ def _qualified(name: str) -> str:
     """``void ns::f<int, 4>(int*)`` -> ``ns::f<int, 4>``; only templates are demangled with their return type."""
     plain = name.removeprefix("void ")
     end = plain.find("(")
-    if end > 0 and plain.count("<", 0, end) == plain.count(">", 0, end):
+    unnamed = plain.startswith("(anonymous namespace)", end)
+    if end > 0 and not unnamed and plain.count("<", 0, end) == plain.count(">", 0, end):
         return plain[:end]
     depth = 0
     for token in _TOKEN.finditer(plain):

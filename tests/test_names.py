@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.names import demangle, display_name, short_name
+from spillscan.names import demangle, display_name, short_name, spellings
 from tests.conftest import FIXTURES, read_any
 
 
@@ -65,3 +65,12 @@ def test_every_long_name_of_the_fixtures_is_demangled() -> None:
             if "_Z" in kernel.key.symbol:
                 assert "(" in kernel.name, kernel.key.symbol
                 assert kernel.short_name.isidentifier(), kernel.short_name
+
+
+def test_an_unnamed_namespace_is_a_part_of_the_name_and_not_its_parameters() -> None:
+    assert spellings("_ZN5outer12_GLOBAL__N_16hiddenEPfi") == (
+        "_ZN5outer12_GLOBAL__N_16hiddenEPfi",
+        "outer::(anonymous namespace)::hidden(float*, int)",
+        "outer::(anonymous namespace)::hidden",
+        "hidden",
+    )

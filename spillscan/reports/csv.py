@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Any
 
 from spillscan.matrix import Matrix
 from spillscan.model import Change, Kernel
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.safe import printable
+from spillscan.reports._csv import row as _row
 from spillscan.snapshot import FIGURES, usage_to_json
 
 FORMAT = "csv"
@@ -20,7 +18,6 @@ KINDS = (*ALL_KINDS, "matrix")
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
-_FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -86,16 +83,3 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
             identity[_IDENTITY.index("arch")] = ""
         for metric in matrix.metrics:
             yield _row((*identity, metric, *matrix.values(row, metric)))
-
-
-def _row(values: tuple[Any, ...]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\r\n").writerow([_cell(value) for value in values])
-    return buffer.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return "'" + text if text.lstrip().startswith(_FORMULA_STARTS) else text

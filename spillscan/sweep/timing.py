@@ -43,7 +43,7 @@ class Timing:
     command: tuple[str, ...]
     """The words that were run for it."""
     figures: tuple[float, ...] = ()
-    """Of each counted run, in the order of the runs: seconds by the wall clock, or the number that the program printed."""
+    """Of each counted run, in their order: seconds by the wall clock, or the number that the program printed."""
     failure: str = ""
     """Why there are no more figures, one line; empty where all runs went well."""
 
@@ -106,10 +106,10 @@ def time_runs(
 ) -> tuple[Timing, ...]:
     """Run ``template`` for each of ``values``: ``warmups`` rounds that do not count, then ``runs`` rounds that do.
 
-    ``placeholder`` is what ``values`` are put for, ``fixed`` fills in others (``{arch}``, ``{kernel}``). ``measure`` is a
-    regular expression of what the program prints: its first group (without groups, all of it) at its last match is the
-    figure, in the program's own unit; without ``measure`` a figure is wall seconds, process start included. ``watch``
-    is told the value of each run that is about to begin.
+    ``placeholder`` is what ``values`` are put for, ``fixed`` fills in others (``{arch}``, ``{kernel}``). ``measure`` is
+    a regular expression of what the program prints: its first group (without groups, all of it) at its last match is
+    the figure, in the program's own unit; without ``measure`` a figure is wall seconds, process start included.
+    ``watch`` is told the value of each run that is about to begin.
 
     A run that fails, takes longer than ``timeout_s`` or prints no figure ends the runs of its value, and says so in
     ``failure``. Ctrl-C ends the program that runs, and what was measured comes back; the rest is ``INTERRUPTED``.

@@ -1,0 +1,128 @@
+"""How kernels were launched, as a policy file's ``kernels``: real block sizes and dynamic shared memory.
+
+A policy knows one launch of a kernel. Where a profile holds several, the commonest stands there (of equally common ones
+that with the most time, then the first), or the one with the lowest occupancy; the others stand beside it as comments,
+so that nobody takes the choice for all there is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spillscan.profile.judged import Judged, launch_figures, why_no_figures
+from spillscan.profile.names import parsed
+from spillscan.residency.model import Launch
+from spillscan.safe import printable
+
+Choice = Literal["commonest", "lowest-occupancy"]
+_GLOB = re.compile(r"[*?\[]")
+_OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
+"""Symbols that hold a hash of where their source lies: another checkout has others, and the name is better."""
+_PLAIN = re.compile(r"[A-Za-z_][\w:]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One kernel's launch."""
+
+    match: str
+    """Pattern that names the kernel, and no other."""
+    arch: str
+    """Arch of the kernel's record; empty where the profile alone tells."""
+    launch: Launch
+    """The launch that was chosen."""
+    seen: int
+    """How many launches were like it."""
+    others: tuple[tuple[Launch, int], ...]
+    """Other launches of it, each with how often it was seen, commonest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchList:
+    """What is known, and what is not."""
+
+    entries: tuple[Entry, ...]
+    """Sorted by pattern and arch."""
+    left_out: tuple[tuple[str, str], ...]
+    """(kernel as printed, why it has no entry), each once."""
+
+
+def launch_list(judged: Sequence[Judged], choice: Choice, against_build: bool) -> LaunchList:
+    """The launch of each kernel. Kernels that are matched with a build are named by their symbols."""
+    groups: dict[tuple[str, str], list[Judged]] = {}
+    left_out: dict[tuple[str, str], None] = {}
+    for each in judged:
+        named = _named(each, against_build)
+        why = "" if launch_figures(each.launch) is not None else why_no_figures(each.launch)
+        if named is None:
+            why = each.match.reason if against_build else "its name fits no pattern: give the build that has the kernel"
+        if named is None or why:
+            left_out[each.launch.kernel, why] = None
+        else:
+            groups.setdefault(named, []).append(each)
+    entries = (_entry(match, arch, group, choice) for (match, arch), group in sorted(groups.items()))
+    return LaunchList(entries=tuple(entries), left_out=tuple(left_out))
+
+
+def lines(found: LaunchList) -> Iterator[str]:
+    """The text of a policy file with these launches alone."""
+    yield "kernels:" if found.entries else "kernels: []"
+    for entry in found.entries:
+        yield f"  - match: {_quoted(entry.match)}"
+        if entry.arch:
+            yield f"    arch: {entry.arch}"
+        yield f"    launch: {_figures(entry.launch)}  # {_times(entry.seen)}"
+        for launch, seen in entry.others:
+            yield f"    # also {_times(seen)}: {_figures(launch)}"
+    for kernel, why in found.left_out:
+        yield f"# left out: {printable(kernel)}: {printable(why)}"
+
+
+def _named(each: Judged, against_build: bool) -> tuple[str, str] | None:
+    """(pattern, arch): the symbol of the kernel that is known, else the name that the profiler printed, where it is so
+    plain that it can only mean one."""
+    kernel = each.match.kernel
+    if kernel is not None:
+        symbol = kernel.key.symbol
+        name = kernel.name if _OF_CHECKOUT.search(symbol) else symbol
+        return _GLOB.sub(lambda sign: f"[{sign[0]}]", name), kernel.key.arch or ""
+    if against_build:
+        return None
+    name = each.launch.kernel if each.launch.kernel.startswith("_Z") else parsed(each.launch.kernel).qualified
+    return (name, "") if _PLAIN.fullmatch(name) else None
+
+
+def _entry(match: str, arch: str, group: Sequence[Judged], choice: Choice) -> Entry:
+    times: Counter[Launch] = Counter()
+    spent: Counter[Launch] = Counter()
+    lowest: dict[Launch, float] = {}
+    for each in group:
+        launch = launch_figures(each.launch)
+        assert launch is not None
+        times[launch] += 1
+        spent[launch] += round(each.measured.duration_ns or 0)
+        fraction = 1.0 if each.occupancy is None else each.occupancy.fraction
+        lowest[launch] = min(fraction, lowest.get(launch, 1.0))
+    ranked = sorted(times, key=lambda launch: (-times[launch], -spent[launch]))  # stable: the first where all is equal
+    chosen = ranked[0] if choice == "commonest" else min(ranked, key=lambda launch: lowest[launch])
+    others = tuple((launch, times[launch]) for launch in ranked if launch != chosen)
+    return Entry(match=match, arch=arch, launch=chosen, seen=times[chosen], others=others)
+
+
+def _figures(launch: Launch) -> str:
+    clusters = f", cluster_blocks: {launch.cluster_blocks}" if launch.cluster_blocks > 1 else ""
+    dynamic = f", dynamic_shared_bytes: {launch.dynamic_shared_bytes}" if launch.dynamic_shared_bytes else ""
+    return f"{{threads_per_block: {launch.threads_per_block}{dynamic}{clusters}}}"
+
+
+def _times(seen: int) -> str:
+    return "1 launch" if seen == 1 else f"{seen:,} launches"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(printable(text), ensure_ascii=False)
