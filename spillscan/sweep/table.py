@@ -1,0 +1,126 @@
+"""A sweep for people: a table a kernel, its best points marked, and the trade-off in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from spillscan.names import display_name
+from spillscan.reports import Style
+from spillscan.reports._table import BOLD, DIM, GREEN, RED, Row, paint, table
+from spillscan.safe import printable
+from spillscan.sweep.model import Advice, Curve, Point
+
+NOT_SAID = "-"
+BEST, PLAIN = "*", " "
+_LONGEST_REASON = 400
+_HEADER = ["point", "regs", "spill st", "spill ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
+_LEFT = ("point", "limited by")
+_SPARE = ("warps", "stack")
+LEGEND = (
+    f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
+    "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
+)
+
+
+def lines(curve: Curve, style: Style) -> Iterator[str]:
+    """One kernel: title, table, failures, facts, flags, advice."""
+    yield paint(title(curve), BOLD, style)
+    shown = [point for point in curve.points if not point.overridden]
+    rows: list[Row] = [(cells(point), _color(point)) for point in shown]
+    for line in table(_HEADER, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
+        yield f"  {line}"
+    for point in shown:
+        if point.failure:
+            yield f"  {point.setting.label}: {printable(point.failure, _LONGEST_REASON)}"
+    yield from (f"  {printable(line, _LONGEST_REASON)}" for line in remarks(shown))
+    if curve.facts:
+        yield f"  {curve.facts}"
+    yield from (f"  note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
+    if curve.no_advice:
+        yield f"  no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
+    yield from (f"  {line}" for entry in curve.advice for line in advice_lines(curve.as_is, entry))
+
+
+def title(curve: Curve) -> str:
+    """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads, its launch bounds``."""
+    if curve.launch is None:
+        launch = "block size not known, best case shown (≤)"
+    else:
+        launch = f"{curve.launch.threads_per_block:,} threads"
+        if curve.launch.dynamic_shared_bytes:
+            launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
+        launch += ", its launch bounds" if curve.launch.source == "maxntid" else ""
+    return printable(f"{display_name(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
+
+
+def cells(point: Point) -> list[str]:
+    """One row."""
+    mark = BEST if point.best else PLAIN
+    label = f"{mark} {point.setting.label}"
+    if point.failure:
+        return [label, *([NOT_SAID] * (len(_HEADER) - 2)), "failed"]
+    assumed = "≤" if point.blocks is None else ""
+    fraction = point.fraction
+    return [
+        label,
+        _number(point.registers) + ("*" if point.final is False and point.registers is not None else ""),
+        _number(point.spill_store_bytes),
+        _number(point.spill_load_bytes),
+        by_depth(point),
+        _number(point.stack_bytes),
+        _number(point.blocks),
+        NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
+        NOT_SAID if fraction is None else f"{assumed}{100 * fraction:.0f}%",
+        "+".join(point.limiters) or NOT_SAID,
+    ]
+
+
+def by_depth(point: Point) -> str:
+    """``2:8 1:20 0:31``; ``0`` where nothing spills."""
+    if point.depths is None:
+        return NOT_SAID
+    return (
+        " ".join(f"{'?' if each.depth is None else each.depth}:{each.instructions:,}" for each in point.depths) or "0"
+    )
+
+
+def remarks(points: Sequence[Point]) -> Iterator[str]:
+    """What ptxas said, each text once, with the points that it was said of."""
+    texts: dict[str, list[str]] = {}
+    for point in points:
+        for text in dict.fromkeys(point.remarks):
+            texts.setdefault(text, []).append(point.setting.label)
+    for text, labels in texts.items():
+        yield f"{', '.join(labels)}: ptxas: {text}"
+
+
+def advice_lines(before: Point, entry: Advice) -> Iterator[str]:
+    """``__maxnreg__(64), at most 64 registers: ptxas uses 64, spills 96 B (none in loops); 3 -> 4 blocks/SM``."""
+    point = entry.point
+    head = f"{point.setting.source}, at most {entry.cap} registers: "
+    if point.failure:
+        yield head + f"ptxas fails: {printable(point.failure, _LONGEST_REASON)}"
+        return
+    spills = f"spills {point.spill_bytes:,} B" if point.spill_bytes else "no spills"
+    if point.spill_bytes and point.loop_spill_bytes is not None:
+        spills += f" ({point.loop_spill_bytes:,} B in loops)" if point.loop_spill_bytes else " (none in loops)"
+    blocks = f"{_number(before.blocks)} -> {_number(point.blocks)} blocks/SM"
+    missed = "" if entry.gain > 0 else ", the step is not reached"
+    yield head + f"ptxas uses {_number(point.registers)}, {spills}; {blocks}{missed}"
+    yield from (f"  ptxas: {printable(text, _LONGEST_REASON)}" for text in dict.fromkeys(point.remarks))
+
+
+def legend(style: Style) -> Iterator[str]:
+    """What marks and columns mean."""
+    yield from (paint(line, DIM, style) for line in LEGEND)
+
+
+def _color(point: Point) -> str:
+    if point.failure:
+        return RED
+    return GREEN if point.best else ""
+
+
+def _number(value: int | None) -> str:
+    return NOT_SAID if value is None else f"{value:,}"
