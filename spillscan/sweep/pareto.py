@@ -43,7 +43,7 @@ def _beats(points: Sequence[Point], one: int, other: int) -> bool:
 
 def facts(points: Sequence[Point]) -> str:
     """The trade-off over marked ``points`` in one sentence; empty where nothing was compiled."""
-    known = [point for point in points if _key(point) is not None]
+    known = [point for point in points if _key(point) is not None and not point.overridden]
     if not known:
         return ""
     clean = [point for point in known if point.spill_bytes == 0]
@@ -55,7 +55,8 @@ def facts(points: Sequence[Point]) -> str:
         text = f"{start.registers} registers: {said}, {_residency(start)}"
     else:
         start = min(known, key=lambda point: (_loops(point), point.spill_bytes or 0, -(point.warps or 0)))
-        text = f"spills at every point, least at {start.registers} registers: {_spills(start)}, {_residency(start)}"
+        least = "spills at every point, least at " if len(known) > 1 else ""
+        text = f"{least}{start.registers} registers: {_spills(start)}, {_residency(start)}"
     beyond = [point for point in known if point.best and (point.warps or 0) > (start.warps or 0)]
     beyond.sort(key=lambda point: (point.warps or 0, -(point.registers or 0)))
     steps = [f"{point.registers}: {_gain(start, point)} for {_spills(point)}" for point in beyond[:_MOST_STEPS]]

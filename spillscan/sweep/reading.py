@@ -33,7 +33,12 @@ def kernels(outcome: Outcome) -> dict[str, Kernel]:
     told = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
     functions = [item for item in binary.read(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
     joined, _ = attach(told, functions)
-    return {kernel.key.symbol: kernel for kernel in joined if kernel.role == "entry"}
+    unlinked = {item.symbol for item in functions if item.final is False}
+    entries = (kernel for kernel in joined if kernel.role == "entry")
+    return {
+        kernel.key.symbol: replace(kernel, final=False) if kernel.key.symbol in unlinked else kernel
+        for kernel in entries
+    }
 
 
 def stand_in(entry: Entry, arch: str) -> Kernel:

@@ -37,11 +37,11 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """For tables: ``as is``, ``cap 64``, ``bounds 256x4``, ``maxnreg 64``."""
+        """For tables: ``as is``, ``cap 64``, ``256x4``, ``maxnreg 64``."""
         if self.kind == "as is":
             return self.kind
         if self.kind == "bounds":
-            return f"bounds {self.threads}" + (f"x{self.blocks}" if self.blocks else "")
+            return f"{self.threads}" + (f"x{self.blocks}" if self.blocks else "")
         return f"{self.kind} {self.registers}"
 
     @property
