@@ -2,7 +2,7 @@
 
     python -m tests.oracle.sweep_oracle [--cache DIR] [--quick]
 
-Kernels of our sources, of generated ones, of CUB, and of bitsandbytes' wheel, by three releases of ptxas for four
+Kernels of our sources, of generated ones, of CUB, and of xgboost's wheel, by three releases of ptxas for four
 archs: registers, stack and both spill figures of every kernel at every point must be what `ptxas -v` prints when it is
 run on the file by hand, read here by three regular expressions. Launch bounds are held against ptxas's own options for
 them (`-maxntid`, `-minnctapersm`, `-override-directive-values`), CUDA sources and command lines against
@@ -41,7 +41,10 @@ void every(float* in, float* out, int n, void* work, size_t& size) {
   cub::DeviceRadixSort::SortKeys(work, size, in, out, n);
 }
 """
-WHEEL, LIBRARY = "bitsandbytes==0.48.1", "libbitsandbytes_cuda124.so"
+WHEEL, LIBRARY = "xgboost==3.2.0", "lib/libxgboost.so"
+SHIPPED = ("libxgboost.1.sm_120.ptx", "libxgboost.30.sm_120.ptx")
+"""PTX in it, for sm_120 alone."""
+SHIPPED_RELEASES, SHIPPED_ARCHS = ("12.9", "13.0", "13.5"), ("sm_120", "sm_121")
 
 _ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -67,9 +70,13 @@ def main() -> int:
     kernels: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="sweep-oracle-") as name:
         folder = Path(name)
-        modules = [*nvrtc(tools, folder), *([] if arguments.quick else [*cub(tools, folder), *wheel(tools, folder)])]
-        for module in modules:
-            check_ptx(module, tools, archs, caps, arguments.jobs, counts, kernels)
+        modules = [(module, RELEASES, archs) for module in nvrtc(tools, folder)]
+        if not arguments.quick:
+            modules += [(module, RELEASES, archs) for module in cub(tools, folder)]
+            modules += [(module, SHIPPED_RELEASES, SHIPPED_ARCHS) for module in wheel(tools, folder)]
+        for module, releases, on in modules:
+            homes = {release: tools.root(release) for release in releases}
+            check_ptx(module, homes, on, caps, arguments.jobs, counts, kernels)
             print(f"{module.name}: {len(kernels):,} kernels, {dict(counts)}", flush=True)
         check_sources(tools, folder, caps, arguments.jobs, counts)
     print(f"{len(kernels):,} kernels: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
@@ -97,15 +104,16 @@ def cub(tools: object, folder: Path) -> Iterable[Path]:
 
 
 def wheel(tools: object, folder: Path) -> Iterable[Path]:
-    """PTX that a public wheel ships, where cuobjdump can be had."""
+    """PTX that a public wheel ships."""
     from maker.toolchains import download
 
     where = tools.root("sass-13.5") / "bin" / "cuobjdump"  # type: ignore[attr-defined]
     with zipfile.ZipFile(download(WHEEL, tools.folder / "wheels")) as archive:  # type: ignore[attr-defined]
         member = next(each for each in archive.namelist() if each.endswith(LIBRARY))
         library = Path(archive.extract(member, folder))
-    subprocess.run([where, "-xptx", "all", library], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    return sorted(path for path in folder.glob("*.ptx") if path.name != "cub.ptx")
+    for name in SHIPPED:
+        subprocess.run([where, "-xptx", name, library], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return [folder / name for name in SHIPPED]
 
 
 def nvcc(tools: object, release: str) -> Path:
@@ -115,7 +123,7 @@ def nvcc(tools: object, release: str) -> Path:
 
 def check_ptx(
     module: Path,
-    tools: object,
+    homes: dict[str, Path],
     archs: Iterable[str],
     caps: Iterable[int],
     jobs: int,
@@ -123,12 +131,11 @@ def check_ptx(
     kernels: set[str],
 ) -> None:
     """One file: each release, arch and point by hand, and all of them by one sweep."""
-    homes = {release: tools.root(release) for release in RELEASES}  # type: ignore[attr-defined]
     words = ["--caps", ",".join(map(str, caps)), "--bounds", ",".join(BOUNDS), "-j", str(jobs), "--no-cache"]
     words += ["--arch", ",".join(archs), "--toolkits", ",".join(map(str, homes.values()))]
     told = sweep(module, *words)
     wanted: list[tuple[str, str, str, list[str]]] = []
-    for release in RELEASES:
+    for release in homes:
         for arch in archs:
             wanted.append((release, arch, "as is", []))
             wanted += [(release, arch, f"cap {cap}", [f"-maxrregcount={cap}"]) for cap in caps]
