@@ -1,6 +1,6 @@
 """Compile a kernel with real ptxas at each register cap or launch bound, and tabulate what comes out: registers, spills
 and the loops they stand in, stack, resident blocks. Best points are marked; --advise adds the launch bounds that reach
-the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[cuda]'. No GPU.
+the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T,…",
         help="releases (12.9), folders, or all; default: the command line's, the PATH's, CUDA_HOME's, a wheel's",
     )
-    _common.add_selection(parser)
+    parser.add_argument(
+        "--arch", action="append", default=[], metavar="A,…", help="sm_90,sm_90a …; default: the input's own"
+    )
+    parser.add_argument(
+        "--kernel", action="append", default=[], metavar="GLOB", help="only kernels of which a name matches; repeatable"
+    )
     _common.add_launches(parser)
     _policy.add_file(parser)
     parser.add_argument("-j", "--jobs", type=_positive, metavar="N", help="compilers at once (default: processors)")

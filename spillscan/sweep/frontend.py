@@ -17,6 +17,7 @@ from spillscan.sweep.process import Crew, Ended
 from spillscan.sweep.toolkits import Toolkit
 
 _PTX = "kernel.ptx"
+_SET_HERE = ("-arch=", "--gpu-name=", "-maxrregcount=", "--maxrregcount=")
 
 
 class FailedError(Exception):
@@ -94,7 +95,7 @@ def ptxas_options(said: str) -> tuple[str, ...] | None:
     for word in rest:
         if word == "-o":
             next(rest, None)
-        elif not word.endswith(".ptx") and not word.startswith(("-arch=", "--gpu-name", "-maxrregcount", "-v", "-m64")):
+        elif not word.endswith(".ptx") and not word.startswith(_SET_HERE) and word not in ("-v", "-m64"):
             options.append(word)
     return tuple(options)
 

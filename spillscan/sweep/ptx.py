@@ -12,7 +12,7 @@ from math import prod
 
 from spillscan.sweep.settings import Setting
 
-_NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
+_NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")
 _DIRECTIVE = re.compile(r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg)\s+(\d+(?:\s*,\s*\d+){0,2})")
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
@@ -99,7 +99,7 @@ def rewritten(text: str, setting: Setting) -> str:
 
 
 def _masked(text: str) -> str:
-    """``text`` with comments and strings blanked, every character in its place."""
+    """``text`` with comments, strings and pragmas blanked, every character in its place."""
     return _NO_CODE.sub(lambda match: " " * len(match[0]), text)
 
 

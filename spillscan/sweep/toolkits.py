@@ -17,7 +17,7 @@ from spillscan.errors import UsageError
 _VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
 _WORD = re.compile(r"\d+(?:\.\d+){0,3}")
 _TIMEOUT_SECONDS = 60
-_HINT = "put a CUDA toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[cuda]', or give --toolkits FOLDER"
+_HINT = "put a CUDA toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[sweep]', or give --toolkits FOLDER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

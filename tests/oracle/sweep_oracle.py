@@ -108,7 +108,9 @@ def wheel(tools: object, folder: Path) -> Iterable[Path]:
     from maker.toolchains import download
 
     where = tools.root("sass-13.5") / "bin" / "cuobjdump"  # type: ignore[attr-defined]
-    with zipfile.ZipFile(download(WHEEL, tools.folder / "wheels")) as archive:  # type: ignore[attr-defined]
+    folder_of_wheels = tools.folder / "wheels"  # type: ignore[attr-defined]
+    download(WHEEL, folder_of_wheels)
+    with zipfile.ZipFile(next(folder_of_wheels.glob(WHEEL.replace("==", "-") + "-*linux*.whl"))) as archive:
         member = next(each for each in archive.namelist() if each.endswith(LIBRARY))
         library = Path(archive.extract(member, folder))
     for name in SHIPPED:
