@@ -35,6 +35,10 @@ class Target:
     """Real arch."""
 
 
+Chosen = Callable[[Target, Setting, ptx.Entry], bool]
+"""Whether an entry of a target is to be compiled at a setting."""
+
+
 class Bench:
     """A crew of compilers with a memory."""
 
@@ -46,14 +50,14 @@ class Bench:
         self._lock = threading.Lock()
         self.compiled = self.kept = self.failed = 0
 
-    def compile(self, requests: Sequence[tuple[Target, Setting]]) -> list[Outcome]:
-        """The outcome of each request, in their order.
+    def compile(self, requests: Sequence[tuple[Target, Setting]], chosen: Chosen | None = None) -> list[Outcome]:
+        """The outcome of each request, in their order; with ``chosen``, of the entries that it chooses.
 
         Where the user interrupts it, every compiler is ended; what is done stays in the cache.
         """
         pool = ThreadPoolExecutor(self._workers)
         try:
-            running = {pool.submit(self._outcome, *request): request for request in requests}
+            running = {pool.submit(self._outcome, *request, chosen): request for request in requests}
             for done, future in enumerate(as_completed(running), 1):
                 target, setting = running[future]
                 self._count(future.result())
@@ -81,13 +85,14 @@ class Bench:
         else:
             self.compiled += 1
 
-    def _outcome(self, target: Target, setting: Setting) -> Outcome:
+    def _outcome(self, target: Target, setting: Setting, chosen: Chosen | None) -> Outcome:
         own = target.unit.cap
         try:
             module = self._module(target, setting.registers if setting.kind == "cap" else own)
         except FailedError as error:
             return Outcome(failure=str(error))
-        return compile_at(setting, target.toolkit, target.arch, module, own, self._crew, self._cache)
+        only = [entry.symbol for entry in ptx.entries(module.text) if chosen(target, setting, entry)] if chosen else []
+        return compile_at(setting, target.toolkit, target.arch, module, own, only, self._crew, self._cache)
 
     def _module(self, target: Target, cap: int | None) -> Module:
         unit, front_end, arch = target.unit, target.front_end, target.arch

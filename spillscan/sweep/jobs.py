@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spillscan.sweep import ptx
@@ -14,6 +15,7 @@ from spillscan.sweep.settings import Setting
 from spillscan.sweep.toolkits import Toolkit
 
 _SOURCE, _CUBIN = "kernel.ptx", "kernel.cubin"
+_MOST_NAMES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +32,30 @@ class Outcome:
     """Whether it was compiled in an earlier run."""
 
 
-def command(toolkit: Toolkit, arch: str, module: Module, cap: int | None) -> list[str]:
-    """ptxas's words, for files of fixed names in the current folder."""
+def command(toolkit: Toolkit, arch: str, module: Module, cap: int | None, only: Sequence[str]) -> list[str]:
+    """ptxas's words, for files of fixed names in the current folder. ``only`` names the entries to compile, which are
+    then compiled as in the whole module (measured); of relocatable code, or without names, all are.
+    """
     capped = [] if cap is None else [f"-maxrregcount={cap}"]
-    return [toolkit.ptxas, "-v", f"-arch={arch}", *module.options, *capped, _SOURCE, "-o", _CUBIN]
+    some = (
+        ["-e", ",".join(only)] if only and len(only) <= _MOST_NAMES and "--compile-only" not in module.options else []
+    )
+    return [toolkit.ptxas, "-v", f"-arch={arch}", *module.options, *capped, *some, _SOURCE, "-o", _CUBIN]
 
 
 def compile_at(
-    setting: Setting, toolkit: Toolkit, arch: str, module: Module, cap: int | None, crew: Crew, cache: Cache
+    setting: Setting,
+    toolkit: Toolkit,
+    arch: str,
+    module: Module,
+    cap: int | None,
+    only: Sequence[str],
+    crew: Crew,
+    cache: Cache,
 ) -> Outcome:
     """Compile ``module`` at ``setting``; ``cap`` is the build's own, which only a cap of the sweep replaces."""
     text = ptx.rewritten(module.text, setting).encode("utf-8", "surrogateescape")
-    words = command(toolkit, arch, module, setting.registers if setting.kind == "cap" else cap)
+    words = command(toolkit, arch, module, setting.registers if setting.kind == "cap" else cap, only)
     name = key("cubin", toolkit.banner, text, *words[1:])
     kept = cache.get(name)
     if kept is not None and len(kept) == 2:

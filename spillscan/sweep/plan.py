@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from spillscan.errors import InputError, UsageError
 from spillscan.policy import Launches
 from spillscan.sweep import advice, ptx, reading, results, toolkits
-from spillscan.sweep.bench import Bench, Target
+from spillscan.sweep.bench import Bench, Chosen, Target
 from spillscan.sweep.commands import Unit
 from spillscan.sweep.jobs import Outcome
 from spillscan.sweep.model import Curve
@@ -80,7 +80,10 @@ def sweep(question: Question, bench: Bench, launches: Launches) -> list[Curve]:
     """
     wanted = targets(question)
     requests = [(target, setting) for target in wanted for setting in question.settings]
-    outcomes = dict(zip(requests, bench.compile(requests), strict=True))
+    chosen: Chosen | None = None
+    if question.globs:
+        chosen = lambda target, _, entry: results.wanted(entry, target.arch, question.globs)  # noqa: E731
+    outcomes = dict(zip(requests, bench.compile(requests, chosen), strict=True))
     _refuse_nothing(outcomes.values())
     found: list[Curve] = []
     for target in wanted:
@@ -113,8 +116,14 @@ def _advised(
 ) -> list[Curve]:
     """``curves`` with their next steps, each distinct setting compiled once."""
     proposed = [advice.proposals(curve) for curve in curves]
-    settings = list(dict.fromkeys(setting for steps, _ in proposed for setting, _ in steps))
-    outcomes = dict(zip(settings, bench.compile([(target, setting) for setting in settings]), strict=True))
+    symbols: dict[Setting, set[str]] = {}
+    for curve, (steps, _) in zip(curves, proposed, strict=True):
+        for setting, _ in steps:
+            symbols.setdefault(setting, set()).add(curve.symbol)
+    compiled = bench.compile(
+        [(target, setting) for setting in symbols], lambda _, setting, entry: entry.symbol in symbols[setting]
+    )
+    outcomes = dict(zip(symbols, compiled, strict=True))
     kernels = {setting: reading.kernels(outcome) for setting, outcome in outcomes.items() if not outcome.failure}
     by_symbol = {entry.symbol: entry for entry in entries}
     found = []
