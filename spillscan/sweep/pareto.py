@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spillscan.sweep.model import Point
+from spillscan.sweep.settings import AS_IS
 
 _MOST_STEPS = 4
 """Points that the sentence names."""
@@ -15,8 +16,8 @@ def mark(points: Sequence[Point]) -> tuple[Point, ...]:
     """``points``, the best of them marked.
 
     A point is best where no other has at least as many resident warps, no more bytes of spills in loops and no more
-    bytes of spills, and is better in one of them. Of equal points the one with most registers is marked, for ptxas had
-    most freedom there; then the first.
+    bytes of spills, and is better in one of them. Of equal points the kernel as it is is marked, for it needs no change,
+    then the one with most registers, for ptxas had most freedom there, then the first.
     """
     able = [index for index, point in enumerate(points) if _key(point) is not None and not point.overridden]
     best: set[int] = set()
@@ -37,8 +38,12 @@ def _key(point: Point) -> tuple[int, int, int] | None:
 def _beats(points: Sequence[Point], one: int, other: int) -> bool:
     mine, its = _key(points[one]) or (), _key(points[other]) or ()
     if mine == its:
-        return (points[one].registers or 0, -one) > (points[other].registers or 0, -other)
+        return _preference(points[one], one) > _preference(points[other], other)
     return all(a >= b for a, b in zip(mine, its, strict=True))
+
+
+def _preference(point: Point, place: int) -> tuple[bool, int, int]:
+    return point.setting == AS_IS, point.registers or 0, -place
 
 
 def facts(points: Sequence[Point]) -> str:

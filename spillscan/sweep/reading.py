@@ -22,10 +22,10 @@ from spillscan.sweep.settings import Setting
 
 _NAME = "ptxas -v"
 _REMARKS = (
-    *("entry_register_limit", "register_floor", "register_cap_ignored"),
+    *("register_floor", "register_cap_ignored"),
     *("min_blocks_out_of_range", "min_blocks_ignored", "register_mismatch", "insufficient_registers"),
 )
-"""Kinds of messages about registers and bounds; that a cap is obeyed (``register_limit_overridden``) is no news."""
+"""Kinds of messages about registers and bounds that name the kernel, and are more than that a cap is obeyed."""
 
 
 def kernels(outcome: Outcome) -> dict[str, Kernel]:

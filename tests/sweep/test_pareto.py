@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spillscan.sweep import pareto
 from spillscan.sweep.model import Point
+from spillscan.sweep.settings import AS_IS
 from tests.sweep.support import point
 
 POINTS = st.builds(
@@ -68,3 +69,8 @@ def test_other_sentences() -> None:
 def test_what_cannot_run_or_was_overridden_is_never_best() -> None:
     points = [point(255, 0), replace(point(40, 48), overridden="__launch_bounds__(128)"), point(80, 24)]
     assert [each.best for each in pareto.mark(points)] == [False, False, True]
+
+
+def test_of_equals_the_kernel_as_it_is_is_best() -> None:
+    points = [replace(point(118, 16), setting=AS_IS), point(119, 16), point(117, 16)]
+    assert [each.best for each in pareto.mark(points)] == [True, False, False]
