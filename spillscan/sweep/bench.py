@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from spillscan.sweep.toolkits import Toolkit
 from spillscan.sweep.watch import Watch
 
 _Value = TypeVar("_Value")
+_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,13 @@ class Bench:
         pool = ThreadPoolExecutor(self._workers)
         try:
             running = {pool.submit(self._outcome, *request, chosen): request for request in requests}
-            for done, future in enumerate(as_completed(running), 1):
-                target, setting = running[future]
-                self._count(future.result())
-                self._watch.tell(done, len(requests), f"{target.unit.path} {target.arch} {setting.label}")
+            pending = set(running)
+            while pending:
+                ended, pending = wait(pending, _PAUSE_SECONDS, FIRST_COMPLETED)
+                for future in ended:
+                    self._count(future.result())
+                first = next((request for future, request in running.items() if future in pending), requests[-1])
+                self._watch.tell(len(running) - len(pending), len(running), _described(*first))
             return [future.result() for future in running]
         except BaseException:
             self._crew.stop()
@@ -117,6 +121,10 @@ class Bench:
             except BaseException as error:
                 future.set_exception(error)
         return future.result()  # type: ignore[return-value]
+
+
+def _described(target: Target, setting: Setting) -> str:
+    return f"{target.unit.path} {target.arch} {target.toolkit.version} {setting.label}"
 
 
 def _read(path: str) -> str:

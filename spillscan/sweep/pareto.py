@@ -16,7 +16,7 @@ def mark(points: Sequence[Point]) -> tuple[Point, ...]:
     """``points``, the best of them marked.
 
     A point is best where no other has at least as many resident warps, no more bytes of spills in loops and no more
-    bytes of spills, and is better in one of them. Of equal points the kernel as it is is marked, for it needs no change,
+    bytes of spills, and is better in one of them. Of equal points the kernel as it is is marked: it needs no change;
     then the one with most registers, for ptxas had most freedom there, then the first.
     """
     able = [index for index, point in enumerate(points) if _key(point) is not None and not point.overridden]
