@@ -49,7 +49,7 @@ class Bench:
         self._watch = watch
         self._memory: dict[tuple[object, ...], Future[object]] = {}
         self._lock = threading.Lock()
-        self.compiled = self.kept = self.failed = 0
+        self.compiled = self.failed = 0
 
     def compile(self, requests: Sequence[tuple[Target, Setting]], chosen: Chosen | None = None) -> list[Outcome]:
         """The outcome of each request, in their order; with ``chosen``, of the entries that it chooses.
@@ -84,9 +84,7 @@ class Bench:
     def _count(self, outcome: Outcome) -> None:
         if outcome.failure:
             self.failed += 1
-        elif outcome.cached:
-            self.kept += 1
-        else:
+        elif not outcome.cached:
             self.compiled += 1
 
     def _outcome(self, target: Target, setting: Setting, chosen: Chosen | None) -> Outcome:

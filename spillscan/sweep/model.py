@@ -58,8 +58,6 @@ class Point:
     """``False``: relocatable code, the linker decides the registers."""
     best: bool = False
     """No other point has more resident warps without more spills, or fewer spills without fewer warps."""
-    cached: bool = False
-    """Compiled in an earlier run."""
 
     @property
     def spill_bytes(self) -> int | None:

@@ -66,7 +66,7 @@ def point(
     if outcome.failure:
         return Point(setting=setting, failure=outcome.failure)
     if kernel is None:
-        return Point(setting=setting, failure="ptxas says nothing of it", cached=outcome.cached)
+        return Point(setting=setting, failure="ptxas says nothing of it")
     launch = launch_at(setting, entry, arch, launches)
     summary = _summary(kernel, arch, launch)
     occupancy = summary.occupancy if summary else None
@@ -88,7 +88,6 @@ def point(
         overridden=entry.overrides_cap if setting.kind == "cap" else "",
         remarks=tuple(advisory.text for advisory in kernel.advisories if advisory.kind in _REMARKS),
         final=kernel.final,
-        cached=outcome.cached,
     )
 
 

@@ -67,7 +67,7 @@ def _alike(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _figures(point: Point) -> tuple[object, ...]:
-    plain = replace(point, setting=AS_IS, best=False, cached=False)
+    plain = replace(point, setting=AS_IS, best=False)
     return point.setting.kind, plain
 
 
