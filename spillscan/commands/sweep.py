@@ -109,9 +109,11 @@ def _write(curves: Sequence[Curve], arguments: argparse.Namespace, bench: Bench)
     if arguments.format == "json":
         import json
 
+        from spillscan.reports._json import harmless
         from spillscan.sweep.data import VERSION, curve_data
 
-        print(json.dumps({"version": VERSION, "curves": [curve_data(curve) for curve in curves]}, indent=1))
+        document = {"version": VERSION, "curves": [curve_data(curve) for curve in curves]}
+        print(harmless(json.dumps(document, indent=1)))
     elif arguments.format == "csv":
         import csv
 

@@ -146,8 +146,9 @@ def test_a_failure_is_a_row_and_harmless(fake: tuple[Path, tuple[str | Path, ...
     assert "1 compilations failed" in done.stderr
     assert re.search(r"cap 32 .* failed\n", done.stdout)
     assert "cap 32: ptxas fatal" in done.stdout
+    data = run("-f", "json", *words, folder=folder, COUNT=str(folder / "count"), FAIL="1").stdout
     for evil in ("\x1b[2J", "\u202e", "##[error]"):
-        assert evil not in done.stdout + done.stderr
+        assert evil not in done.stdout + done.stderr + data
     row = next(
         row
         for row in csv.DictReader(
