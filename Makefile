@@ -42,6 +42,7 @@ oracle: $(READY)
 	$(BIN)/python tests/oracle/spill_oracle.py
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
+	$(BIN)/python -m tests.oracle.sweep_oracle
 
 wheel: $(READY)
 	rm -rf dist

@@ -89,10 +89,11 @@ def _form(text: str, kind: Kind) -> Form:
 
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
-    return reports.all_formats()[form.name].render(report, _style(rows, form.target is None))
+    return reports.all_formats()[form.name].render(report, style_of(rows, form.target is None))
 
 
-def _style(rows: int | None, to_terminal: bool) -> Style:
+def style_of(rows: int | None, to_terminal: bool = True) -> Style:
+    """How whoever reads standard output wants it; a file wants it plain."""
     stream = sys.stdout
     terminal = to_terminal and stream.isatty()
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal

@@ -1,0 +1,105 @@
+"""A sweep for programs: JSON values, and rows of CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+from spillscan import names
+from spillscan.safe import printable
+from spillscan.sweep.model import Curve, Point
+
+VERSION = 1
+COLUMNS = (
+    *("input", "symbol", "name", "arch", "toolkit", "point", "registers_asked", "threads_asked", "blocks_asked"),
+    *("registers", "spill_store_bytes", "spill_load_bytes", "loop_spill_bytes", "spill_instructions_by_depth"),
+    *("stack_bytes", "shared_bytes", "threads_per_block", "resident_blocks", "resident_warps", "max_warps"),
+    *("limiters", "best", "overridden", "failure"),
+)
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
+
+
+def curve_data(curve: Curve) -> dict[str, Any]:
+    """One kernel."""
+    launch = curve.launch
+    return {
+        "input": curve.input,
+        "symbol": curve.symbol,
+        "name": names.demangle(curve.symbol),
+        "arch": curve.arch,
+        "toolkit": curve.toolkit,
+        "launch": None if launch is None else {each.name: getattr(launch, each.name) for each in fields(launch)},
+        "points": [point_data(point) for point in curve.points],
+        "facts": curve.facts,
+        "flags": list(curve.flags),
+        "advice": [{"cap": entry.cap, "gain_blocks": entry.gain, **point_data(entry.point)} for entry in curve.advice],
+        "no_advice": curve.no_advice,
+    }
+
+
+def point_data(point: Point) -> dict[str, Any]:
+    """One point; ``None`` where it is not known."""
+    setting = point.setting
+    depths = point.depths
+    return {
+        "kind": setting.kind,
+        "registers_asked": setting.registers,
+        "threads_asked": setting.threads,
+        "blocks_asked": setting.blocks,
+        "failure": point.failure,
+        "registers": point.registers,
+        "spill_store_bytes": point.spill_store_bytes,
+        "spill_load_bytes": point.spill_load_bytes,
+        "loop_spill_bytes": point.loop_spill_bytes,
+        "spills_by_depth": None
+        if depths is None
+        else [{"depth": each.depth, "instructions": each.instructions, "bytes": each.bytes} for each in depths],
+        "stack_bytes": point.stack_bytes,
+        "shared_bytes": point.shared_bytes,
+        "threads_per_block": point.threads,
+        "resident_blocks": point.blocks,
+        "resident_warps": point.warps,
+        "max_warps": point.max_warps,
+        "limiters": list(point.limiters),
+        "final": point.final,
+        "best": point.best,
+        "overridden": point.overridden,
+        "remarks": list(point.remarks),
+    }
+
+
+def rows(curves: Sequence[Curve]) -> Iterator[list[str]]:
+    """A row a point, the header first; absent figures are empty, and no cell is taken for a formula."""
+    yield list(COLUMNS)
+    for curve in curves:
+        for point in curve.points:
+            data = curve_data_head(curve) | point_data(point)
+            data["point"] = point.setting.label
+            data["limiters"] = "+".join(point.limiters)
+            data["spill_instructions_by_depth"] = " ".join(
+                f"{'?' if each.depth is None else each.depth}:{each.instructions}" for each in point.depths or ()
+            )
+            yield [_cell(data[column]) for column in COLUMNS]
+
+
+def curve_data_head(curve: Curve) -> dict[str, Any]:
+    """What all rows of a kernel share."""
+    return {
+        "input": curve.input,
+        "symbol": curve.symbol,
+        "name": names.demangle(curve.symbol),
+        "arch": curve.arch,
+        "toolkit": curve.toolkit,
+    }
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    text = printable(str(value))
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -1,0 +1,147 @@
+"""The whole way: units, archs and toolkits into curves, and their advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spillscan.errors import InputError, UsageError
+from spillscan.policy import Launches
+from spillscan.sweep import advice, ptx, reading, results, toolkits
+from spillscan.sweep.bench import Bench, Chosen, Target
+from spillscan.sweep.commands import Unit
+from spillscan.sweep.jobs import Outcome
+from spillscan.sweep.model import Curve
+from spillscan.sweep.results import Series
+from spillscan.sweep.settings import Setting
+from spillscan.sweep.toolkits import Toolkit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a sweep is to find out."""
+
+    units: tuple[Unit, ...]
+    """What is compiled."""
+    archs: tuple[str, ...] = ()
+    """Real archs; empty: those of the command line, or the PTX's own target."""
+    toolkits: tuple[str, ...] = ()
+    """As ``--toolkits`` names them; empty: the command line's own, else the first that is found."""
+    settings: tuple[Setting, ...]
+    """The points."""
+    globs: tuple[str, ...] = ()
+    """Which kernels."""
+    advise: bool = False
+    """Whether the next steps of occupancy are to be compiled, too."""
+
+
+def targets(question: Question) -> list[Target]:
+    """Every unit for each arch by each toolkit. Raises where one of them is missing."""
+    found = []
+    chosen = toolkits.choose(question.toolkits) if question.toolkits else None
+    default: list[Toolkit] | None = None
+    for unit in question.units:
+        own = toolkits.of_compiler(unit.compiler) if unit.compiler else None
+        if chosen is None and own is None and default is None:
+            default = toolkits.choose(())
+        for toolkit in chosen or ([own] if own else default or []):
+            front_end = None if unit.is_ptx else _front_end(toolkit, own)
+            found += [Target(unit, toolkit, front_end, arch) for arch in question.archs or _archs(unit)]
+    return found
+
+
+def _front_end(toolkit: Toolkit, own: Toolkit | None) -> Toolkit:
+    """Whose nvcc makes the PTX: its own, else the command line's, else the first that is found."""
+    candidates = [toolkit, *([own] if own else [])]
+    nvcc = next((each for each in candidates if each.nvcc), None) or next(
+        (each for each in toolkits.installed() if each.nvcc), None
+    )
+    if nvcc is None:
+        raise UsageError("a CUDA source needs nvcc, and none is found", "give PTX (nvcc -ptx), or install a toolkit")
+    return nvcc
+
+
+def _archs(unit: Unit) -> tuple[str, ...]:
+    if unit.targets:
+        return tuple(real for real, _ in unit.targets)
+    if unit.is_ptx:
+        with open(unit.path, "rb") as file:
+            arch = ptx.target(file.read().decode("utf-8", "surrogateescape"))
+        if arch is None:
+            raise InputError(f"{unit.path} has no .target: it is no PTX", "make it by nvcc -ptx")
+        return (arch,)
+    raise UsageError(f"{unit.path}: no arch", "give --arch sm_90, or a command line that has one")
+
+
+def sweep(question: Question, bench: Bench, launches: Launches) -> list[Curve]:
+    """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit.
+
+    Raises :class:`~spillscan.errors.InputError` where nothing at all could be compiled, or no kernel is chosen.
+    """
+    wanted = targets(question)
+    requests = [(target, setting) for target in wanted for setting in question.settings]
+    chosen: Chosen | None = None
+    if question.globs:
+        chosen = lambda target, _, entry: results.wanted(entry, target.arch, question.globs)  # noqa: E731
+    outcomes = dict(zip(requests, bench.compile(requests, chosen), strict=True))
+    _refuse_nothing(outcomes.values())
+    found: list[Curve] = []
+    for target in wanted:
+        entries = bench.entries(target)
+        series = Series(
+            input=target.unit.path,
+            arch=target.arch,
+            toolkit=target.toolkit.version,
+            entries=entries,
+            own_cap=target.unit.cap,
+            outcomes=tuple((setting, outcomes[target, setting]) for setting in question.settings),
+        )
+        curves = results.curves(series, launches, question.globs)
+        found += _advised(target, entries, curves, bench, launches) if question.advise else curves
+    if not found:
+        known = sorted({entry.symbol for target in wanted for entry in bench.entries(target)})
+        named = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+        raise InputError("no kernel to sweep", f"--kernel names none of {named}" if known else "the PTX has no entry")
+    return found
+
+
+def _refuse_nothing(outcomes: Iterable[Outcome]) -> None:
+    failures = [outcome.failure for outcome in outcomes]
+    if all(failures):
+        raise InputError(f"nothing could be compiled: {failures[0]}", "compile it once by hand to see all that is said")
+
+
+def _advised(
+    target: Target, entries: Sequence[ptx.Entry], curves: Sequence[Curve], bench: Bench, launches: Launches
+) -> list[Curve]:
+    """``curves`` with their next steps, each distinct setting compiled once."""
+    proposed = [advice.proposals(curve) for curve in curves]
+    symbols: dict[Setting, set[str]] = {}
+    for curve, (steps, _) in zip(curves, proposed, strict=True):
+        for setting, _ in steps:
+            symbols.setdefault(setting, set()).add(curve.symbol)
+    compiled = bench.compile(
+        [(target, setting) for setting in symbols], lambda _, setting, entry: entry.symbol in symbols[setting]
+    )
+    outcomes = dict(zip(symbols, compiled, strict=True))
+    kernels = {setting: reading.kernels(outcome) for setting, outcome in outcomes.items() if not outcome.failure}
+    by_symbol = {entry.symbol: entry for entry in entries}
+    found = []
+    for curve, (steps, why) in zip(curves, proposed, strict=True):
+        entry = by_symbol[curve.symbol]
+        points = tuple(
+            (
+                reading.point(
+                    setting,
+                    entry,
+                    curve.arch,
+                    outcomes[setting],
+                    kernels.get(setting, {}).get(curve.symbol),
+                    launches,
+                ),
+                cap,
+            )
+            for setting, cap in steps
+        )
+        found.append(replace(curve, advice=advice.judged(curve, points), no_advice=why))
+    return found

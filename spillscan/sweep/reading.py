@@ -1,0 +1,116 @@
+"""Figures of every kernel in one outcome: the log says registers and spills, the machine code loops and stack. Pure."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from spillscan import binary
+from spillscan.errors import UsageError
+from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.policy import Launches
+from spillscan.readers import buildlog
+from spillscan.residency.model import Launch
+from spillscan.residency.summary import Summary, summarise
+from spillscan.sass import attach
+from spillscan.sass.model import SassFunction
+from spillscan.source import Stream
+from spillscan.sweep.jobs import Outcome
+from spillscan.sweep.model import Depth, Point
+from spillscan.sweep.ptx import Entry
+from spillscan.sweep.settings import Setting
+
+_NAME = "ptxas -v"
+_REMARKS = (
+    *("register_floor", "register_cap_ignored"),
+    *("min_blocks_out_of_range", "min_blocks_ignored", "register_mismatch", "insufficient_registers"),
+)
+"""Kinds of messages about registers and bounds that name the kernel, and are more than that a cap is obeyed."""
+
+
+def kernels(outcome: Outcome) -> dict[str, Kernel]:
+    """Every entry that was compiled, by symbol."""
+    told = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
+    functions = [item for item in binary.read(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
+    joined, _ = attach(told, functions)
+    unlinked = {item.symbol for item in functions if item.final is False}
+    entries = (kernel for kernel in joined if kernel.role == "entry")
+    return {
+        kernel.key.symbol: replace(kernel, final=False) if kernel.key.symbol in unlinked else kernel
+        for kernel in entries
+    }
+
+
+def stand_in(entry: Entry, arch: str) -> Kernel:
+    """What patterns and launches are held against: the kernel as its PTX declares it."""
+    bounds = None
+    if entry.threads is not None:
+        bounds = LaunchBounds(max_threads=entry.max_threads, required_threads=entry.required_threads)
+    return Kernel(key=KernelKey(symbol=entry.symbol, arch=arch), role="entry", usage=Usage(), launch_bounds=bounds)
+
+
+def launch_at(setting: Setting, entry: Entry, arch: str, launches: Launches) -> Launch | None:
+    """How the kernel is launched at a setting: blocks are as large as bounds under trial say."""
+    known = launches.launch_of(stand_in(entry, arch))
+    if setting.kind != "bounds" or setting.threads is None:
+        return known
+    if known is None:
+        return Launch(threads_per_block=setting.threads, source="maxntid")
+    return replace(known, threads_per_block=setting.threads)
+
+
+def point(
+    setting: Setting, entry: Entry, arch: str, outcome: Outcome, kernel: Kernel | None, launches: Launches
+) -> Point:
+    """One kernel at one setting."""
+    if outcome.failure:
+        return Point(setting=setting, failure=outcome.failure)
+    if kernel is None:
+        return Point(setting=setting, failure="ptxas says nothing of it")
+    launch = launch_at(setting, entry, arch, launches)
+    summary = _summary(kernel, arch, launch)
+    occupancy = summary.occupancy if summary else None
+    known = occupancy is not None and summary is not None and not summary.assumed
+    spills = kernel.spills
+    return Point(
+        setting=setting,
+        registers=kernel.usage.registers,
+        spill_store_bytes=spills[0] if spills else None,
+        spill_load_bytes=spills[1] if spills else None,
+        stack_bytes=kernel.usage.stack_bytes,
+        shared_bytes=kernel.usage.shared_bytes,
+        depths=_depths(kernel),
+        threads=launch.threads_per_block if launch and known else None,
+        blocks=occupancy.resident_blocks if occupancy and known else None,
+        warps=occupancy.active_warps if occupancy else None,
+        max_warps=occupancy.max_warps if occupancy else None,
+        limiters=_limiters(summary),
+        overridden=entry.overrides_cap if setting.kind == "cap" else "",
+        remarks=tuple(advisory.text for advisory in kernel.advisories if advisory.kind in _REMARKS),
+        final=kernel.final,
+    )
+
+
+def _summary(kernel: Kernel, arch: str, launch: Launch | None) -> Summary | None:
+    try:
+        return summarise(kernel.usage, arch, launch)
+    except UsageError:
+        return None
+
+
+def _limiters(summary: Summary | None) -> tuple[str, ...]:
+    if summary is None or summary.occupancy is None:
+        return ()
+    return summary.limiters if summary.occupancy.can_launch else ("cannot launch",)
+
+
+def _depths(kernel: Kernel) -> tuple[Depth, ...] | None:
+    if kernel.sass is None:
+        return None
+    found: dict[int | None, tuple[int, int]] = {}
+    for group, count in kernel.sass.local.groups.items():
+        if group.kind == "spill":
+            instructions, moved = found.get(group.depth, (0, 0))
+            found[group.depth] = instructions + count, moved + count * group.bytes
+    order = sorted(found, key=lambda depth: -1 if depth is None else depth, reverse=True)
+    return tuple(Depth(depth=depth, instructions=found[depth][0], bytes=found[depth][1]) for depth in order)

@@ -1,0 +1,153 @@
+"""A sweep for people: a table a kernel, its best points marked, and the trade-off in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from spillscan.names import display_name
+from spillscan.reports import Style
+from spillscan.reports._table import BOLD, DIM, GREEN, RED, Row, paint, table
+from spillscan.safe import printable
+from spillscan.sweep.model import Advice, Curve, Point
+from spillscan.sweep.settings import AS_IS
+
+NOT_SAID = "-"
+BEST, PLAIN = "*", " "
+_LONGEST_REASON = 400
+_HEADER = ["point", "regs", "spill st/ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
+_LEFT = ("point", "limited by")
+_SPARE = ("warps", "stack")
+LEGEND = (
+    f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
+    "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
+)
+
+
+def lines(curve: Curve, style: Style) -> Iterator[str]:
+    """One kernel: title, table, failures, facts, flags, advice."""
+    yield paint(title(curve), BOLD, style)
+    shown = [point for point in curve.points if not point.overridden]
+    rows: list[Row] = [(cells(group), _color(group)) for group in _alike(shown)]
+    for line in table(_HEADER, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
+        yield f"  {line}"
+    said = [(point, text) for point in shown for text in dict.fromkeys(_said(point))]
+    for text in dict.fromkeys(text for _, text in said):
+        labels = ", ".join(point.setting.label for point, its in said if its == text)
+        yield f"  {labels}: {printable(text, _LONGEST_REASON)}"
+    if curve.facts:
+        yield f"  {curve.facts}"
+    yield from (f"  note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
+    if curve.no_advice:
+        yield f"  no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
+    yield from (f"  {line}" for line in advice_lines(curve))
+
+
+def title(curve: Curve) -> str:
+    """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads, its launch bounds``."""
+    if curve.launch is None:
+        launch = "block size not known, best case shown (≤)"
+    else:
+        launch = f"{curve.launch.threads_per_block:,} threads"
+        if curve.launch.dynamic_shared_bytes:
+            launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
+        launch += ", its launch bounds" if curve.launch.source == "maxntid" else ""
+    return printable(f"{display_name(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
+
+
+def _alike(points: Sequence[Point]) -> list[list[Point]]:
+    """Neighbours of one kind of setting of which ptxas made the same share a row."""
+    groups: list[list[Point]] = []
+    for point in points:
+        if groups and point.setting.kind in ("cap", "maxnreg") and _figures(groups[-1][0]) == _figures(point):
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
+
+
+def _figures(point: Point) -> tuple[object, ...]:
+    plain = replace(point, setting=AS_IS, best=False)
+    return point.setting.kind, plain
+
+
+def cells(group: Sequence[Point]) -> list[str]:
+    """One row; of several points, ``cap 80-255``."""
+    point = group[0]
+    mark = BEST if any(each.best for each in group) else PLAIN
+    label = f"{mark} {point.setting.label}"
+    if len(group) > 1:
+        label = f"{mark} {point.setting.kind} {group[-1].setting.registers}-{point.setting.registers}"
+    if point.failure:
+        return [label, *([NOT_SAID] * (len(_HEADER) - 2)), "failed"]
+    assumed = "≤" if point.blocks is None else ""
+    fraction = point.fraction
+    return [
+        label,
+        _number(point.registers) + ("*" if point.final is False and point.registers is not None else ""),
+        f"{_number(point.spill_store_bytes)}/{_number(point.spill_load_bytes)}"
+        if point.spill_bytes
+        else _number(point.spill_bytes),
+        by_depth(point),
+        _number(point.stack_bytes),
+        _number(point.blocks),
+        NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
+        NOT_SAID if fraction is None else f"{assumed}{100 * fraction:.0f}%",
+        "+".join(point.limiters) or NOT_SAID,
+    ]
+
+
+def by_depth(point: Point) -> str:
+    """``2:8 1:20 0:31``; ``0`` where nothing spills."""
+    if point.depths is None:
+        return NOT_SAID
+    return (
+        " ".join(f"{'?' if each.depth is None else each.depth}:{each.instructions:,}" for each in point.depths) or "0"
+    )
+
+
+def _said(point: Point) -> tuple[str, ...]:
+    """Why it failed, or what ptxas said of it."""
+    return (point.failure,) if point.failure else tuple(f"ptxas: {text}" for text in point.remarks)
+
+
+def advice_lines(curve: Curve) -> Iterator[str]:
+    """``__maxnreg__(64), at most 64 registers: ptxas uses 64, spills 96 B (none in loops); 3 -> 4 blocks/SM``.
+
+    Ways to one cap of which ptxas makes the same share a line.
+    """
+    ways: dict[tuple[int, str], list[str]] = {}
+    for entry in curve.advice:
+        made = "; ".join(
+            (_made(curve.as_is, entry), *(f"ptxas: {text}" for text in dict.fromkeys(entry.point.remarks)))
+        )
+        ways.setdefault((entry.cap, made), []).append(entry.point.setting.source)
+    for (cap, made), sources in ways.items():
+        yield f"{' or '.join(sources)}, at most {cap} registers: {printable(made, _LONGEST_REASON)}"
+
+
+def _made(before: Point, entry: Advice) -> str:
+    point = entry.point
+    if point.failure:
+        return f"ptxas fails: {point.failure}"
+    spills = f"spills {point.spill_bytes:,} B" if point.spill_bytes else "no spills"
+    if point.spill_bytes and point.loop_spill_bytes is not None:
+        spills += f" ({point.loop_spill_bytes:,} B in loops)" if point.loop_spill_bytes else " (none in loops)"
+    blocks = f"{_number(before.blocks)} -> {_number(point.blocks)} blocks/SM"
+    missed = "" if entry.gain > 0 else ", the step is not reached"
+    return f"ptxas uses {_number(point.registers)}, {spills}; {blocks}{missed}"
+
+
+def legend(style: Style) -> Iterator[str]:
+    """What marks and columns mean."""
+    yield from (paint(line, DIM, style) for line in LEGEND)
+
+
+def _color(group: Sequence[Point]) -> str:
+    if group[0].failure:
+        return RED
+    return GREEN if any(point.best for point in group) else ""
+
+
+def _number(value: int | None) -> str:
+    return NOT_SAID if value is None else f"{value:,}"

@@ -1,0 +1,40 @@
+"""One sweep by the real ptxas, shared."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+Sweep = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run(*words: str | Path, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`spillscan sweep`, with no toolkit but that of the packages and those that are named."""
+    command = [sys.executable, "-m", "spillscan", "sweep", *map(str, words)]
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **environment}
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        variables.pop(name, None)
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+def curves(*words: str | Path, **keywords: Any) -> list[dict[str, Any]]:
+    """Its JSON."""
+    done = run(*words, "-f", "json", **keywords)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["curves"]
+    return found
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that tests of one worker share."""
+    return tmp_path_factory.mktemp("sweeps")

@@ -1,0 +1,27 @@
+"""The trade-off drawn, no wider than asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillscan.sweep import chart, pareto
+from spillscan.sweep.model import Curve
+from tests.sweep.support import point
+
+POINTS = pareto.mark([point(122, 16), point(72, 24), point(72, 24, spills=8), point(40, 48, spills=900, loops=400)])
+CURVE = Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="1.0", points=POINTS)
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_line_for_each_register_count(width: int, plain: bool) -> None:
+    lines = list(chart.draw(CURVE, width, False, plain))
+    assert [line.split()[0] for line in lines] == ["regs", "122", "*", "*"]
+    assert [line.split()[1] for line in lines[2:]] == ["72", "40"]
+    assert max(map(len, lines)) <= width
+    assert plain == "".join(lines).isascii()
+    assert lines[2].endswith(" 0 B"), "the best of its count"
+
+
+def test_one_point_is_no_curve() -> None:
+    assert list(chart.draw(Curve(input="", symbol="k", arch="sm_90", toolkit="", points=POINTS[:1]), 80, False)) == []
