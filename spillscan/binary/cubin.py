@@ -91,7 +91,7 @@ class Cubin:
             return "a"
         if b".nv.compat" in self.elf.names:
             compat = self.elf.contents(self.elf.names.index(b".nv.compat"))
-            if any(number == _ACCELERATOR_TARGET and value == 1 for number, value, _ in attributes.records(compat)):
+            if any(value == 1 for _, value, _ in attributes.records(compat, {_ACCELERATOR_TARGET})):
                 return "a"
         told = self.toolkit.arch
         return "f" if told == f"{self.number}f" else ""
@@ -134,11 +134,9 @@ class Cubin:
                 section,
             )
 
-    def info_of(self, function: Function, *, thorough: bool) -> FunctionInfo:
+    def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
-        if function.info is None:
-            return attributes.NOTHING
-        return attributes.of_function(function.info, thorough=thorough)
+        return attributes.NOTHING if function.info is None else attributes.of_function(function.info)
 
     def parts_of(self, function: Function) -> tuple[int, ...]:
         """Where callees begin inside the function's section."""

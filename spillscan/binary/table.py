@@ -42,6 +42,8 @@ class Table:
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
         """Rank by code."""
+        self.pairs = Pairs(self.names)
+        """(mnemonic, instructions) by rank and number."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
         for code, mnemonic, letters in codes:
@@ -62,6 +64,18 @@ class Table:
         self.control = self.kinds >= 0
         """By rank: what moves control or touches local memory."""
         self.control[[rank[name] for name in (STORE, LOAD) if name in rank]] = True
+
+
+class Pairs(dict[int, tuple[str, int]]):
+    """(mnemonic, instructions) by ``rank << 32 | instructions``. Few are distinct: most kernels share them."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, key: int) -> tuple[str, int]:
+        pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF
+        return pair
 
 
 def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:

@@ -35,13 +35,21 @@ FIRST_WITH_LOW_BYTE = 90
 
 
 class Code(Protocol):
-    """The instructions of one function."""
+    """The instructions of one function, or of several that stand one behind the other; a row each."""
 
     bytes_per_instruction: int
+    group_bytes: int
+    """After so many the encoding begins again: where a function may begin."""
     start: int
-    """Of the function, in the buffer that holds it."""
-    codes: NDArray[np.uint16]
+    """Of the first, in the buffer that holds it."""
+    codes: Words
     """Opcode of each, with its selector bits above."""
+
+    def rows_before(self, offset: int) -> int:
+        """Instructions in the first ``offset`` bytes."""
+
+    def bytes_to(self, rows: int) -> int:
+        """Bytes from the first instruction of a function (control words included) to the end of its last."""
 
     def addresses(self, rows: Words) -> Words:
         """Byte offsets in the function."""
@@ -68,17 +76,23 @@ class Code(Protocol):
 class Wide:
     """128-bit instructions."""
 
-    bytes_per_instruction = 16
+    bytes_per_instruction = group_bytes = 16
 
     def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
         self.start = code.start
-        count = code.size // 16
-        self._pairs: Words = code.array(np.dtype("<i8"), 2 * count, 0, "code")
+        self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
-        halves = code.array(np.dtype("<u2"), 8 * count, 0, "code")
-        self.codes: NDArray[np.uint16] = halves[0::8] & np.uint16(0xFFF)
+        self.codes: Words = self._pairs[0::2] & 0xFFF
         for index, bit in enumerate(selectors):
-            self.codes |= (halves[bit // 16 :: 8] >> np.uint16(bit % 16) & np.uint16(1)) << np.uint16(12 + index)
+            self.codes |= (self._pairs[bit // 64 :: 2] >> (bit % 64) & 1) << (12 + index)
+
+    def rows_before(self, offset: int) -> int:
+        """See :class:`Code`."""
+        return offset // 16
+
+    def bytes_to(self, rows: int) -> int:
+        """See :class:`Code`."""
+        return rows * 16
 
     def _low(self, rows: Words) -> Words:
         return self._pairs[2 * rows]
@@ -132,20 +146,29 @@ class Narrow:
     """64-bit instructions, three behind each control word."""
 
     bytes_per_instruction = 8
+    group_bytes = 32
 
     def __init__(self, code: Window) -> None:
         self.start = code.start
-        count = code.size // 8
-        words: Words = code.array(np.dtype("<i8"), count, 0, "code")
-        places = np.arange(count)
-        self._places = places[places % 4 != 0]
-        self._words: Words = words[self._places]
-        self.codes: NDArray[np.uint16] = (self._words >> 51 & 0x1FFF).astype(np.uint16)
+        words: Words = code.array(np.dtype("<i8"), code.size // 8, 0, "code")
+        whole = len(words) // 4 * 4
+        self._words: Words = words[:whole].reshape(-1, 4)[:, 1:].reshape(-1)
+        if whole < len(words):
+            self._words = np.concatenate((self._words, words[whole + 1 :]))
+        self.codes: Words = self._words >> 51 & 0x1FFF
+
+    def rows_before(self, offset: int) -> int:
+        """See :class:`Code`."""
+        words = offset // 8
+        return words - -(-words // 4)
+
+    def bytes_to(self, rows: int) -> int:
+        """See :class:`Code`."""
+        return (rows + -(-rows // 3)) * 8
 
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        found: Words = self._places[rows] * 8
-        return found
+        return (rows + rows // 3 + 1) * 8
 
     def guards(self, rows: Words) -> Words:
         """See :class:`Code`."""
