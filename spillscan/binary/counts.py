@@ -55,7 +55,7 @@ def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Func
             if stretch and (
                 not end <= code.start <= end + _GAP_BYTES
                 or (code.start - begin) % step
-                or code.start + code.size - begin > _STRETCH_BYTES
+                or code.end - begin > _STRETCH_BYTES
                 or len(stretch) == _STRETCH_FUNCTIONS
             ):
                 yield stretch
@@ -63,7 +63,7 @@ def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Func
             if not stretch:
                 begin = code.start
             stretch.append(function)
-            end = code.start + code.size
+            end = code.end
     except DamageError:
         if stretch:
             yield stretch
@@ -72,32 +72,25 @@ def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Func
         yield stretch
 
 
-def of_stretch(functions: Sequence[Function], table: Table, number: int) -> Iterator[Counts]:
-    """The counts of neighbours. ``number``: of their architecture."""
-    begin = functions[0].code.start
-    last = functions[-1].code
-    code = code_of(Window(last.buffer, begin, last.start + last.size - begin), table, number)
-    bounds = [
-        code.rows_before(at - begin) for function in functions for at in (function.code.start, _end(function.code))
-    ]
+def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[Counts]:
+    """The counts of the functions in a stretch; ``number``: of their architecture."""
+    begin = codes[0].start
+    code = code_of(Window(codes[-1].buffer, begin, codes[-1].end - begin), table, number)
+    bounds = [code.rows_before(at - begin) for window in codes for at in (window.start, window.end)]
     ranks = table.ranks.take(code.codes)
     counts = _table(ranks, bounds, table.unknown + 1)
     rows, columns = counts[:, : table.unknown].nonzero()
     pairs = list(map(table.pairs.__getitem__, (columns << 32 | counts[rows, columns]).tolist()))
-    cuts = np.searchsorted(rows, np.arange(len(functions) + 1)).tolist()
-    local = sum((counts[:, rank] for rank in (table.store, table.load) if rank >= 0), np.zeros(len(functions), int))
+    cuts = np.searchsorted(rows, np.arange(len(codes) + 1)).tolist()
     unknown = counts[:, table.unknown].tolist()
-    for index, of_local in enumerate(local.tolist()):
+    local = counts[:, table.local].sum(axis=1).tolist()
+    for index in range(len(codes)):
         opcodes = pairs[cuts[index] : cuts[index + 1]]
         mine = slice(*bounds[2 * index : 2 * index + 2])
         if unknown[index]:
             opcodes += _unknown(code.codes[mine], ranks[mine], table)
         instructions = mine.stop - mine.start
-        yield Counts(instructions, code.bytes_to(instructions), tuple(opcodes), of_local, unknown[index])
-
-
-def _end(code: Window) -> int:
-    return code.start + code.size
+        yield Counts(instructions, code.bytes_to(instructions), tuple(opcodes), local[index], unknown[index])
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:

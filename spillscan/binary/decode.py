@@ -80,7 +80,7 @@ class Decoded:
 
     def _check(self, moves: Moves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
-        branches, pushes = len(moves.kinds), int(np.isin(moves.kinds, _PUSHES).sum())
+        branches, pushes = len(moves.kinds), int(_IS_PUSH[moves.kinds].sum())
         back = int(((moves.targets >= 0) & (moves.targets <= moves.addresses)).sum())
         if back * branches > MOST_LOOP_WORK or pushes > MOST_PUSHES:
             raise DamageError(f"{branches} branches, {back} of them back: more than a compiler writes", self.code.start)
@@ -113,7 +113,7 @@ class Decoded:
         if table.wide:
             near = code.codes[rows] & table.mask == _CALL_RELATIVE
             kinds = np.where((kinds == Kind.CALL) & ~near, Kind.FAR_CALL, kinds)
-        direct = np.isin(kinds, _DIRECT)
+        direct = _IS_DIRECT[kinds]
         conditional = code.guards(rows) != ALWAYS
         jumps = kinds == Kind.JUMP
         conditional[jumps] |= code.conditions(rows[jumps])
@@ -140,8 +140,10 @@ class Decoded:
 
 _CALL_RELATIVE = 0x944
 _PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
-_DIRECT = (Kind.JUMP, Kind.CALL, *_PUSHES)
-"""What has its target in the instruction, relative to it."""
+_IS_PUSH = np.isin(np.arange(len(Kind)), _PUSHES)
+"""By kind."""
+_IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *_PUSHES))
+"""By kind: what has its target in the instruction, relative to it."""
 
 
 @lru_cache(maxsize=1 << 16)

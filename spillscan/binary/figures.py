@@ -95,7 +95,8 @@ def _counted(
             yield function, None
         return
     for stretch in counts.stretches(functions, opcodes):
-        yield from zip(stretch, counts.of_stretch(stretch, opcodes, number), strict=True)
+        codes = [function.code for function in stretch]
+        yield from zip(stretch, counts.of_stretch(codes, opcodes, number), strict=True)
 
 
 def _figures(cubin: Cubin, arch: str, function: Function, counted: Counts | None, opcodes: Table | None) -> Figures:
