@@ -5,7 +5,6 @@ to :mod:`spillscan.sass` in its own terms, as a dump's reader does, so that clas
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from spillscan.binary.counts import Counts, code_of
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError
-from spillscan.binary.words import ALWAYS, STACK_POINTER, WIDTHS, ZERO_REGISTER, Flags, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, WIDTHS, ZERO_REGISTER, Flags, LocalFields, Words
 from spillscan.model import Origin, Role
 from spillscan.sass.code import Code as Listing
 from spillscan.sass.headers import Cubin
@@ -65,7 +64,7 @@ class Decoded:
 
         Raises :class:`DamageError` where its branches are more than a compiler writes.
         """
-        marked = self._marked(frozenset(spills or ()))
+        marked = self._marked(spills or ())
         self._check(marked.moves)
         listing = Listing(function.symbol, member, _NOWHERE)
         listing.role = function.role
@@ -85,26 +84,20 @@ class Decoded:
         if back * branches > MOST_LOOP_WORK or pushes > MOST_PUSHES:
             raise DamageError(f"{branches} branches, {back} of them back: more than a compiler writes", self.code.start)
 
-    def _marked(self, annotated: frozenset[int]) -> Marked:
+    def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local and control instructions."""
         table = self.table
         rows = table.control.take(self.ranks).nonzero()[0]
         ranks = self.ranks[rows]
         is_local = (ranks == table.store) | (ranks == table.load)
         accesses = rows[is_local]
-        addresses = self.code.addresses(accesses).tolist()
-        found = list(self._accesses(accesses, addresses, annotated))
-        return Marked(addresses, [None] * len(addresses), found, None, self._moves(rows[~is_local]))
-
-    def _accesses(self, rows: Words, addresses: list[int], annotated: frozenset[int]) -> Iterator[Access]:
-        code, table = self.code, self.table
-        stores = (self.ranks[rows] == table.store).tolist()
-        guarded = (code.guards(rows) != ALWAYS).tolist()
-        for address, predicated, store, (base, uniform, offset, width, last_use) in zip(
-            addresses, guarded, stores, code.local(rows), strict=True
-        ):
-            spilled = address in annotated
-            yield _access(store, predicated, spilled, base, uniform, offset, width, last_use and not store)
+        addresses = self.code.addresses(accesses)
+        fields = self.code.local(accesses) | (ranks[is_local] == table.store) * _STORE
+        fields |= (self.code.guards(accesses) != ALWAYS) * _PREDICATED
+        if annotated:
+            fields |= np.isin(addresses, annotated) * _ANNOTATED
+        found = list(map(_ACCESSES.__getitem__, fields.tolist()))
+        return Marked(addresses.tolist(), [None] * len(found), found, None, self._moves(rows[~is_local]))
 
     def _moves(self, rows: Words) -> Moves:
         """What moves control."""
@@ -146,17 +139,29 @@ _IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *_PUSHES))
 """By kind: what has its target in the instruction, relative to it."""
 
 
-@lru_cache(maxsize=1 << 16)
-def _access(
-    store: bool, predicated: bool, annotated: bool, base: int, uniform: int, offset: int, width: int, last_use: bool
-) -> Access:
-    """An access by its fields; equal ones are one object."""
-    slot = None
-    form: AddressForm
-    if uniform >= 0:
-        form = "uniform" if base == ZERO_REGISTER else "register+uniform"
-    elif base == STACK_POINTER:
-        form, slot = "stack", offset
-    else:
-        form = "absolute" if base == ZERO_REGISTER else "register"
-    return Access(store, predicated, annotated, Target(int(WIDTHS[width]), form, slot, last_use))
+_STORE, _PREDICATED, _ANNOTATED = 1 << 21, 1 << 22, 1 << 23
+"""The free bits of :class:`~spillscan.binary.words.LocalFields`."""
+
+
+class _Accesses(dict[int, Access]):
+    """Accesses by their fields as one number, these bits among them. Few are distinct."""
+
+    def __missing__(self, number: int) -> Access:
+        fields, store = LocalFields.of(number), bool(number & _STORE)
+        slot = None
+        form: AddressForm
+        if fields.uniform is not None:
+            form = "uniform" if fields.base == ZERO_REGISTER else "register+uniform"
+        elif fields.base == STACK_POINTER:
+            form, slot = "stack", fields.offset
+        else:
+            form = "absolute" if fields.base == ZERO_REGISTER else "register"
+        target = Target(int(WIDTHS[fields.width]), form, slot, fields.last_use and not store)
+        access = Access(store, bool(number & _PREDICATED), bool(number & _ANNOTATED), target)
+        if len(self) < _MOST_ACCESSES:
+            self[number] = access
+        return access
+
+
+_MOST_ACCESSES = 1 << 16
+_ACCESSES = _Accesses()

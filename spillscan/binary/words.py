@@ -15,7 +15,7 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,29 @@ ALWAYS = 7
 WIDTHS = np.array([1, 1, 2, 2, 4, 8, 16, 32])
 """Bytes by width field: U8, S8, U16, S16, 32, 64, 128; 256 by analogy."""
 FIRST_WITH_LOW_BYTE = 90
+
+
+class LocalFields(NamedTuple):
+    """The fields of one STL or LDL. In one number they stand in this order from the lowest bit on; between the last use
+    and the offset three bits are free.
+    """
+
+    base: int
+    """Address register, 8 bits."""
+    uniform: int | None
+    """Uniform address register, 8 bits and one that tells whether there is one."""
+    width: int
+    """3 bits, see :data:`WIDTHS`."""
+    last_use: bool
+    """1 bit."""
+    offset: int
+    """Signed, 24 bits."""
+
+    @classmethod
+    def of(cls, number: int) -> LocalFields:
+        """The fields of a number."""
+        uniform = number >> 8 & 0xFF if number >> 16 & 1 else None
+        return cls(number & 0xFF, uniform, number >> 17 & 7, bool(number >> 20 & 1), number >> 24)
 
 
 class Code(Protocol):
@@ -63,8 +86,8 @@ class Code(Protocol):
     def conditions(self, rows: Words) -> Flags:
         """Whether a branch has a condition beside its guard."""
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
-        """Of STL and LDL: (base register, uniform register or -1, offset, width field, last use)."""
+    def local(self, rows: Words) -> Words:
+        """Of STL and LDL: their fields as one number (:class:`LocalFields`)."""
 
     def registers(self, letter: str, rows: Words) -> Words:
         """One register field: d (target), a, b, c."""
@@ -123,13 +146,12 @@ class Wide:
         found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
         return found
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+    def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        uniform = np.where(high >> 27 & 1 == 1, low >> 32 & 0xFF, -1)
-        base, offset, width = low >> 24 & 0xFF, low >> 40, high >> 9 & 7
-        columns = (base, uniform, offset, width, high >> 20 & 7 == 3)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | (high >> 9 & 7) << 17
+        found |= (high >> 27 & 1) << 16 | (low >> 32 & 0xFF) << 8 | low >> 24 & 0xFF
+        return found
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -185,12 +207,12 @@ class Narrow:
         found: Flags = self._words[rows] & 31 != 15
         return found
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+    def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         words = self._words[rows]
-        base, offset, width = words >> 8 & 0xFF, (words >> 20) << 40 >> 40, words >> 48 & 7
-        columns = (base, np.full(len(rows), -1), offset, width, words >> 44 & 3 == 1)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        found: Words = words >> 20 << 40 >> 16 | (words >> 44 & 3 == 1) << 20 | (words >> 48 & 7) << 17
+        found |= words >> 8 & 0xFF
+        return found
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
