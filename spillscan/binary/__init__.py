@@ -36,19 +36,20 @@ def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFu
     records = Records(name, limits, len(buffer))
     found = containers.images(window, Budget(limits, len(buffer)))
     if isinstance(buffer, bytes) or archive.kind(window):  # small, or each member is decompressed where it is found
-        yield from shares.one_by_one(records, found)
+        items = shares.one_by_one(records, found)
     else:
-        yield from shares.together(records, list(found), name)
+        items = shares.together(records, list(found), name)
+    yield from filter(records.worth, items)
     yield from records.rest()
 
 
-def extract(buffer: Buffer, member: int) -> bytes:
+def extract(buffer: Buffer, member: int, limits: Limits = DEFAULT) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     from spillscan.binary import containers
     from spillscan.binary.limits import Budget
     from spillscan.binary.window import Window
 
-    found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+    found = containers.images(Window(buffer), Budget(limits, len(buffer)))
     images = (image for image in found if isinstance(image, containers.Image))
     window = next(islice(images, member, None)).window
     return window.copy(0, window.size, "cubin")

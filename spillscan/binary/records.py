@@ -36,6 +36,8 @@ class Tally(NamedTuple):
     """Functions."""
     unknown_codes: Counter[str]
     """Instructions by arch."""
+    damaged_lines: Counter[str]
+    """Cubins by what is wrong with their source lines."""
 
 
 class Records:
@@ -48,6 +50,8 @@ class Records:
         self._damages = 0
         self._unknown_archs: Counter[str] = Counter()
         self._unknown_codes: Counter[str] = Counter()
+        self._damaged_lines: Counter[str] = Counter()
+        self._shown = 0
 
     def of(self, image: Image, number: int) -> Iterator[SassFunction | Issue]:
         """All functions of one cubin; ``number`` is its place in the file."""
@@ -66,27 +70,39 @@ class Records:
                     yield self._function(cubin, function, opcodes, member, origin)
                 except DamageError as error:
                     yield self.damage(error, place, f"{function.symbol}: ")
+            if cubin.lines.damage is not None:
+                self._damaged_lines[cubin.lines.damage.what] += 1
         except DamageError as error:
             yield self.damage(error, image.place)
 
     @property
     def tally(self) -> Tally:
         """What was counted so far."""
-        return Tally(self._damages, self._unknown_archs, self._unknown_codes)
+        return Tally(self._damages, self._unknown_archs, self._unknown_codes, self._damaged_lines)
 
     def add(self, other: Tally) -> None:
         """Count what another process counted."""
         self._damages += other.damages
         self._unknown_archs += other.unknown_archs
         self._unknown_codes += other.unknown_codes
+        self._damaged_lines += other.damaged_lines
+
+    def worth(self, item: SassFunction | Issue) -> bool:
+        """Whether it is told: every function, and the first issues of damage."""
+        if isinstance(item, SassFunction):
+            return True
+        self._shown += 1
+        return self._shown <= _MANY
 
     def rest(self) -> Iterator[Issue]:
         """What is only counted while the file is read."""
-        for arch, count in sorted(self._unknown_archs.items()):
+        for arch, count in _first(self._unknown_archs):
             message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
             yield self._issue("unknown-arch", message, "warning")
-        for arch, count in sorted(self._unknown_codes.items()):
+        for arch, count in _first(self._unknown_codes):
             yield self._issue("unknown-opcode", f"{count} instructions of {arch} are in no opcode table", "note")
+        for what, count in _first(self._damaged_lines):
+            yield self._issue("damaged-lines", f"{what}: {count} cubins without all their source lines", "warning")
         if self._damages > _MANY:
             yield self._issue("damaged", f"{self._damages} places are damaged; {_MANY} are shown", "error")
 
@@ -129,7 +145,17 @@ class Records:
             self._unknown_codes[member.arch or ""] += code.unknown
         parts = cubin.parts_of(function) if local else ()
         record = code.record(function, member, origin, parts=parts, spills=_annotated(cubin, info))
+        if local:
+            record = cubin.lines.attach(record, function.section)
         return _completed(record, cubin, function, info, _counted(record))
+
+
+def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
+    """The counts by name; of more than are shown, the last stands for all the others."""
+    ranked = sorted(counts.items())
+    yield from ranked[:_MANY]
+    if rest := ranked[_MANY:]:
+        yield f"{len(rest)} others", sum(count for _, count in rest)
 
 
 def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
@@ -151,6 +177,7 @@ def _completed(
     bounds = None
     if info.max_threads or info.required_threads:
         bounds = LaunchBounds(max_threads=_threads(info.max_threads), required_threads=_threads(info.required_threads))
+    named = cubin.references.get(function.section)
     usage = Usage(
         registers=function.registers,
         stack_bytes=function.frame_bytes,
@@ -161,8 +188,12 @@ def _completed(
         shared_bytes=function.shared_bytes,
         constant_bytes=function.constant_bytes,
         barriers=barriers,
+        textures=named and named.textures,
+        surfaces=named and named.surfaces,
+        samplers=named and named.samplers,
     )
-    return replace(record, usage=usage, launch_bounds=bounds, final=False if cubin.relocatable else None)
+    stats = replace(record.stats, maker=cubin.maker)
+    return replace(record, stats=stats, usage=usage, launch_bounds=bounds, final=False if cubin.relocatable else None)
 
 
 def _counted(record: SassFunction) -> tuple[int, int] | None:
