@@ -43,20 +43,21 @@ def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFu
     number = 0
     for each, figures in told:
         if isinstance(each, containers.Damage):
-            yield records.damage(each.error, each.place)
+            items: Iterator[SassFunction | Issue] = iter([records.damage(each.error, each.place)])
         else:
-            yield from records.of(each, number, figures)
+            items = records.of(each, number, figures)
             number += 1
+        yield from filter(records.worth, items)
     yield from records.rest()
 
 
-def extract(buffer: Buffer, member: int) -> bytes:
+def extract(buffer: Buffer, member: int, limits: Limits = DEFAULT) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     from spillscan.binary import containers
     from spillscan.binary.limits import Budget
     from spillscan.binary.window import Window
 
-    found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+    found = containers.images(Window(buffer), Budget(limits, len(buffer)))
     images = (image for image in found if isinstance(image, containers.Image))
     window = next(islice(images, member, None)).window
     return window.copy(0, window.size, "cubin")

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import attributes, notes
+from spillscan.binary import attributes, notes, references
 from spillscan.binary.attributes import FunctionInfo
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
+from spillscan.binary.lines import Lines
+from spillscan.binary.references import References
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
+from spillscan.sass.model import Maker
 
 EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
@@ -78,6 +81,24 @@ class Cubin:
     def toolkit(self) -> notes.Toolkit:
         """Which tool wrote it."""
         return notes.toolkit(self.elf)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Its source lines."""
+        return Lines(self.elf, self._symbols)
+
+    @cached_property
+    def references(self) -> dict[int, References]:
+        """Texture, surface and sampler references by code section."""
+        return references.by_section(self.elf, self._symbols, self.number)
+
+    @cached_property
+    def maker(self) -> Maker | None:
+        """The same for the reader of reports."""
+        toolkit = self.toolkit
+        if not toolkit.version:
+            return None
+        return Maker(tool=toolkit.tool, version=".".join(map(str, toolkit.version)), options=toolkit.options)
 
     @cached_property
     def arch(self) -> str:

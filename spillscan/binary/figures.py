@@ -16,7 +16,7 @@ from spillscan.binary.table import Table, table
 from spillscan.binary.window import DamageError
 from spillscan.model import Role
 from spillscan.sass.headers import Cubin as Member
-from spillscan.sass.model import LocalTraffic
+from spillscan.sass.model import LocalTraffic, Maker
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
@@ -34,6 +34,9 @@ class Resources(NamedTuple):
     shared_bytes: int
     constant_bytes: tuple[tuple[int, int], ...]
     barriers: int
+    textures: int | None
+    surfaces: int | None
+    samplers: int | None
 
 
 class Figures(NamedTuple):
@@ -56,6 +59,18 @@ class Figures(NamedTuple):
     """Annotated accesses to shared memory; ``None`` without annotations."""
     local: LocalTraffic | None
     """``None`` where it does not use local memory."""
+    maker: Maker | None
+    """What wrote its cubin, as far as that tells."""
+
+
+class LostLines(NamedTuple):
+    """A cubin's source lines cannot all be read."""
+
+    what: str
+
+
+Told = Figures | LostLines | DamageError
+"""What is told of a cubin: its functions, and what is wrong with it."""
 
 
 class Functions:
@@ -64,7 +79,7 @@ class Functions:
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
 
-    def of(self, image: Image) -> Iterator[Figures | DamageError]:
+    def of(self, image: Image) -> Iterator[Told]:
         """All functions of one cubin; an error for each that cannot be read, or as the last for the rest of all."""
         try:
             cubin = Cubin(image.window)
@@ -76,6 +91,8 @@ class Functions:
                     yield _figures(cubin, arch, function, counted, opcodes)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
+            if cubin.lines.damage is not None:
+                yield LostLines(cubin.lines.damage.what)
         except DamageError as error:
             yield error
 
@@ -114,8 +131,9 @@ def _figures(cubin: Cubin, arch: str, function: Function, counted: Counts | None
         if counted.local:
             parts = cubin.parts_of(function)
             role, local = decoded.local(function, counted, Member(arch=arch), parts=parts, spills=spills)
+            local = cubin.lines.attach(local, function.section)
             stored, loaded = _spilled(local, role)
-    barriers = function.barriers
+    barriers, named = function.barriers, cubin.references.get(function.section)
     return Figures(
         function.symbol,
         arch,
@@ -131,6 +149,9 @@ def _figures(cubin: Cubin, arch: str, function: Function, counted: Counts | None
             function.shared_bytes,
             function.constant_bytes,
             (info.barriers or 0) if barriers is None else barriers,
+            named and named.textures,
+            named and named.surfaces,
+            named and named.samplers,
         ),
         (_threads(info.max_threads), _threads(info.required_threads))
         if info.max_threads or info.required_threads
@@ -139,6 +160,7 @@ def _figures(cubin: Cubin, arch: str, function: Function, counted: Counts | None
         counted.code_bytes if counted else function.code.size,
         shared,
         local,
+        cubin.maker,
     )
 
 

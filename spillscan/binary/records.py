@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from spillscan.binary.containers import Image, Place
-from spillscan.binary.figures import Figures, Resources
+from spillscan.binary.figures import Figures, LostLines, Resources, Told
 from spillscan.binary.window import DamageError
 from spillscan.model import Issue, LaunchBounds, Origin, Severity, Usage
 from spillscan.sass.model import NO_TRAFFIC, SassFunction, SassStats
@@ -28,9 +28,12 @@ class Records:
         self._damages = 0
         self._unknown_archs: Counter[str] = Counter()
         self._unknown_codes: Counter[str] = Counter()
+        self._damaged_lines: Counter[str] = Counter()
+        """Cubins by what is wrong with their source lines."""
+        self._shown = 0
         self._usages: dict[Resources, Usage] = {}
 
-    def of(self, image: Image, number: int, told: Iterable[Figures | DamageError]) -> Iterator[SassFunction | Issue]:
+    def of(self, image: Image, number: int, told: Iterable[Told]) -> Iterator[SassFunction | Issue]:
         """All functions of one cubin; ``number`` is its place in the file, ``told`` what it says."""
         place = image.place
         identifier = place.identifier or (place.members[-1] if place.members else self._unit)
@@ -38,16 +41,27 @@ class Records:
         for each in told:
             if isinstance(each, DamageError):
                 yield self.damage(each, place)
+            elif isinstance(each, LostLines):
+                self._damaged_lines[each.what] += 1
             else:
                 yield self._function(each, number, identifier, origin)
 
+    def worth(self, item: SassFunction | Issue) -> bool:
+        """Whether it is told: every function, and the first issues of damage."""
+        if isinstance(item, SassFunction):
+            return True
+        self._shown += 1
+        return self._shown <= _MANY
+
     def rest(self) -> Iterator[Issue]:
         """What is only counted while the file is read."""
-        for arch, count in sorted(self._unknown_archs.items()):
+        for arch, count in _first(self._unknown_archs):
             message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
             yield self._issue("unknown-arch", message, "warning")
-        for arch, count in sorted(self._unknown_codes.items()):
+        for arch, count in _first(self._unknown_codes):
             yield self._issue("unknown-opcode", f"{count} instructions of {arch} are in no opcode table", "note")
+        for what, count in _first(self._damaged_lines):
+            yield self._issue("damaged-lines", f"{what}: {count} cubins without all their source lines", "warning")
         if self._damages > _MANY:
             yield self._issue("damaged", f"{self._damages} places are damaged; {_MANY} are shown", "error")
 
@@ -85,8 +99,17 @@ class Records:
                 shared_spills=figures.shared_spills,
                 registers=usage.registers,
                 origin=origin,
+                maker=figures.maker,
             ),
             usage=usage,
             launch_bounds=LaunchBounds(max_threads=bounds[0], required_threads=bounds[1]) if bounds else None,
             final=figures.final,
         )
+
+
+def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
+    """The counts by name; of more than are shown, the last stands for all the others."""
+    ranked = sorted(counts.items())
+    yield from ranked[:_MANY]
+    if rest := ranked[_MANY:]:
+        yield f"{len(rest)} others", sum(count for _, count in rest)

@@ -8,34 +8,30 @@ from typing import Any
 
 from spillscan import cores, forked
 from spillscan.binary.containers import Damage, Found, Image
-from spillscan.binary.figures import Figures, Functions
+from spillscan.binary.figures import Functions, Told
 from spillscan.binary.pages import Pages
-from spillscan.binary.window import DamageError
 
 LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
 
-Told = Iterable[Figures | DamageError]
-"""What is told of the functions of one cubin; to be taken before the next is asked for."""
 
-
-def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Told]]:
-    """Everything, by this process."""
+def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Told]]]:
+    """Everything, by this process; what is told of one cubin is to be taken before the next is asked for."""
     pages = Pages()
     for each in found:
         yield each, _told(functions, each, pages)
 
 
-def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Told]]:
+def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Iterable[Told]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
     sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
     count = max(1, min(cores.available(), sum(sizes) // LEAST_BYTES, _MOST)) if forked.POSSIBLE else 1
     owners = dealt(sizes, count)
     pages = Pages()
 
-    def share(owner: int) -> Iterator[list[Figures | DamageError]]:
+    def share(owner: int) -> Iterator[list[Told]]:
         for each, by in zip(found, owners, strict=True):
             if by == owner:
                 yield list(_told(functions, each, pages))
@@ -56,7 +52,7 @@ def dealt(sizes: Sequence[int], count: int) -> list[int]:
     ]
 
 
-def _told(functions: Functions, each: Found, pages: Pages) -> Told:
+def _told(functions: Functions, each: Found, pages: Pages) -> Iterator[Told]:
     if isinstance(each, Image):
         yield from functions.of(each)
         pages.leave(each.raw)

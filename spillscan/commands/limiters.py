@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports.text import damage
 
     policy = _policy.policy_of(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    build = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments.arch, arguments.kernel)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     shown = entries if arguments.all else entries[: arguments.top]
