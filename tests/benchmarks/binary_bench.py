@@ -6,8 +6,8 @@ Without a library, those of bitsandbytes, xgboost and faiss are taken from PyPI.
 start-up included; candidates take turns, and medians are shown: seconds on the clock, and of processors (user and
 system, children included), which other work on the machine changes less.
 
-    scan         spillscan scan LIBRARY -f json:FILE, on one processor and on two; the net rate is that of the time
-                 beyond what a file of one small kernel takes
+    scan         spillscan scan LIBRARY --top 10, on one processor and on two, and -f json:FILE; the net rate is that of
+                 the processor time beyond what a file of one small kernel takes
     -res-usage   cuobjdump -res-usage LIBRARY, which counts no instruction
     -sass        cuobjdump -sass CUBIN | grep -cE 'STL|LDL', on the largest cubins of one architecture that hold a
                  million instructions together, as a whole library takes minutes an architecture; set against by
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import mmap
+import multiprocessing
 import os
 import signal
 import statistics
@@ -29,11 +30,11 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from spillscan import binary, cores
 from spillscan.binary import containers
@@ -49,6 +50,9 @@ WHEELS = {
 }
 SMALL = ROOT / "fixtures" / "binary" / "tiny-sm_80-13.5.cubin"
 FIRST_WITH_NEW_TOOLS = 75
+REPORTS = ("text", "json")
+
+T = TypeVar("T")
 
 
 class Run(NamedTuple):
@@ -103,85 +107,130 @@ def median(runs: Sequence[Run]) -> Run:
     return Run(*figures, max(run.peak for run in runs), all(run.done for run in runs), b"")
 
 
-class Library:
-    """One library, read once to know what it holds."""
+class Kernel(NamedTuple):
+    """What is compared, and where its code is."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.functions: list[SassFunction] = []
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-            self.functions += (item for item in binary.read(buffer, path.name) if isinstance(item, SassFunction))
-            found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
-            self.largest = max(image.window.size for image in found if isinstance(image, containers.Image))
-        self.instructions = sum(function.stats.instructions for function in self.functions)
-        self.archs = Counter[str]()
-        for function in self.functions:
-            self.archs[function.arch or ""] += function.stats.instructions
+    arch: str
+    symbol: str
+    registers: int | None
+    stack_bytes: int | None
+    shared_bytes: int | None
+    member: int
+    instructions: int
 
-    def cubins(self, least: int, folder: Path) -> tuple[str, int, list[Path]]:
-        """(architecture, instructions, files) of the largest cubins that hold ``least`` instructions together."""
-        arch = max(
-            (arch for arch in self.archs if number(arch) >= FIRST_WITH_NEW_TOOLS), key=lambda a: (self.archs[a], a)
-        )
-        sizes = Counter[int]()
-        for function in self.functions:
-            if function.arch == arch:
-                sizes[function.member] += function.stats.instructions
-        total, files = 0, []
+
+class Library(NamedTuple):
+    """What a library holds."""
+
+    path: Path
+    kernels: list[Kernel]
+    largest: int
+    """Bytes of its largest member."""
+
+    @property
+    def instructions(self) -> int:
+        """Of all architectures."""
+        return sum(kernel.instructions for kernel in self.kernels)
+
+    @property
+    def archs(self) -> Counter[str]:
+        """Instructions by architecture."""
+        found: Counter[str] = Counter()
+        for kernel in self.kernels:
+            found[kernel.arch] += kernel.instructions
+        return found
+
+    def members(self, least: int) -> tuple[str, dict[int, int]]:
+        """(architecture, instructions by member) of its largest cubins that hold ``least`` instructions together."""
+        archs = {arch: count for arch, count in self.archs.items() if number(arch) >= FIRST_WITH_NEW_TOOLS}
+        arch = max(archs, key=lambda name: (archs[name], name))
+        sizes: Counter[int] = Counter()
+        for kernel in self.kernels:
+            if kernel.arch == arch:
+                sizes[kernel.member] += kernel.instructions
+        chosen: dict[int, int] = {}
         for member, size in sizes.most_common():
-            if total >= least:
-                break
-            total += size
-            files.append(folder / f"{member}.cubin")
-            with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-                files[-1].write_bytes(binary.extract(buffer, member))
-        return arch, total, files
+            if sum(chosen.values()) < least:
+                chosen[member] = size
+        return arch, chosen
+
+
+def contents(path: Path) -> Library:
+    """Read a library."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+        found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+        largest = max(image.window.size for image in found if isinstance(image, containers.Image))
+        kernels = [
+            Kernel(
+                item.arch or "",
+                item.symbol,
+                item.usage.registers,
+                item.usage.stack_bytes,
+                item.usage.shared_bytes,
+                item.member,
+                item.stats.instructions,
+            )
+            for item in binary.read(buffer, path.name)
+            if isinstance(item, SassFunction) and item.usage
+        ]
+    return Library(path, kernels, largest)
+
+
+def extract(path: Path, member: int, target: Path) -> None:
+    """Write one cubin of a library to a file."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+        target.write_bytes(binary.extract(buffer, member))
+
+
+def apart(function: Callable[..., T], *arguments: object) -> T:
+    """A call in a process of its own: what this one has taken counts as taken by each that it starts."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def measure(library: Library, tools: Path, rounds: int, least: int, cuxray: float) -> None:
     """All candidates on one library."""
     path, total = library.path, library.instructions
-    print(f"{path.name}: {path.stat().st_size >> 20} MiB, {len(library.functions):,} functions, {total:,} instructions")
+    print(f"{path.name}: {path.stat().st_size >> 20} MiB, {len(library.kernels):,} functions, {total:,} instructions")
     print(f"  of {len(library.archs)} architectures; the largest member has {library.largest / (1 << 20):.1f} MiB")
-    counts = [1, 2] if cores.available() > 1 else [1]
-    runs: defaultdict[object, list[Run]] = defaultdict(list)
+    runs: defaultdict[str, list[Run]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         out = Path(folder) / "build.json"
-        scan = [sys.executable, "-m", "spillscan", "scan", "-f", f"json:{out}"]
+        scan = [sys.executable, "-m", "spillscan", "scan"]
         timed([*scan, path])  # what was never read comes from the disk
         for _ in range(rounds):
             runs["start"].append(timed([*scan, SMALL]))
-            for count in counts:
-                runs[count].append(timed([*scan, path], processors=count))
+            for processors in (1, 2)[: cores.available()]:
+                runs[f"text {processors}"].append(timed([*scan, path, "--top", "10"], processors=processors))
+                runs[f"json {processors}"].append(timed([*scan, path, "-f", f"json:{out}"], processors=processors))
             runs["listing"].append(timed([tools / "cuobjdump", "-res-usage", path], tools=tools))
         told = {name: median(of) for name, of in runs.items()}
-        start, listing = told["start"], told["listing"]
+        start, listing = told.pop("start"), told.pop("listing")
         _show("start-up", start)
-        for count in counts:
-            mine = told[count]
-            _show(f"scan, {count} processor{'s'[: count - 1]}", mine, _rate(mine.seconds - start.seconds, total))
-        if len(counts) > 1:
-            print(f"    two processors: {told[1].seconds / told[2].seconds:.2f} times as fast as one")
+        for name, mine in told.items():
+            rate = total / (mine.cpu - start.cpu) / 1e6
+            more = f"{rate:5.1f} M instructions/s net, {mine.peak / library.largest:4.1f} times the largest member"
+            if listing.done:
+                more += f", {mine.seconds / listing.seconds:4.2f} times -res-usage ({mine.cpu / listing.cpu:4.2f} CPU)"
+            _show(f"scan, {name}", mine, more)
         _show("cuobjdump -res-usage", listing, "" if listing.done else "it fails")
-        if listing.done:
-            ratios = ", ".join(f"{told[count].seconds / listing.seconds:.2f} on {count}" for count in counts)
-            print(f"    ours takes {ratios} times as long ({told[1].cpu / listing.cpu:.2f} by CPU seconds)")
-        beyond = (told[1].peak - start.peak) / (1 << 20)
-        print(f"    memory: {told[1].peak / library.largest:.1f} times the largest member, ", end="")
-        print(f"{beyond:.0f} MiB beyond start-up")
-        arch, some, files = library.cubins(least, Path(folder))
-        seconds = 0.0
-        for file in files:
+        if "text 2" in told:
+            gains = (f"{told[f'{name} 1'].seconds / told[f'{name} 2'].seconds:.2f} ({name})" for name in REPORTS)
+            print(f"    two processors are {', '.join(gains)} times as fast as one")
+        arch, members = library.members(least)
+        some, seconds = sum(members.values()), 0.0
+        for member in members:
+            file = Path(folder) / f"{member}.cubin"
+            apart(extract, path, member, file)
             command = ["sh", "-c", f"'{tools / 'cuobjdump'}' -sass '{file}' | grep -cE 'STL|LDL'"]
             seconds += timed(command, tools=tools).cpu
         print(f"  cuobjdump -sass|grep    {seconds:8.2f} CPU s for {some:,} instructions of {arch}; ", end="")
-        print(f"ours {total / told[1].cpu / (some / seconds):.0f} times as fast, start-up included")
+        rates = ", ".join(
+            f"{total / told[f'{name} 1'].cpu / (some / seconds):.0f} ({name})" for name in ("text", "json")
+        )
+        print(f"ours is {rates} times as fast, start-up included")
     if cuxray and find_spec("cuxray"):
         _against_cuxray(library, tools, cuxray)
-
-
-def _rate(seconds: float, instructions: int) -> str:
-    return f"{instructions / seconds / 1e6:.1f} M instructions/s net"
 
 
 def _show(what: str, run: Run, more: str = "") -> None:
@@ -196,19 +245,19 @@ def _against_cuxray(library: Library, tools: Path, most_seconds: float) -> None:
     _show("cuxray ls", listing, "" if listing.done else f"it fails, or was stopped after {most_seconds:.0f} s")
     if not listing.done:
         return
-    theirs: Counter[tuple[object, ...]] = Counter()
+    theirs: defaultdict[tuple[str, str], list[dict[str, int]]] = defaultdict(list)
     for unit in json.loads(listing.printed)["units"]:
         for kernel in unit["kernels"]:
-            told = kernel["resources"]
-            theirs[unit["arch"], kernel["name"], told["regs"], told["stack_frame"], told["smem_static"]] += 1
-    ours = Counter(
-        (function.arch, function.symbol, usage.registers, usage.stack_bytes, usage.shared_bytes)
-        for function in library.functions
-        if (usage := function.usage)
-    )
-    print(
-        f"    registers, stack and shared memory: {(ours & theirs).total():,} of its {theirs.total():,} kernels as ours"
-    )
+            theirs[unit["arch"], kernel["name"]].append(kernel["resources"])
+    same: Counter[str] = Counter()
+    for ours in library.kernels:
+        if of_name := theirs[ours.arch, ours.symbol]:
+            told = of_name.pop(0)
+            figures = (ours.registers, ours.stack_bytes, ours.shared_bytes)
+            names = ("regs", "stack_frame", "smem_static")
+            same.update(name for name, figure in zip(names, figures, strict=True) if told[name] == figure)
+            same["kernels"] += 1
+    print(f"    as ours: {', '.join(f'{count:,} {name}' for name, count in same.items())} of {len(library.kernels):,}")
 
 
 def main() -> int:
@@ -228,8 +277,7 @@ def main() -> int:
     for file, pattern in given:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             for path in libraries(file, pattern, Path(folder)):
-                library = Library(path)
-                measure(library, tools, arguments.rounds, arguments.instructions, arguments.cuxray)
+                measure(apart(contents, path), tools, arguments.rounds, arguments.instructions, arguments.cuxray)
     return 0
 
 
