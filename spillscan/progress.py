@@ -21,9 +21,7 @@ _PAUSE_SECONDS = 0.1
 _ERASE = "\r\x1b[K"
 
 
-def scan(
-    paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None
-) -> Build:
+def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
     """:func:`spillscan.pipeline.scan`, with its progress where standard error is a terminal."""
     from spillscan import pipeline
 

@@ -28,9 +28,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     bounds = parser.add_argument_group("bounds on hostile binaries and archives")
     for key in KEYS.values():
         if key.unpacking:
-            bounds.add_argument(
-                key.option, type=_word(key), metavar="N", help=f"{key.help} (default: {key.default})"
-            )
+            bounds.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help} (default: {key.default})")
 
 
 def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
