@@ -25,8 +25,11 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
         elf,
         fatbin,
         library,
+        lines,
+        linetable,
         notes,
         records,
+        references,
         table,
         words,
     )
