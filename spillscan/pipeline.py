@@ -40,8 +40,8 @@ def scan(
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
     ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer. ``unpacking``: fields of :class:`spillscan.binary.limits.Limits` that are not to be the default. Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is
-    understood.
+    longer. ``unpacking``: fields of :class:`spillscan.binary.limits.Limits` that are not to be the default. Raises
+    :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -98,8 +98,8 @@ def _read(
             reader = readers.reader_for(head, binary=kind is not None)
             if reader is not None:
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
-                if kind is not None and unpacking:
-                    read = partial(reader.read, unpacking=unpacking)
+                if unpacking and hasattr(reader, "read_within"):
+                    read = partial(reader.read_within, unpacking=unpacking)
                 reading: readers.Reading = read(stream, each.uri)
                 if kind is None or reading.functions:
                     return reading

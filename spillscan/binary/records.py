@@ -57,6 +57,7 @@ class Records:
         """What is only counted while the file is read."""
         for arch, count in _first(self._unknown_archs):
             message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
+            message += "; `cuobjdump -sass FILE | spillscan scan -` counts them"
             yield self._issue("unknown-arch", message, "warning")
         for arch, count in _first(self._unknown_codes):
             yield self._issue("unknown-opcode", f"{count} instructions of {arch} are in no opcode table", "note")

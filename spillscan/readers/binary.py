@@ -24,14 +24,19 @@ def sniff(head: bytes) -> bool:
     return binary.holds_code(head)
 
 
-def read(stream: Stream, name: str, unpacking: Mapping[str, int] | None = None) -> Reading:
-    """The functions of all cubins in one file; ``unpacking``: the limits that are not to be the default."""
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of all cubins in one file."""
+    return read_within(stream, name, {})
+
+
+def read_within(stream: Stream, name: str, unpacking: Mapping[str, int]) -> Reading:
+    """The same; ``unpacking``: the limits that are not to be the default."""
     from spillscan import binary
     from spillscan.binary.limits import Limits
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-    for item in binary.read(buffer, name, Limits(**unpacking or {})):
+    for item in binary.read(buffer, name, Limits(**unpacking)):
         if isinstance(item, Issue):
             reading.issues.append(item)
         else:

@@ -27,8 +27,11 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
         fatbin,
         figures,
         library,
+        lines,
+        linetable,
         notes,
         records,
+        references,
         table,
         words,
     )
