@@ -13,11 +13,11 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
+from spillscan import source
 from spillscan.errors import SpillscanError
 
 POSSIBLE = hasattr(os, "fork")
 
-_MANY_BYTES = 1 << 16
 _LENGTH = struct.Struct("<Q")
 """What stands before a message: how many bytes it has."""
 
@@ -57,7 +57,8 @@ class Worker:
             os.close(readable)
             _say(part, writable)
         os.close(writable)
-        self._pipe = os.fdopen(readable, "rb")
+        self._pipe = os.fdopen(readable, "rb", source.BLOCK_BYTES)
+        source.widen(self._pipe)
         self._listener = threading.Thread(target=self._listen, daemon=True)
 
     def listen(self) -> None:
@@ -102,7 +103,7 @@ def _say(part: Iterable[Any], descriptor: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
     try:
-        with os.fdopen(descriptor, "wb", _MANY_BYTES) as said:
+        with os.fdopen(descriptor, "wb", source.BLOCK_BYTES) as said:
             for item in part:
                 message = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
                 said.write(_LENGTH.pack(len(message)))

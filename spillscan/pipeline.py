@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,12 +35,13 @@ def scan(
     watch: Watch | None = None,
     *,
     operands: bool = False,
+    unpacking: Mapping[str, int] | None = None,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
     ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer. Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is
-    understood.
+    longer. ``unpacking``: fields of :class:`spillscan.binary.limits.Limits` that are not to be the default. Raises
+    :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -53,7 +54,7 @@ def scan(
     if watch is not None:
         watch.expect(sources)
     for each in sources:
-        reading = _read(each, operands, None if watch is None else partial(watch.read, each))
+        reading = _read(each, operands, unpacking, None if watch is None else partial(watch.read, each))
         if reading is None:
             continue
         kernels += reading.kernels
@@ -79,7 +80,12 @@ def scan(
     return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
 
 
-def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | None) -> readers.Reading | None:
+def _read(
+    each: source.Source,
+    operands: bool,
+    unpacking: Mapping[str, int] | None,
+    watch: Callable[[int], None] | None,
+) -> readers.Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
@@ -92,6 +98,8 @@ def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | No
             reader = readers.reader_for(head, binary=kind is not None)
             if reader is not None:
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
+                if unpacking and hasattr(reader, "read_within"):
+                    read = partial(reader.read_within, unpacking=unpacking)
                 reading: readers.Reading = read(stream, each.uri)
                 if kind is None or reading.functions:
                     return reading

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from spillscan.safe import clip, printable
@@ -21,15 +21,15 @@ _PAUSE_SECONDS = 0.1
 _ERASE = "\r\x1b[K"
 
 
-def scan(paths: Sequence[str] | str, *, operands: bool = False) -> Build:
+def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
     """:func:`spillscan.pipeline.scan`, with its progress where standard error is a terminal."""
     from spillscan import pipeline
 
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return pipeline.scan(paths, operands=operands)
+        return pipeline.scan(paths, operands=operands, unpacking=unpacking)
     progress = Progress(sys.stderr)
     try:
-        return pipeline.scan(paths, progress, operands=operands)
+        return pipeline.scan(paths, progress, operands=operands, unpacking=unpacking)
     finally:
         progress.erase()
 

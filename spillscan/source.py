@@ -65,7 +65,7 @@ class Source:
         """The input's bytes, decompressed and decoded; ``watch`` is told how many were read of it, as they lie on disk.
         Errors name the input."""
         if self.uri == "-":
-            _widen(sys.stdin.buffer)
+            widen(sys.stdin.buffer)
             return Stream(sys.stdin.buffer, "standard input", watch)
         try:
             return Stream(open(self.uri, "rb"), self.uri, watch)
@@ -280,7 +280,7 @@ class _Chunked(io.RawIOBase):
         return count
 
 
-def _widen(stream: BinaryIO) -> None:
+def widen(stream: BinaryIO) -> None:
     """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
         import fcntl

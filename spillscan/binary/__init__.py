@@ -28,27 +28,36 @@ def holds_code(head: bytes) -> bool:
 def read(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[SassFunction | Issue]:
     """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
     from spillscan.binary import archive, containers, shares
+    from spillscan.binary.figures import Functions
     from spillscan.binary.limits import Budget
     from spillscan.binary.records import Records
     from spillscan.binary.window import Window
 
     window = Window(buffer)
-    records = Records(name, limits, len(buffer))
+    records, functions = Records(name), Functions(limits, len(buffer))
     found = containers.images(window, Budget(limits, len(buffer)))
     if isinstance(buffer, bytes) or archive.kind(window):  # small, or each member is decompressed where it is found
-        yield from shares.one_by_one(records, found)
+        told = shares.one_by_one(functions, found)
     else:
-        yield from shares.together(records, list(found), name)
+        told = shares.together(functions, list(found), name)
+    number = 0
+    for each, figures in told:
+        if isinstance(each, containers.Damage):
+            items: Iterator[SassFunction | Issue] = iter([records.damage(each.error, each.place)])
+        else:
+            items = records.of(each, number, figures)
+            number += 1
+        yield from filter(records.worth, items)
     yield from records.rest()
 
 
-def extract(buffer: Buffer, member: int) -> bytes:
+def extract(buffer: Buffer, member: int, limits: Limits = DEFAULT) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     from spillscan.binary import containers
     from spillscan.binary.limits import Budget
     from spillscan.binary.window import Window
 
-    found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+    found = containers.images(Window(buffer), Budget(limits, len(buffer)))
     images = (image for image in found if isinstance(image, containers.Image))
     window = next(islice(images, member, None)).window
     return window.copy(0, window.size, "cubin")

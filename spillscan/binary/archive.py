@@ -113,7 +113,7 @@ def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
             plain += engine.decompress(pending, _BLOCK)
             pending = engine.unconsumed_tail
             if len(plain) > room:
-                raise DamageError("it decompresses to more than a genuine file does", window.start)
+                raise budget.excess(window.size, window.start)
         if not engine.eof:
             raise DamageError("compressed data that breaks off", window.start)
     except zlib.error as error:
@@ -134,7 +134,7 @@ def _unzstd(window: Window, budget: Budget) -> bytearray:
             while piece := stream.read(_BLOCK):
                 plain += piece
                 if len(plain) > room:
-                    raise DamageError("it decompresses to more than a genuine file does", window.start)
+                    raise budget.excess(window.size, window.start)
     except zstandard.ZstdError as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
     budget.take(len(plain), window.size, window.start)

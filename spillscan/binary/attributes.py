@@ -6,7 +6,7 @@ A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +20,9 @@ SPILL = 1
 """Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
 
 _SIZED = 4
-_PER_FUNCTION = (FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT)
-_TELLING = (
-    bytes((_SIZED, MAX_THREADS, 12, 0)),
-    bytes((_SIZED, REQNTID, 12, 0)),
-    bytes((2, NUM_BARRIERS)),
-    bytes((_SIZED, ANNOTATIONS)),
-)
-"""How the records begin that :func:`of_function` reads; a section without these bytes has none of them."""
+_PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT})
+_TELLING = frozenset({MAX_THREADS, REQNTID, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
+"""Attributes that :func:`of_function` reads."""
 
 
 class FunctionInfo(NamedTuple):
@@ -48,21 +43,23 @@ class FunctionInfo(NamedTuple):
 NOTHING = FunctionInfo()
 
 
-def records(section: Window) -> Iterator[tuple[int, int, bytes]]:
-    """(attribute, value, payload) of each record; the payload of formats 1 to 3 is empty."""
+def records(section: Window, wanted: Container[int]) -> Iterator[tuple[int, int, bytes]]:
+    """(attribute, value, payload) of each record of ``wanted`` attributes; the payload of formats 1 to 3 is empty."""
     at, data = 0, section.copy(0, section.size, ".nv.info")
-    while at + 4 <= len(data):
+    end = len(data)
+    while at + 4 <= end:
         form, attribute, value = data[at], data[at + 1], data[at + 2] | data[at + 3] << 8
         at += 4
         if form == _SIZED:
-            if at + value > len(data):
+            if at + value > end:
                 raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", section.start + at)
-            yield attribute, value, data[at : at + value]
+            if attribute in wanted:
+                yield attribute, value, data[at : at + value]
             at += value
-        elif 1 <= form <= 3:
-            yield attribute, value, b""
-        else:
+        elif not 1 <= form <= 3:
             raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
+        elif attribute in wanted:
+            yield attribute, value, b""
 
 
 def of_module(section: Window) -> dict[int, dict[int, int]]:
@@ -77,18 +74,16 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
                 rows = table[numbers == attribute]
                 values.update(zip(rows[:, 1].tolist(), rows[:, 2].tolist(), strict=True))
             return found
-    for attribute, _, payload in records(section):
-        if attribute in found and len(payload) == 8:
+    for attribute, _, payload in records(section, _PER_FUNCTION):
+        if len(payload) == 8:
             found[attribute][int.from_bytes(payload[:4], "little")] = int.from_bytes(payload[4:], "little")
     return found
 
 
-def of_function(section: Window, *, thorough: bool) -> FunctionInfo:
-    """What the section of one function says. Not ``thorough``: the toolkit only where the records are read anyway."""
-    if not thorough and not any(section.find(beginning) >= 0 for beginning in _TELLING):
-        return NOTHING
+def of_function(section: Window) -> FunctionInfo:
+    """What the section of one function says."""
     found: dict[str, object] = {}
-    for attribute, value, payload in records(section):
+    for attribute, value, payload in records(section, _TELLING):
         if attribute == NUM_BARRIERS:
             found["barriers"] = value & 0xFF
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import attributes, notes
+from spillscan.binary import attributes, notes, references
 from spillscan.binary.attributes import FunctionInfo
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
+from spillscan.binary.lines import Lines
+from spillscan.binary.references import References
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
+from spillscan.sass.model import Maker
 
 EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
@@ -80,6 +83,24 @@ class Cubin:
         return notes.toolkit(self.elf)
 
     @cached_property
+    def lines(self) -> Lines:
+        """Its source lines."""
+        return Lines(self.elf, self._symbols)
+
+    @cached_property
+    def references(self) -> dict[int, References]:
+        """Texture, surface and sampler references by code section."""
+        return references.by_section(self.elf, self._symbols, self.number)
+
+    @cached_property
+    def maker(self) -> Maker | None:
+        """The same for the reader of reports."""
+        toolkit = self.toolkit
+        if not toolkit.version:
+            return None
+        return Maker(tool=toolkit.tool, version=".".join(map(str, toolkit.version)), options=toolkit.options)
+
+    @cached_property
     def arch(self) -> str:
         """``sm_90a``."""
         return f"sm_{self.number}{self._suffix()}"
@@ -91,7 +112,7 @@ class Cubin:
             return "a"
         if b".nv.compat" in self.elf.names:
             compat = self.elf.contents(self.elf.names.index(b".nv.compat"))
-            if any(number == _ACCELERATOR_TARGET and value == 1 for number, value, _ in attributes.records(compat)):
+            if any(value == 1 for _, value, _ in attributes.records(compat, {_ACCELERATOR_TARGET})):
                 return "a"
         told = self.toolkit.arch
         return "f" if told == f"{self.number}f" else ""
@@ -134,11 +155,9 @@ class Cubin:
                 section,
             )
 
-    def info_of(self, function: Function, *, thorough: bool) -> FunctionInfo:
+    def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
-        if function.info is None:
-            return attributes.NOTHING
-        return attributes.of_function(function.info, thorough=thorough)
+        return attributes.NOTHING if function.info is None else attributes.of_function(function.info)
 
     def parts_of(self, function: Function) -> tuple[int, ...]:
         """Where callees begin inside the function's section."""

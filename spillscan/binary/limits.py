@@ -36,7 +36,7 @@ DEFAULT = Limits()
 
 
 class Budget:
-    """What is left of the limits while one input is read."""
+    """What is left of the limits while one input is read. Its errors name the option that raises the limit."""
 
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self.limits = limits
@@ -45,22 +45,34 @@ class Budget:
 
     def room(self, stored: int, offset: int) -> int:
         """Most bytes that ``stored`` compressed bytes may become now; raises where that is nothing."""
-        limits = self.limits
-        room = min(limits.member_bytes, self._left, MIB + limits.ratio * stored)
+        room = self._room(stored)
         if room <= 0:
-            raise DamageError("it decompresses to more than this input may become", offset)
+            raise self.excess(stored, offset)
         return room
+
+    def excess(self, stored: int, offset: int, size: int | None = None) -> DamageError:
+        """What to say where ``stored`` bytes become more than :meth:`room`; ``size``: as many as they claim."""
+        limits = self.limits
+        option = f"--max-unpack-ratio {limits.ratio}"
+        if limits.member_bytes <= self._room(stored):
+            option = f"--max-member-mib {limits.member_bytes // MIB}"
+        claim = "it decompresses to" if size is None else f"{stored} bytes claim to become {size}:"
+        return DamageError(f"{claim} more than {option} allows", offset)
 
     def take(self, size: int, stored: int, offset: int) -> None:
         """Account for a member of ``size`` bytes; raises where that is too much."""
         if size > self.room(stored, offset):
-            raise DamageError(f"{stored} bytes claim to become {size}: more than a genuine member does", offset)
+            raise self.excess(stored, offset, size)
         self._left -= size
 
     def enter(self, depth: int, offset: int) -> None:
         """Account for a container or member; raises where they are too many or too deep."""
         self._members -= 1
         if self._members < 0:
-            raise DamageError(f"it holds more than {self.limits.members} members", offset)
+            raise DamageError(f"it holds more than --max-members {self.limits.members}", offset)
         if depth > self.limits.depth:
-            raise DamageError(f"containers nest deeper than {self.limits.depth}", offset)
+            raise DamageError(f"containers nest deeper than --max-nesting {self.limits.depth}", offset)
+
+    def _room(self, stored: int) -> int:
+        limits = self.limits
+        return min(limits.member_bytes, self._left, MIB + limits.ratio * stored)

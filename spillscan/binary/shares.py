@@ -7,51 +7,41 @@ from itertools import accumulate
 from typing import Any
 
 from spillscan import cores, forked
-from spillscan.binary.containers import Damage, Found
+from spillscan.binary.containers import Damage, Found, Image
+from spillscan.binary.figures import Functions, Told
 from spillscan.binary.pages import Pages
-from spillscan.binary.records import Records, Tally
-from spillscan.model import Issue
-from spillscan.sass.model import SassFunction
 
 LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
 
-Item = SassFunction | Issue
 
-
-def one_by_one(records: Records, found: Iterable[Found]) -> Iterator[Item]:
-    """Everything, by this process."""
-    number, pages = 0, Pages()
+def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Told]]]:
+    """Everything, by this process; what is told of one cubin is to be taken before the next is asked for."""
+    pages = Pages()
     for each in found:
-        yield from _items(records, each, number, pages)
-        number += not isinstance(each, Damage)
+        yield each, _told(functions, each, pages)
 
 
-def together(records: Records, found: Sequence[Found], origin: str) -> Iterator[Item]:
+def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Iterable[Told]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
     sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
     count = max(1, min(cores.available(), sum(sizes) // LEAST_BYTES, _MOST)) if forked.POSSIBLE else 1
     owners = dealt(sizes, count)
-    numbers = _numbers(found)
     pages = Pages()
 
-    def share(owner: int) -> Iterator[list[Item] | Tally]:
-        for each, number, by in zip(found, numbers, owners, strict=True):
+    def share(owner: int) -> Iterator[list[Told]]:
+        for each, by in zip(found, owners, strict=True):
             if by == owner:
-                yield list(_items(records, each, number, pages))
-        yield records.tally
+                yield list(_told(functions, each, pages))
 
     with forked.Workers([share(owner) for owner in range(1, count)], origin) as workers:
         said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in workers)]
-        for each, number, by in zip(found, numbers, owners, strict=True):
-            if by:
-                yield from next(said[by])
-            else:
-                yield from _items(records, each, number, pages)
+        for each, by in zip(found, owners, strict=True):
+            yield each, next(said[by]) if by else _told(functions, each, pages)
         for others in said[1:]:
-            records.add(next(others))
+            next(others, None)
 
 
 def dealt(sizes: Sequence[int], count: int) -> list[int]:
@@ -62,18 +52,7 @@ def dealt(sizes: Sequence[int], count: int) -> list[int]:
     ]
 
 
-def _numbers(found: Sequence[Found]) -> list[int]:
-    """The number of each image among the images."""
-    numbers, number = [], 0
-    for each in found:
-        numbers.append(number)
-        number += not isinstance(each, Damage)
-    return numbers
-
-
-def _items(records: Records, each: Found, number: int, pages: Pages) -> Iterator[Item]:
-    if isinstance(each, Damage):
-        yield records.damage(each.error, each.place)
-        return
-    yield from records.of(each, number)
-    pages.leave(each.raw)
+def _told(functions: Functions, each: Found, pages: Pages) -> Iterator[Told]:
+    if isinstance(each, Image):
+        yield from functions.of(each)
+        pages.leave(each.raw)

@@ -19,7 +19,6 @@ from spillscan.sass.moves import KINDS
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
 WIDE_BITS, NARROW_BITS = 12, 13
-_PUSHES = ("SSY", "PBK", "PCNT")
 
 
 class Table:
@@ -42,6 +41,8 @@ class Table:
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
         """Rank by code."""
+        self.pairs = Pairs(self.names)
+        """(mnemonic, instructions) by rank and number."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
         for code, mnemonic, letters in codes:
@@ -51,9 +52,9 @@ class Table:
         for letter in "abc":
             self.fields[letter] |= self.ranks == self.unknown
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
+        self.local = [rank for rank in (self.store, self.load) if rank >= 0]
+        """Ranks of STL and LDL."""
         self.shared = tuple(rank[name] for name in SHARED if name in rank)
-        self.pushes = tuple(rank[name] for name in _PUSHES if name in rank)
-        """Ranks of Maxwell's SSY and its like."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():
@@ -61,7 +62,19 @@ class Table:
                 self.kinds[rank[opcode.decode()]] = kind
         self.control = self.kinds >= 0
         """By rank: what moves control or touches local memory."""
-        self.control[[rank[name] for name in (STORE, LOAD) if name in rank]] = True
+        self.control[self.local] = True
+
+
+class Pairs(dict[int, tuple[str, int]]):
+    """(mnemonic, instructions) by ``rank << 32 | instructions``. Few are distinct: most kernels share them."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, key: int) -> tuple[str, int]:
+        pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF
+        return pair
 
 
 def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:

@@ -37,6 +37,11 @@ class Window:
         self.start = start
         self.size = len(buffer) - start if size is None else size
 
+    @property
+    def end(self) -> int:
+        """Of the window, in the buffer."""
+        return self.start + self.size
+
     def check(self, offset: int, size: int, what: str) -> None:
         """Raise :class:`DamageError` unless ``size`` bytes stand at ``offset``."""
         if offset < 0 or size < 0 or offset + size > self.size:

@@ -15,7 +15,7 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,45 @@ WIDTHS = np.array([1, 1, 2, 2, 4, 8, 16, 32])
 FIRST_WITH_LOW_BYTE = 90
 
 
+class LocalFields(NamedTuple):
+    """The fields of one STL or LDL. In one number they stand in this order from the lowest bit on; between the last use
+    and the offset three bits are free.
+    """
+
+    base: int
+    """Address register, 8 bits."""
+    uniform: int | None
+    """Uniform address register, 8 bits and one that tells whether there is one."""
+    width: int
+    """3 bits, see :data:`WIDTHS`."""
+    last_use: bool
+    """1 bit."""
+    offset: int
+    """Signed, 24 bits."""
+
+    @classmethod
+    def of(cls, number: int) -> LocalFields:
+        """The fields of a number."""
+        uniform = number >> 8 & 0xFF if number >> 16 & 1 else None
+        return cls(number & 0xFF, uniform, number >> 17 & 7, bool(number >> 20 & 1), number >> 24)
+
+
 class Code(Protocol):
-    """The instructions of one function."""
+    """The instructions of one function, or of several that stand one behind the other; a row each."""
 
     bytes_per_instruction: int
+    group_bytes: int
+    """After so many the encoding begins again: where a function may begin."""
     start: int
-    """Of the function, in the buffer that holds it."""
-    codes: NDArray[np.uint16]
+    """Of the first, in the buffer that holds it."""
+    codes: Words
     """Opcode of each, with its selector bits above."""
+
+    def rows_before(self, offset: int) -> int:
+        """Instructions in the first ``offset`` bytes."""
+
+    def bytes_to(self, rows: int) -> int:
+        """Bytes from the first instruction of a function (control words included) to the end of its last."""
 
     def addresses(self, rows: Words) -> Words:
         """Byte offsets in the function."""
@@ -55,8 +86,8 @@ class Code(Protocol):
     def conditions(self, rows: Words) -> Flags:
         """Whether a branch has a condition beside its guard."""
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
-        """Of STL and LDL: (base register, uniform register or -1, offset, width field, last use)."""
+    def local(self, rows: Words) -> Words:
+        """Of STL and LDL: their fields as one number (:class:`LocalFields`)."""
 
     def registers(self, letter: str, rows: Words) -> Words:
         """One register field: d (target), a, b, c."""
@@ -68,17 +99,23 @@ class Code(Protocol):
 class Wide:
     """128-bit instructions."""
 
-    bytes_per_instruction = 16
+    bytes_per_instruction = group_bytes = 16
 
     def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
         self.start = code.start
-        count = code.size // 16
-        self._pairs: Words = code.array(np.dtype("<i8"), 2 * count, 0, "code")
+        self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
-        halves = code.array(np.dtype("<u2"), 8 * count, 0, "code")
-        self.codes: NDArray[np.uint16] = halves[0::8] & np.uint16(0xFFF)
+        self.codes: Words = self._pairs[0::2] & 0xFFF
         for index, bit in enumerate(selectors):
-            self.codes |= (halves[bit // 16 :: 8] >> np.uint16(bit % 16) & np.uint16(1)) << np.uint16(12 + index)
+            self.codes |= (self._pairs[bit // 64 :: 2] >> (bit % 64) & 1) << (12 + index)
+
+    def rows_before(self, offset: int) -> int:
+        """See :class:`Code`."""
+        return offset // 16
+
+    def bytes_to(self, rows: int) -> int:
+        """See :class:`Code`."""
+        return rows * 16
 
     def _low(self, rows: Words) -> Words:
         return self._pairs[2 * rows]
@@ -109,13 +146,12 @@ class Wide:
         found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
         return found
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+    def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        uniform = np.where(high >> 27 & 1 == 1, low >> 32 & 0xFF, -1)
-        base, offset, width = low >> 24 & 0xFF, low >> 40, high >> 9 & 7
-        columns = (base, uniform, offset, width, high >> 20 & 7 == 3)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | (high >> 9 & 7) << 17
+        found |= (high >> 27 & 1) << 16 | (low >> 32 & 0xFF) << 8 | low >> 24 & 0xFF
+        return found
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -132,20 +168,29 @@ class Narrow:
     """64-bit instructions, three behind each control word."""
 
     bytes_per_instruction = 8
+    group_bytes = 32
 
     def __init__(self, code: Window) -> None:
         self.start = code.start
-        count = code.size // 8
-        words: Words = code.array(np.dtype("<i8"), count, 0, "code")
-        places = np.arange(count)
-        self._places = places[places % 4 != 0]
-        self._words: Words = words[self._places]
-        self.codes: NDArray[np.uint16] = (self._words >> 51 & 0x1FFF).astype(np.uint16)
+        words: Words = code.array(np.dtype("<i8"), code.size // 8, 0, "code")
+        whole = len(words) // 4 * 4
+        self._words: Words = words[:whole].reshape(-1, 4)[:, 1:].reshape(-1)
+        if whole < len(words):
+            self._words = np.concatenate((self._words, words[whole + 1 :]))
+        self.codes: Words = self._words >> 51 & 0x1FFF
+
+    def rows_before(self, offset: int) -> int:
+        """See :class:`Code`."""
+        words = offset // 8
+        return words - -(-words // 4)
+
+    def bytes_to(self, rows: int) -> int:
+        """See :class:`Code`."""
+        return (rows + -(-rows // 3)) * 8
 
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        found: Words = self._places[rows] * 8
-        return found
+        return (rows + rows // 3 + 1) * 8
 
     def guards(self, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -162,12 +207,12 @@ class Narrow:
         found: Flags = self._words[rows] & 31 != 15
         return found
 
-    def local(self, rows: Words) -> list[tuple[int, int, int, int, bool]]:
+    def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         words = self._words[rows]
-        base, offset, width = words >> 8 & 0xFF, (words >> 20) << 40 >> 40, words >> 48 & 7
-        columns = (base, np.full(len(rows), -1), offset, width, words >> 44 & 3 == 1)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        found: Words = words >> 20 << 40 >> 16 | (words >> 44 & 3 == 1) << 20 | (words >> 48 & 7) << 17
+        found |= words >> 8 & 0xFF
+        return found
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""

@@ -25,6 +25,10 @@ def add_file(parser: argparse.ArgumentParser) -> None:
         help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above)",
     )
     group.add_argument("--no-config", action="store_true", help="read no policy file")
+    bounds = parser.add_argument_group("bounds on hostile binaries and archives")
+    for key in KEYS.values():
+        if key.unpacking:
+            bounds.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help} (default: {key.default})")
 
 
 def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
@@ -61,6 +65,16 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     options = from_options(texts, severities or (), launches or (), all_rules())
     variables: Mapping[str, str] = os.environ
     return load(options, config=arguments.config, search=not arguments.no_config, variables=variables)
+
+
+def unpacking(policy: Policy) -> dict[str, int]:
+    """How much a binary or archive may make of itself, as fields of :class:`spillscan.binary.limits.Limits`."""
+    return {
+        "ratio": policy.count("max_unpack_ratio"),
+        "member_bytes": policy.count("max_member_mib") << 20,
+        "depth": policy.count("max_nesting"),
+        "members": policy.count("max_members"),
+    }
 
 
 def with_rot(build: Build, policy: Policy) -> Build:

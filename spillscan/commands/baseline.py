@@ -105,7 +105,7 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     from spillscan.pipeline import scan
     from spillscan.rules import Judgement
 
-    everything = scan(_common.inputs_or_stdin(arguments.inputs))
+    everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     _common.tell_issues(everything.issues)
     if policy.strict:
         _common.refuse_issues(everything.issues)

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     parser = build_parser()
     for action in _actions(parser):
         if action.metavar == "FORMAT[:FILE]":
-            action.choices = tuple(reports.all_formats())
+            action.choices = reports.names()
         elif action.metavar in _FILES and action.choices is None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, arguments.shell))

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
-    builds = [scan(path) for path in arguments.inputs]
+    builds = [scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs))
+    build = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments.arch, arguments.kernel)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)

@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
-    build = scan(_common.inputs_or_stdin(arguments.inputs), operands=arguments.operands)
+    inputs = _common.inputs_or_stdin(arguments.inputs)
+    build = scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments.arch, arguments.kernel)
     report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))

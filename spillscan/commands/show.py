@@ -12,11 +12,12 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from spillscan.commands import _policy
 from spillscan.errors import InputError, UsageError
 from spillscan.safe import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from spillscan.model import Issue
     from spillscan.sass.model import LocalAccess, Operands, SassFunction
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
     )
+    _policy.add_file(parser)
     parser.add_argument("--sass", action="store_true", help="print the machine code too, of a binary (needs nvdisasm)")
 
 
@@ -53,9 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.sass.model import SassFunction
     from spillscan.source import Source
 
+    limits = _policy.unpacking(_policy.policy_of(arguments))
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        items, cubins = _items(stream, arguments.dump, arguments.kernel)
+        items, cubins = _items(stream, arguments.dump, arguments.kernel, limits)
         if arguments.sass and cubins is None:
             raise UsageError("--sass is for binaries", f"{arguments.dump} is none")
         if arguments.sass:
@@ -80,10 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _items(
-    stream: Stream, name: str, pattern: str
+    stream: Stream, name: str, pattern: str, unpacking: Mapping[str, int]
 ) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
     """What the input holds, and of a binary its cubins by their number."""
     from spillscan import binary, sass
+    from spillscan.binary.limits import Limits
     from spillscan.readers import snapshot
     from spillscan.source import kind_of_binary
 
@@ -92,8 +96,8 @@ def _items(
         return _kept(stream, name), None
     if kind_of_binary(head) is None or not binary.holds_code(head):
         return sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
-    buffer = stream.buffer()
-    return binary.read(buffer, name), lambda member: binary.extract(buffer, member)
+    buffer, limits = stream.buffer(), Limits(**unpacking)
+    return binary.read(buffer, name, limits), lambda member: binary.extract(buffer, member, limits)
 
 
 def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
@@ -123,6 +127,8 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
     yield printable(f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip())
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
+    if stats.maker:
+        yield f"  made by {printable(str(stats.maker))}"
     if stats.unknown_opcodes:
         yield f"  opcodes of no known class: {printable(', '.join(stats.unknown_opcodes))}"
     if stats.operands:

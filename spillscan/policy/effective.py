@@ -59,6 +59,12 @@ class Policy:
         value = self.setting("devices").value
         return value if isinstance(value, tuple) else ()
 
+    def count(self, name: str) -> int:
+        """What holds for a key of kind ``count`` that has a default."""
+        value = self.setting(name).value
+        assert isinstance(value, int)
+        return value
+
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""

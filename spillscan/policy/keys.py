@@ -39,6 +39,8 @@ class Key:
     """Limits: whether a build or a change is held against it. ``all``: no limit of a kernel, but of the whole run."""
     choices: tuple[str, ...] = ()
     """The words of a ``choice``."""
+    unpacking: bool = False
+    """Whether it bounds what a hostile binary or archive may make of itself."""
 
     @property
     def per_kernel(self) -> bool:
@@ -58,6 +60,10 @@ class Key:
 
 def _limit(name: str, scope: Literal["build", "change"], default: int | None, text: str) -> Key:
     return Key(name=name, kind="limit", default=default, help=text, scope=scope)
+
+
+def _unpacking(name: str, default: int, text: str) -> Key:
+    return Key(name=name, kind="count", default=default, help=text, unpacking=True)
 
 
 KEYS: Mapping[str, Key] = {
@@ -90,6 +96,10 @@ KEYS: Mapping[str, Key] = {
             default=(),
             help="devices on which resident blocks count, such as H100 or sm_90; without, each kernel's own arch",
         ),
+        _unpacking("max_unpack_ratio", 128, "most bytes that one stored byte of a binary or archive may become"),
+        _unpacking("max_member_mib", 4096, "largest member of a binary or archive, decompressed, in MiB"),
+        _unpacking("max_nesting", 6, "most containers inside each other"),
+        _unpacking("max_members", 1 << 17, "most members of all containers in one input"),
         Key(name="baseline", kind="path", default=None, help="file of the findings that are known and accepted"),
     )
 }

@@ -8,6 +8,8 @@ from spillscan.model import Issue, Stats
 from spillscan.readers import Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spillscan.source import Stream
 
 FORMAT = "binary"
@@ -24,11 +26,17 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, name: str) -> Reading:
     """The functions of all cubins in one file."""
+    return read_within(stream, name, {})
+
+
+def read_within(stream: Stream, name: str, unpacking: Mapping[str, int]) -> Reading:
+    """The same; ``unpacking``: the limits that are not to be the default."""
     from spillscan import binary
+    from spillscan.binary.limits import Limits
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-    for item in binary.read(buffer, name):
+    for item in binary.read(buffer, name, Limits(**unpacking)):
         if isinstance(item, Issue):
             reading.issues.append(item)
         else:

@@ -15,13 +15,13 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from spillscan.matrix import Matrix
 from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.places import Tree
 from spillscan.policy import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Verdict
+    from spillscan.matrix import Matrix
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
@@ -88,12 +88,18 @@ class ReportFormat(Protocol):
 
 
 @cache
+def names() -> tuple[str, ...]:
+    """Of all formats; each is that of its module."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name for name in modules if name != "render" and not name.startswith("_"))
+
+
+@cache
+def of_name(name: str) -> ReportFormat:
+    """One of :func:`names`; the others need not be imported for it."""
+    return cast(ReportFormat, import_module(f"{__name__}.{name}"))
+
+
 def all_formats() -> dict[str, ReportFormat]:
-    """Every report module of this folder, by format name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    found = [
-        cast(ReportFormat, import_module(f"{__name__}.{name}"))
-        for name in names
-        if name != "render" and not name.startswith("_")
-    ]
-    return {module.FORMAT: module for module in found}
+    """Every format by its name."""
+    return {name: of_name(name) for name in names()}

@@ -73,11 +73,10 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
 
 def _form(text: str, kind: Kind) -> Form:
     name, colon, path = text.partition(":")
-    known = reports.all_formats()
-    if name not in known:
-        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(known)}")
-    if kind not in known[name].KINDS:
-        able = ", ".join(other for other, module in known.items() if kind in module.KINDS)
+    if name not in reports.names():
+        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(reports.names())}")
+    if kind not in reports.of_name(name).KINDS:
+        able = ", ".join(other for other, module in reports.all_formats().items() if kind in module.KINDS)
         raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
     if not colon:
         return Form(name, None)
@@ -89,7 +88,7 @@ def _form(text: str, kind: Kind) -> Form:
 
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
-    return reports.all_formats()[form.name].render(report, style_of(rows, form.target is None))
+    return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 
 def style_of(rows: int | None, to_terminal: bool = True) -> Style:

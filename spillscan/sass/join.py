@@ -73,7 +73,8 @@ def attach(
         out.append(joined)
     taken = {_code(item) for item in found if id(item) in used and isinstance(item, SassFunction)}
     rest = [item for item in found if id(item) not in used]
-    rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
+    if taken:
+        rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
     if known and rest:
         issues.append(
             Issue(
@@ -265,19 +266,27 @@ def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
         while True:
             unit = item.identifier + (f"#{number}" if number else "")
             key = KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
-            kernel = found.get(key, Kernel(key=key, role="unknown", usage=Usage()))
-            if not (isinstance(item, SassFunction) and kernel.sass is not None):
+            kernel = found.get(key)
+            if kernel is None or kernel.sass is None or not isinstance(item, SassFunction):
                 break
             number += 1  # the same symbol in another member of the dump
-        if isinstance(item, SassFunction):
-            usage = item.usage or replace(kernel.usage, registers=kernel.usage.registers or item.stats.registers)
-            role = item.role if item.role != "unknown" else kernel.role
-            kernel = replace(kernel, sass=item.stats, usage=usage, role=role, final=item.final)
-            kernel = replace(kernel, launch_bounds=item.launch_bounds) if item.launch_bounds else kernel
-        else:
-            kernel = replace(kernel, usage=item.usage)
         origin = _origin(item)
-        found[key] = replace(kernel, origins=(*kernel.origins, origin) if origin else kernel.origins)
+        origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
+        if isinstance(item, SassFunction):
+            known = kernel.usage if kernel else Usage()
+            found[key] = Kernel(
+                key=key,
+                role=item.role,
+                usage=item.usage or replace(known, registers=known.registers or item.stats.registers),
+                final=item.final,
+                origins=origins,
+                sass=item.stats,
+                launch_bounds=item.launch_bounds,
+            )
+        elif kernel is None:
+            found[key] = Kernel(key=key, role="unknown", usage=item.usage, origins=origins)
+        else:
+            found[key] = replace(kernel, usage=item.usage, origins=origins)
     yield from found.values()
 
 

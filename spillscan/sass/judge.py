@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from spillscan.model import Role
 from spillscan.sass import flow, loops, spills, terminals
 from spillscan.sass.accesses import Accesses
@@ -28,8 +30,8 @@ class Judge:
             self._flow = self._flow._replace(entries=sorted({*self._flow.entries, *flow.unnamed(self._flow)}))
         self._starts = [0, *self._flow.entries]
         self.role: Role = role if role != "unknown" else self._role()
-        used = {self._part_of(address) for address in marked.addresses} if self._flow.inner_calls else ()
-        self._callers = {self._part_of(address) for address in self._flow.calls}
+        used = self._parts_of(marked.addresses) if self._flow.inner_calls else ()
+        self._callers = self._parts_of(self._flow.calls)
         self._callers |= {
             self._part_of(address) for address, target in self._flow.inner_calls if self._part_of(target) in used
         }
@@ -44,6 +46,12 @@ class Judge:
     def _part_of(self, address: int) -> int:
         """0 for the function itself, n for the n-th callee in its listing."""
         return bisect_right(self._starts, address) - 1
+
+    def _parts_of(self, addresses: Sequence[int]) -> set[int]:
+        """The parts that hold any of some addresses."""
+        if not addresses or len(self._starts) == 1:
+            return {0} if addresses else set()
+        return set((np.searchsorted(self._starts, addresses, side="right") - 1).tolist())
 
     def _stack_uses(self, part: int) -> Iterator[bytes]:
         """Operands of what names the stack pointer in one part; the text is read as far as somebody asks."""
@@ -113,8 +121,8 @@ class Judge:
         for address, access in zip(self._marked.addresses, self._marked.accesses, strict=True):
             target = access.target
             if target.last_use and target.slot is not None and (part := self._part_of(address)):
-                found.add(target.slot - (self._frame(part) or 0))
-        return found
+                found.add((part, target.slot))
+        return {slot - (self._frame(part) or 0) for part, slot in found}
 
     def _frame(self, part: int) -> int | None:
         """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""

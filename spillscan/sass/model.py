@@ -232,6 +232,21 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The tool that wrote a cubin, as far as the cubin tells."""
+
+    tool: str
+    """``ptxas`` or ``nvlink``; empty where only a version is told (cubins of the old layout, before CUDA 13)."""
+    version: str
+    """``13.5.37``; ``12.6`` where no more is told."""
+    options: str
+    """Its command line; empty where it is not told."""
+
+    def __str__(self) -> str:
+        return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SassStats:
     """What one function's machine code holds."""
 
@@ -253,6 +268,8 @@ class SassStats:
     """The live-register peak; ``None`` without ``-plr``."""
     origin: Origin | None = None
     """Where the function stands in the dump."""
+    maker: Maker | None = None
+    """What wrote its cubin; ``None`` from a dump, or where the cubin does not tell."""
 
     @property
     def opcode_classes(self) -> dict[str, int]:

@@ -12,12 +12,14 @@ from spillscan.sass.model import (
     Group,
     LivePeak,
     LocalTraffic,
+    Maker,
     Operands,
     SassStats,
     SourceLine,
     Traffic,
 )
 
+_MAKER = ("tool", "version", "options")
 _TRAFFIC = ("stores", "loads", "store_bytes", "load_bytes")
 
 
@@ -62,12 +64,14 @@ def to_json(stats: SassStats) -> dict[str, Any]:
         "operands": None if stats.operands is None else _operands_to_json(stats.operands),
         "live_peak": None if stats.live_peak is None else _peak_to_json(stats.live_peak),
         "origin": None if stats.origin is None else _origin_to_json(stats.origin),
+        "maker": None if stats.maker is None else _maker_to_json(stats.maker),
     }
 
 
 def from_json(value: dict[str, Any]) -> SassStats:
     """The figures of :func:`to_json`. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where they are no such."""
     operands, peak, origin = value["operands"], value["live_peak"], value["origin"]
+    maker = value.get("maker")
     return SassStats(
         instructions=_count(value["instructions"]),
         code_bytes=_count(value["code_bytes"]),
@@ -85,7 +89,12 @@ def from_json(value: dict[str, Any]) -> SassStats:
         origin=None
         if origin is None
         else Origin(input=str(origin["input"]), line=origin["line"], format=origin["format"]),
+        maker=None if maker is None else Maker(**{name: str(maker[name]) for name in _MAKER}),
     )
+
+
+def _maker_to_json(maker: Maker) -> dict[str, str]:
+    return {name: getattr(maker, name) for name in _MAKER}
 
 
 def _traffic_to_json(traffic: Traffic) -> dict[str, int]:

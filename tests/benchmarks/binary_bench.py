@@ -1,94 +1,263 @@
 """Speed and memory of reading binaries, against NVIDIA's cuobjdump and cuxray on the same files, in one run.
 
-    python -m tests.benchmarks.binary_bench [--cache DIR] [--rounds N] [--cuxray] [LIBRARY…]
+    python -m tests.benchmarks.binary_bench [--cache DIR] [--rounds N] [--instructions N] [--cuxray SECONDS] [LIBRARY…]
 
-Without a library, one of bitsandbytes and that of xgboost are taken from PyPI. `spillscan scan` is timed as a whole
-process, start-up and table included; `cuobjdump -res-usage` counts no instruction; `cuobjdump -sass -arch A | grep -cE
-'STL|LDL'` is run for one architecture and set against by instructions per second, as all of them take minutes.
-Seconds are CPU seconds, user and system, of a process and its children: every candidate uses one core.
+Without a library, those of bitsandbytes, xgboost and faiss are taken from PyPI. Each candidate is a whole process,
+start-up included; candidates take turns, and medians are shown: seconds on the clock, and of processors (user and
+system, children included), which other work on the machine changes less.
+
+    scan         spillscan scan LIBRARY --top 10, on one processor and on two, and -f json:FILE; the net rate is that of
+                 the processor time beyond what a file of one small kernel takes
+    -res-usage   cuobjdump -res-usage LIBRARY, which counts no instruction
+    -sass        cuobjdump -sass CUBIN | grep -cE 'STL|LDL', on the largest cubins of one architecture that hold a
+                 million instructions together, as a whole library takes minutes an architecture; set against by
+                 instructions per second of processors
+    cuxray       cuxray ls (no disassembly) and cuxray survey, stopped after some seconds; registers, stack and shared
+                 memory of ls are compared with ours, kernel by kernel
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import mmap
+import multiprocessing
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from spillscan import binary
+from spillscan import binary, cores
 from spillscan.binary import containers
 from spillscan.binary.limits import DEFAULT, Budget
 from spillscan.binary.window import Window
 from spillscan.sass.model import SassFunction
-from tests.oracle.binary_oracle import libraries, number, run, tool_folder, wheel
+from tests.oracle.binary_oracle import ROOT, libraries, number, tool_folder, wheel
 
-WHEELS = {"bitsandbytes==0.48.1": "*libbitsandbytes_cuda130.so", "xgboost==3.2.0": "*libxgboost.so"}
+WHEELS = {
+    "bitsandbytes==0.48.1": "*libbitsandbytes_cuda130.so",
+    "xgboost==3.2.0": "*libxgboost.so",
+    "faiss-gpu-cu12==1.14.1.post1": "*libfaiss*.so",
+}
+SMALL = ROOT / "fixtures" / "binary" / "tiny-sm_80-13.5.cubin"
+FIRST_WITH_NEW_TOOLS = 75
+REPORTS = ("text", "json")
 
-
-def timed(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, int, bool]:
-    """CPU seconds, peak memory in bytes and success of one command."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    return ended(process)
-
-
-def ended(process: subprocess.Popen[bytes]) -> tuple[float, int, bool]:
-    """CPU seconds (those of its children, too), peak memory in bytes and success of a process."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, status == 0
+T = TypeVar("T")
 
 
-def contents(path: Path) -> tuple[Counter[str], int]:
-    """Instructions by arch, and the size of the largest member."""
-    instructions: Counter[str] = Counter()
-    with path.open("rb") as file:
-        buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        for item in binary.read(buffer, path.name):
-            if isinstance(item, SassFunction):
-                instructions[item.arch or ""] += item.stats.instructions
-        images = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
-        largest = max(image.window.size for image in images if isinstance(image, containers.Image))
-    return instructions, largest
+class Run(NamedTuple):
+    """What one command took."""
+
+    seconds: float
+    """On the clock."""
+    cpu: float
+    """Of processors."""
+    peak: int
+    """Bytes of memory of its largest process."""
+    done: bool
+    """It ended by itself, and well."""
+    printed: bytes
 
 
-def measure(path: Path, old: Path, new: Path, rounds: int, cuxray: bool) -> None:
+def timed(
+    command: Sequence[str | Path], *, tools: Path | None = None, processors: int = 1, most_seconds: float = 3600
+) -> Run:
+    """Run a command on some processors, with ``tools`` found first; it is ended after ``most_seconds``."""
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"} if tools else None
+    chosen = sorted(os.sched_getaffinity(0))[:processors]
+    with tempfile.TemporaryFile() as output:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            process_group=0,
+            preexec_fn=lambda: os.sched_setaffinity(0, chosen),  # noqa: PLW1509 - no thread runs here
+        )
+        late = False
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.perf_counter() - begin > most_seconds and not late:
+                late = True
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0.002)
+        seconds = time.perf_counter() - begin
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        return Run(
+            seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, not status and not late, output.read()
+        )
+
+
+def median(runs: Sequence[Run]) -> Run:
+    """Medians of the figures."""
+    figures = (statistics.median(column) for column in zip(*(run[:2] for run in runs), strict=True))
+    return Run(*figures, max(run.peak for run in runs), all(run.done for run in runs), b"")
+
+
+class Kernel(NamedTuple):
+    """What is compared, and where its code is."""
+
+    arch: str
+    symbol: str
+    registers: int | None
+    stack_bytes: int | None
+    shared_bytes: int | None
+    member: int
+    instructions: int
+
+
+class Library(NamedTuple):
+    """What a library holds."""
+
+    path: Path
+    kernels: list[Kernel]
+    largest: int
+    """Bytes of its largest member."""
+
+    @property
+    def instructions(self) -> int:
+        """Of all architectures."""
+        return sum(kernel.instructions for kernel in self.kernels)
+
+    @property
+    def archs(self) -> Counter[str]:
+        """Instructions by architecture."""
+        found: Counter[str] = Counter()
+        for kernel in self.kernels:
+            found[kernel.arch] += kernel.instructions
+        return found
+
+    def members(self, least: int) -> tuple[str, dict[int, int]]:
+        """(architecture, instructions by member) of its largest cubins that hold ``least`` instructions together."""
+        archs = {arch: count for arch, count in self.archs.items() if number(arch) >= FIRST_WITH_NEW_TOOLS}
+        arch = max(archs, key=lambda name: (archs[name], name))
+        sizes: Counter[int] = Counter()
+        for kernel in self.kernels:
+            if kernel.arch == arch:
+                sizes[kernel.member] += kernel.instructions
+        chosen: dict[int, int] = {}
+        for member, size in sizes.most_common():
+            if sum(chosen.values()) < least:
+                chosen[member] = size
+        return arch, chosen
+
+
+def contents(path: Path) -> Library:
+    """Read a library."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+        found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
+        largest = max(image.window.size for image in found if isinstance(image, containers.Image))
+        kernels = [
+            Kernel(
+                item.arch or "",
+                item.symbol,
+                item.usage.registers,
+                item.usage.stack_bytes,
+                item.usage.shared_bytes,
+                item.member,
+                item.stats.instructions,
+            )
+            for item in binary.read(buffer, path.name)
+            if isinstance(item, SassFunction) and item.usage
+        ]
+    return Library(path, kernels, largest)
+
+
+def extract(path: Path, member: int, target: Path) -> None:
+    """Write one cubin of a library to a file."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+        target.write_bytes(binary.extract(buffer, member))
+
+
+def apart(function: Callable[..., T], *arguments: object) -> T:
+    """A call in a process of its own: what this one has taken counts as taken by each that it starts."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def measure(library: Library, tools: Path, rounds: int, least: int, cuxray: float) -> None:
     """All candidates on one library."""
-    instructions, largest = contents(path)
-    total = sum(instructions.values())
-    print(f"{path.name}: {path.stat().st_size >> 20} MiB, {total:,} instructions of {len(instructions)} architectures")
-    scan = [sys.executable, "-m", "spillscan", "scan", str(path), "--top", "10"]
-    environment = {**os.environ, "PATH": f"{new}:{os.environ['PATH']}"}
-    listing = [str(new / "cuobjdump"), "-res-usage", str(path)]
-    ours, theirs, memory = [], [], 0
-    for _ in range(rounds):
-        seconds, memory, done = timed(scan)
-        assert done
-        ours.append(seconds)
-        seconds, _, done = timed(listing, environment)
-        theirs.append(seconds)
-    mine = statistics.median(ours)
-    print(
-        f"  spillscan scan        {mine:8.2f} s  {total / mine / 1e6:6.1f} M instructions/s, {memory >> 20} MiB", end=""
-    )
-    print(f" ({memory / largest:.1f} times its largest member of {largest >> 20} MiB)")
-    told = f"ours {mine / statistics.median(theirs):.2f} times that" if done else "it fails"
-    print(f"  cuobjdump -res-usage  {statistics.median(theirs):8.2f} s  {told}")
-    arch = max((arch for arch in instructions if number(arch) >= 75), key=lambda name: (instructions[name], name))
-    process = run(new if number(arch) >= 75 else old, "-sass", "-arch", arch, path)
-    found = subprocess.run(["grep", "-cE", "STL|LDL"], stdin=process.stdout, capture_output=True, check=False)
-    seconds = ended(process)[0]
-    rate = instructions[arch] / seconds
-    print(f"  cuobjdump -sass|grep  {seconds:8.2f} s  of {arch} alone, {int(found.stdout)} lines; ", end="")
-    print(f"ours {total / mine / rate:.0f} times as fast by instructions")
+    path, total = library.path, library.instructions
+    print(f"{path.name}: {path.stat().st_size >> 20} MiB, {len(library.kernels):,} functions, {total:,} instructions")
+    print(f"  of {len(library.archs)} architectures; the largest member has {library.largest / (1 << 20):.1f} MiB")
+    runs: defaultdict[str, list[Run]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        out = Path(folder) / "build.json"
+        scan = [sys.executable, "-m", "spillscan", "scan"]
+        timed([*scan, path])  # what was never read comes from the disk
+        for _ in range(rounds):
+            runs["start"].append(timed([*scan, SMALL]))
+            for processors in (1, 2)[: cores.available()]:
+                runs[f"text {processors}"].append(timed([*scan, path, "--top", "10"], processors=processors))
+                runs[f"json {processors}"].append(timed([*scan, path, "-f", f"json:{out}"], processors=processors))
+            runs["listing"].append(timed([tools / "cuobjdump", "-res-usage", path], tools=tools))
+        told = {name: median(of) for name, of in runs.items()}
+        start, listing = told.pop("start"), told.pop("listing")
+        _show("start-up", start)
+        for name, mine in told.items():
+            rate = total / (mine.cpu - start.cpu) / 1e6
+            more = f"{rate:5.1f} M instructions/s net, {mine.peak / library.largest:4.1f} times the largest member"
+            if listing.done:
+                more += f", {mine.seconds / listing.seconds:4.2f} times -res-usage ({mine.cpu / listing.cpu:4.2f} CPU)"
+            _show(f"scan, {name}", mine, more)
+        _show("cuobjdump -res-usage", listing, "" if listing.done else "it fails")
+        if "text 2" in told:
+            gains = (f"{told[f'{name} 1'].seconds / told[f'{name} 2'].seconds:.2f} ({name})" for name in REPORTS)
+            print(f"    two processors are {', '.join(gains)} times as fast as one")
+        arch, members = library.members(least)
+        some, seconds = sum(members.values()), 0.0
+        for member in members:
+            file = Path(folder) / f"{member}.cubin"
+            apart(extract, path, member, file)
+            command = ["sh", "-c", f"'{tools / 'cuobjdump'}' -sass '{file}' | grep -cE 'STL|LDL'"]
+            seconds += timed(command, tools=tools).cpu
+        print(f"  cuobjdump -sass|grep    {seconds:8.2f} CPU s for {some:,} instructions of {arch}; ", end="")
+        rates = ", ".join(
+            f"{total / told[f'{name} 1'].cpu / (some / seconds):.0f} ({name})" for name in ("text", "json")
+        )
+        print(f"ours is {rates} times as fast, start-up included")
     if cuxray and find_spec("cuxray"):
-        seconds, memory, done = timed([str(Path(sys.executable).with_name("cuxray")), "survey", str(path)])
-        print(f"  cuxray survey         {seconds:8.2f} s  {memory >> 20} MiB{'' if done else ', it fails'}")
+        _against_cuxray(library, tools, cuxray)
+
+
+def _show(what: str, run: Run, more: str = "") -> None:
+    print(f"  {what:22s} {run.seconds:8.2f} s, {run.cpu:8.2f} CPU s, {run.peak >> 20:5d} MiB  {more}")
+
+
+def _against_cuxray(library: Library, tools: Path, most_seconds: float) -> None:
+    program = Path(sys.executable).with_name("cuxray")
+    survey = timed([program, "survey", "--no-cache", library.path], tools=tools, most_seconds=most_seconds)
+    _show("cuxray survey", survey, "" if survey.done else f"it fails, or was stopped after {most_seconds:.0f} s")
+    listing = timed([program, "ls", "--no-cache", "--json", library.path], tools=tools, most_seconds=most_seconds)
+    _show("cuxray ls", listing, "" if listing.done else f"it fails, or was stopped after {most_seconds:.0f} s")
+    if not listing.done:
+        return
+    theirs: defaultdict[tuple[str, str], list[dict[str, int]]] = defaultdict(list)
+    for unit in json.loads(listing.printed)["units"]:
+        for kernel in unit["kernels"]:
+            theirs[unit["arch"], kernel["name"]].append(kernel["resources"])
+    same: Counter[str] = Counter()
+    for ours in library.kernels:
+        if of_name := theirs[ours.arch, ours.symbol]:
+            told = of_name.pop(0)
+            figures = (ours.registers, ours.stack_bytes, ours.shared_bytes)
+            names = ("regs", "stack_frame", "smem_static")
+            same.update(name for name, figure in zip(names, figures, strict=True) if told[name] == figure)
+            same["kernels"] += 1
+    print(f"    as ours: {', '.join(f'{count:,} {name}' for name, count in same.items())} of {len(library.kernels):,}")
 
 
 def main() -> int:
@@ -97,15 +266,18 @@ def main() -> int:
     parser.add_argument("libraries", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cuxray", action="store_true", help="time cuxray, too, which may take minutes")
+    parser.add_argument(
+        "--instructions", type=int, default=1_000_000, help="that cuobjdump -sass is given (%(default)s)"
+    )
+    parser.add_argument("--cuxray", type=float, default=0, metavar="SECONDS", help="run cuxray, too, for so long")
     arguments = parser.parse_args()
     given = [(path, "*") for path in arguments.libraries]
     given = given or [(wheel(name, arguments.cache), pattern) for name, pattern in WHEELS.items()]
-    old, new = (tool_folder(name, arguments.cache) for name in ("sass-12.8", "sass-13.5"))
+    tools = tool_folder("sass-13.5", arguments.cache)
     for file, pattern in given:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             for path in libraries(file, pattern, Path(folder)):
-                measure(path, old, new, arguments.rounds, arguments.cuxray)
+                measure(apart(contents, path), tools, arguments.rounds, arguments.instructions, arguments.cuxray)
     return 0
 
 

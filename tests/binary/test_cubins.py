@@ -158,11 +158,11 @@ def test_toolkit_and_options_are_told() -> None:
 
 
 def test_without_an_opcode_table_the_resources_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spillscan.binary import records
+    from spillscan.binary import figures
     from tests.binary.support import scanned
 
     known = by_symbol("sass-sm_80-13.5.cubin")
-    monkeypatch.setattr(records, "table", lambda number: None)
+    monkeypatch.setattr(figures, "table", lambda number: None)
     found, issues = scanned(stored("sass-sm_80-13.5.cubin"))
     assert [issue.code for issue in issues] == ["unknown-arch"]
     for function in found:

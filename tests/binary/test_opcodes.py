@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spillscan.binary.decode import Decoded, code_of
+from spillscan.binary import counts
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
 from spillscan.sass import mix
@@ -69,9 +69,9 @@ def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:
         }
     )
     words = np.array([0x210, 0, 0x210, 1 << 12, 0x947, 1 << 12, 0x210, 1 << 13, 0x111, 1 << 12], "<u8")
-    decoded = Decoded(code_of(Window(words.tobytes()), held, 100), held)
-    assert decoded.opcodes == (("BRA", 1), ("IADD", 1), ("IADD3", 2), ("unknown 0x111", 1))
-    assert decoded.unknown == 1
+    (found,) = counts.of_stretch([Window(words.tobytes())], held, 100)
+    assert found.opcodes == (("BRA", 1), ("IADD", 1), ("IADD3", 2), ("unknown 0x111", 1))
+    assert found.unknown == 1
 
 
 def test_neighbours_become_a_range_and_are_read_again() -> None:

@@ -9,6 +9,9 @@ FILE is a library or a wheel; without one the wheels below are taken from PyPI a
                                          width, form, slot, last use, predicate, loop depth
     attributes    cuobjdump -elf         min stack size, barriers, launch bounds, spill annotations
 
+cuobjdump of Linux reads no Windows files: objcopy takes their fat binaries out and puts them into an ELF object. Where
+it gives up a library because of one member, it gets each cubin of the architecture alone.
+
 `--quick` leaves out -sass, which takes minutes a library. Differences are counted by kind, the first of each is shown;
 exit status 1 where there is one that is not explained in docs/binaries.md.
 """
@@ -16,6 +19,7 @@ exit status 1 where there is one that is not explained in docs/binaries.md.
 from __future__ import annotations
 
 import argparse
+import io
 import mmap
 import os
 import re
@@ -41,15 +45,23 @@ WHEELS = {
     "faiss-gpu-cu12==1.14.1.post1": "*libfaiss*.so",
     "nvidia-curand-cu12==10.3.10.19": "*libcurand.so*",
     "nvidia-curand==10.4.5.25": "*libcurand.so*",
-    "nvidia-cufft-cu12==11.3.3.83": "*libcufft.so*",
+    "cupy-cuda12x==14.2.0": "*.so",
+    "nvidia-npp-cu12==12.4.1.87": "*.so*",
+    "nvidia-nvjpeg-cu12==12.4.0.76": "*.so*",
+    "nvidia-cusolver-cu12==11.7.5.82": "*.so*",
 }
 """Public projects and the libraries in them that hold machine code."""
 
 OLD, NEW = "sass-12.8", "sass-13.5"
 """Toolchains of fixtures/cases.yaml: the first reads Maxwell to Volta, the second what is newer."""
 FIRST_OF_NEW = 75
+RENAMED = 101
+"""sm_101 is sm_110 since CUDA 13: only the older tools know it."""
 NO_REGISTERS = re.compile(r"__cuda_sm\d+_div")
 """Helpers without a register count of their own: cuobjdump prints 0, their section's header tells."""
+
+PE_SECTION = ".nv_fatb"
+"""Of a Windows file: what its loader hands to the driver."""
 
 Key = tuple[str, str]
 """Arch and symbol."""
@@ -97,8 +109,22 @@ def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
         return
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
-            if Path(name).match(pattern) and archive.open(name).read(4) == b"\x7fELF":
+            if Path(name).match(pattern) and archive.open(name).read(4).startswith((b"\x7fELF", b"MZ")):
                 yield Path(archive.extract(name, folder))
+
+
+def readable(path: Path, folder: Path) -> Path:
+    """What cuobjdump reads of a library: itself, or an ELF object with the fat binaries of a Windows file."""
+    with path.open("rb") as file:
+        if file.read(2) != b"MZ":
+            return path
+    plain = folder / "fatbin"
+    subprocess.run(["objcopy", "-O", "binary", f"--only-section={PE_SECTION}", path, plain], check=True)
+    made = folder / f"{path.stem}.o"
+    subprocess.run(["as", "-o", made, "/dev/null"], check=True)
+    add = [f"--add-section=.nv_fatbin={plain}", "--set-section-flags=.nv_fatbin=alloc,readonly"]
+    subprocess.run(["objcopy", *add, made], check=True)
+    return made
 
 
 def ours(path: Path) -> dict[Key, list[SassFunction]]:
@@ -154,13 +180,38 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
         told.equal("function", key, len(functions), 0)
 
 
-def code(path: Path, tools: Path, arch: str, found: dict[Key, list[SassFunction]], told: Differences) -> None:
-    """Against the text of -sass of one architecture."""
+def dumped(
+    path: Path, tools: Path, arch: str, left: dict[Key, list[SassFunction]], told: Differences
+) -> Iterator[object]:
+    """What cuobjdump -sass prints of one architecture; member by member where it fails on the whole library."""
     process = run(tools, "-sass", "-arch", arch, path)
     assert process.stdout
+    text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
+    if text.peek(1):
+        yield from sass.read(text, path.name)
+        if not process.wait():
+            return
+        told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
+        return
+    process.wait()
+    members = sorted({function.member for functions in left.values() for function in functions})
+    with path.open("rb") as file, tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+        library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        for member in members:
+            cubin = Path(folder) / f"{member}.cubin"
+            cubin.write_bytes(binary.extract(library, member))
+            single = run(tools, "-sass", cubin)
+            assert single.stdout
+            yield from sass.read(single.stdout, path.name)
+            if single.wait():
+                told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {member} of {path.name}")
+
+
+def code(path: Path, tools: Path, arch: str, found: dict[Key, list[SassFunction]], told: Differences) -> None:
+    """Against the text of -sass of one architecture."""
     left = {key: list(functions) for key, functions in found.items() if key[0] == arch}
     seen = 0
-    for item in sass.read(process.stdout, path.name):
+    for item in dumped(path, tools, arch, left, told):
         if isinstance(item, Issue) or not isinstance(item, SassFunction):
             continue
         where = (path.name, item.arch, item.symbol)
@@ -180,8 +231,7 @@ def code(path: Path, tools: Path, arch: str, found: dict[Key, list[SassFunction]
         if stats.local.evidence == text.local.evidence:
             kinds = ([a.kind for a in local.accesses] for local in (stats.local, text.local))
             told.equal("classes", where, *kinds)
-    if process.wait():
-        told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name}, after {seen} functions")
+    told.compared[f"functions of {arch} by -sass"] += seen
 
 
 def _only(ours: Iterable[tuple[str, int]], theirs: Iterable[tuple[str, int]]) -> tuple[list[object], list[object]]:
@@ -254,10 +304,12 @@ def main() -> int:
                 archs = sorted({arch for arch, _ in found}, key=number)
                 size += path.stat().st_size
                 print(f"{path.name}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
-                resources(path, new, found, told)
-                attributes(path, new, found, told)
+                given_to_tools = readable(path, Path(folder))
+                resources(given_to_tools, new, found, told)
+                attributes(given_to_tools, new, found, told)
                 for arch in [] if arguments.quick else arguments.arch or archs:
-                    code(path, new if number(arch) >= FIRST_OF_NEW else old, arch, found, told)
+                    tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
+                    code(given_to_tools, tools, arch, found, told)
     print(f"{size >> 20} MiB of libraries; compared: " + ", ".join(f"{n:,} {k}" for k, n in told.compared.items()))
     print("\n".join(f"failed: {failure}" for failure in told.failures))
     print("differences: " + (", ".join(f"{count} {kind}" for kind, count in told.counts.items()) or "none"))

@@ -1,0 +1,113 @@
+"""Instructions by opcode, of many functions at once.
+
+Functions stand one behind the other in a cubin. Neighbours make a stretch, whose words are looked up in one pass of
+NumPy and counted into one table: a row a function, a column a mnemonic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spillscan.binary.cubin import Function
+from spillscan.binary.table import Table
+from spillscan.binary.window import DamageError, Window
+from spillscan.binary.words import Code, Narrow, Wide, Words
+
+_STRETCH_BYTES = 1 << 19
+"""Columns of so much code stay in a processor's cache."""
+_STRETCH_FUNCTIONS = 256
+_GAP_BYTES = 1 << 12
+"""Most bytes between neighbours: they are looked up for nothing."""
+_HEX = "unknown 0x{:03x}"
+
+
+class Counts(NamedTuple):
+    """What one function holds."""
+
+    instructions: int
+    """All, padding included."""
+    code_bytes: int
+    """To the end of the last instruction."""
+    opcodes: tuple[tuple[str, int], ...]
+    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number."""
+    local: int
+    """STL and LDL."""
+    unknown: int
+    """Instructions whose code is in no table."""
+
+
+def code_of(window: Window, table: Table, number: int) -> Code:
+    """The instructions in a window that begins with one (Maxwell and Pascal: with a control word)."""
+    return Wide(window, number, table.selectors) if table.wide else Narrow(window)
+
+
+def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Function]]:
+    """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
+    step = Wide.group_bytes if table.wide else Narrow.group_bytes
+    stretch: list[Function] = []
+    begin = end = 0
+    try:
+        for function in functions:
+            code = function.code
+            if stretch and (
+                not end <= code.start <= end + _GAP_BYTES
+                or (code.start - begin) % step
+                or code.end - begin > _STRETCH_BYTES
+                or len(stretch) == _STRETCH_FUNCTIONS
+            ):
+                yield stretch
+                stretch = []
+            if not stretch:
+                begin = code.start
+            stretch.append(function)
+            end = code.end
+    except DamageError:
+        if stretch:
+            yield stretch
+        raise
+    if stretch:
+        yield stretch
+
+
+def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[Counts]:
+    """The counts of the functions in a stretch; ``number``: of their architecture."""
+    begin = codes[0].start
+    code = code_of(Window(codes[-1].buffer, begin, codes[-1].end - begin), table, number)
+    bounds = [code.rows_before(at - begin) for window in codes for at in (window.start, window.end)]
+    ranks = table.ranks.take(code.codes)
+    counts = _table(ranks, bounds, table.unknown + 1)
+    rows, columns = counts[:, : table.unknown].nonzero()
+    pairs = list(map(table.pairs.__getitem__, (columns << 32 | counts[rows, columns]).tolist()))
+    cuts = np.searchsorted(rows, np.arange(len(codes) + 1)).tolist()
+    unknown = counts[:, table.unknown].tolist()
+    local = counts[:, table.local].sum(axis=1).tolist()
+    for index in range(len(codes)):
+        opcodes = pairs[cuts[index] : cuts[index + 1]]
+        mine = slice(*bounds[2 * index : 2 * index + 2])
+        if unknown[index]:
+            opcodes += _unknown(code.codes[mine], ranks[mine], table)
+        instructions = mine.stop - mine.start
+        yield Counts(instructions, code.bytes_to(instructions), tuple(opcodes), local[index], unknown[index])
+
+
+def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
+    """Counts by function (rows) and rank (columns); ``bounds``: first row of each function and the one behind it.
+
+    What stands between functions is counted into a row more, which is dropped.
+    """
+    functions = len(bounds) // 2
+    rows = np.full(len(bounds), functions)
+    rows[::2] = np.arange(functions)
+    keys = np.repeat(rows * width, np.diff(bounds, append=len(ranks)))
+    keys += ranks
+    found: Words = np.bincount(keys, minlength=(functions + 1) * width)[: functions * width].reshape(functions, width)
+    return found
+
+
+def _unknown(codes: Words, ranks: Words, table: Table) -> list[tuple[str, int]]:
+    """(number, instructions) of the codes that are in no table."""
+    found, counts = np.unique(codes[ranks == table.unknown] & table.mask, return_counts=True)
+    return [(_HEX.format(code), count) for code, count in zip(found.tolist(), counts.tolist(), strict=True)]

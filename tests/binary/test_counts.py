@@ -1,0 +1,87 @@
+"""Functions counted together: the same as each counted alone, whatever stands between them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan.binary import counts
+from spillscan.binary.counts import Counts
+from spillscan.binary.cubin import Function
+from spillscan.binary.table import Table, table
+from spillscan.binary.window import DamageError, Window
+
+SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
+"""Words of each function, and groups of words between it and the next."""
+
+
+def opcodes(number: int) -> Table:
+    found = table(number)
+    assert found is not None
+    return found
+
+
+def functions(sizes: list[tuple[int, int]], group_words: int) -> list[Window]:
+    """Functions of random words; every other word is of an opcode that tables know."""
+    at, windows = 0, []
+    for words, gap in sizes:
+        windows.append((at, 8 * words))
+        at += 8 * group_words * (-(-words // group_words) + gap)
+    noise = np.random.default_rng(at).integers(0, 1 << 63, at // 8, np.int64)
+    noise[::2] = noise[::2] & ~0xFFF | 0x983
+    data = noise.tobytes()
+    return [Window(data, start, size) for start, size in windows]
+
+
+def by_hand(window: Window, held: Table, number: int) -> Counts:
+    """One instruction after the other."""
+    words = np.frombuffer(window.copy(0, window.size, "code"), "<u8").tolist()
+    if held.wide:
+        codes = [low & 0xFFF for low in words[: len(words) // 2 * 2 : 2]]
+        for index, bit in enumerate(held.selectors):
+            chosen = [words[2 * row + bit // 64] >> bit % 64 & 1 for row in range(len(codes))]
+            codes = [code | one << (12 + index) for code, one in zip(codes, chosen, strict=True)]
+        last = 16 * len(codes)
+    else:
+        places = [place for place in range(len(words)) if place % 4]
+        codes = [words[place] >> 51 for place in places]
+        last = 8 * (places[-1] + 1) if places else 0
+    ranks = [int(held.ranks[code]) for code in codes]
+    known = sorted({rank for rank in ranks if rank != held.unknown})
+    strange = [code & held.mask for code, rank in zip(codes, ranks, strict=True) if rank == held.unknown]
+    found = [(held.names[rank], ranks.count(rank)) for rank in known]
+    found += [(f"unknown 0x{code:03x}", strange.count(code)) for code in sorted(set(strange))]
+    local = sum(held.names[rank] in ("STL", "LDL") for rank in ranks if rank != held.unknown)
+    return Counts(len(codes), last, tuple(found), local, len(strange))
+
+
+@pytest.mark.parametrize("number", [50, 90, 100])
+@given(sizes=SIZES)
+def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
+    held = opcodes(number)
+    windows = functions(sizes, 2 if held.wide else 4)
+    assert list(counts.of_stretch(windows, held, number)) == [by_hand(window, held, number) for window in windows]
+
+
+def test_only_neighbours_make_a_stretch() -> None:
+    buffer = bytes(1 << 16)
+    places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
+    given = [cast(Function, SimpleNamespace(code=Window(buffer, *place))) for place in places]
+    found = list(counts.stretches(given, opcodes(90)))
+    assert [[given.index(function) for function in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
+
+
+def test_what_stands_before_damage_is_kept() -> None:
+    def damaged() -> object:
+        yield SimpleNamespace(code=Window(bytes(64)))
+        raise DamageError("it breaks off", 64)
+
+    found = counts.stretches(cast("list[Function]", damaged()), opcodes(90))
+    assert len(next(found)) == 1
+    with pytest.raises(DamageError, match="breaks off"):
+        next(found)
