@@ -49,7 +49,8 @@ def main() -> None:
         if number % max(1, executions // 10) == 0:
             gc.collect()
             held, most = tracemalloc.get_traced_memory()
-            print(f"{number:>9,} executions: {resident_kib():>8,} KiB resident, {held >> 10:,} KiB held, {most >> 10:,} most")
+            sizes = f"{resident_kib():,} KiB resident, {held >> 10:,} KiB held, {most >> 10:,} KiB most"
+            print(f"{number:,} executions: {sizes}")
 
 
 if __name__ == "__main__":
