@@ -39,7 +39,9 @@ class Commit:
     label: str
     """The build."""
     time: str
-    """When it was written: ISO 8601, UTC, microseconds."""
+    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
+    first_time: str = ""
+    """When the first of what it holds was committed, of a compaction; else empty."""
     parts: tuple[Part, ...]
     """Its files."""
     meta: dict[str, str] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Commit:
             "name": self.name,
             "label": self.label,
             "time": self.time,
+            "first_time": self.first_time,
             "meta": self.meta,
             "parts": [
                 {"path": part.path, "table": part.table, "arch": part.arch, "rows": part.rows, "bytes": part.size_bytes}
@@ -93,6 +96,7 @@ def read(data: bytes, path: str) -> Commit:
             name=str(value["name"]),
             label=str(value["label"]),
             time=str(value["time"]),
+            first_time=str(value.get("first_time", "")),
             parts=tuple(_part(part) for part in value["parts"]),
             meta={str(key): str(word) for key, word in value["meta"].items()},
             replaces={str(name): str(time) for name, time in value["replaces"].items()},

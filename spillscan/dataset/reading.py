@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from spillscan.dataset import builds, names, schema, sql
 from spillscan.dataset import commit as commits
-from spillscan.dataset import names, schema
+from spillscan.dataset.builds import KeptBuild
 from spillscan.dataset.commit import Commit
 from spillscan.dataset.extra import needed
 from spillscan.dataset.shape import decode
@@ -19,6 +20,7 @@ from spillscan.safe import clip, printable
 from spillscan.snapshot import FIGURES
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow
     import pyarrow.dataset
 
@@ -59,9 +61,39 @@ class Dataset:
         return self._store.root
 
     @cached_property
+    def builds(self) -> tuple[KeptBuild, ...]:
+        """The builds, by time."""
+        return builds.of(self.commits)
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        """The builds, in the order of their first commits."""
-        return tuple(dict.fromkeys(commit.label for commit in self.commits))
+        """What they are called."""
+        return tuple(build.label for build in self.builds)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
+        return sql.connect(self)
+
+    @property
+    def kernels(self) -> duckdb.DuckDBPyRelation:
+        """All kernels of all builds, as a lazy frame: ``.filter("registers > 128").pl()`` reads what it needs."""
+        return self.connection.view("kernels")
+
+    @property
+    def units(self) -> duckdb.DuckDBPyRelation:
+        """All units of all builds, as a lazy frame."""
+        return self.connection.view("units")
+
+    @property
+    def issues(self) -> duckdb.DuckDBPyRelation:
+        """All issues of all builds, as a lazy frame."""
+        return self.connection.view("issues")
+
+    def query(self, question: str) -> duckdb.DuckDBPyRelation:
+        """What ``question``, one ``SELECT`` over the views, asks for, as a lazy frame."""
+        sql.check(question)
+        return self.connection.sql(question)
 
     def table(self, table: str, labels: Iterable[str] | None = None) -> pyarrow.dataset.Dataset:
         """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""

@@ -42,14 +42,14 @@ def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], m
     aim = store(root)
     units = [UnitRow(unit, batch, build) for unit, build in distinct.values()]
     issues = [
-        IssueRow(issue, unit.id, batch, position)
-        for unit, build in distinct.values()
+        IssueRow(issue, unit_id, batch, position)
+        for unit_id, (_, build) in distinct.items()
         if build is not None
         for position, issue in enumerate(build.issues)
     ]
     kernels = [
-        schema.row_of(kernel, unit.id, batch, position)
-        for unit, build in distinct.values()
+        schema.row_of(kernel, unit_id, batch, position)
+        for unit_id, (_, build) in distinct.items()
         if build is not None
         for position, kernel in enumerate(build.kernels)
     ]
