@@ -121,12 +121,12 @@ def _part(value: dict[str, Any]) -> Part:
     )
 
 
-def load(store: Store, label: str | None = None) -> list[Commit]:
-    """The commits of all builds, or of one, by time; those that others replace are left out."""
+def load(store: Store, label: str | None = None, *, replaced: bool = False) -> list[Commit]:
+    """The commits of all builds, or of one, by time; those that others replace are left out unless asked for."""
     folder = names.COMMITS if label is None else names.folder(names.COMMITS, label)
     paths = [each.path for each in store.list(folder) if each.path.endswith(_SUFFIX)]
     found = [read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
-    return sorted(current(found), key=lambda commit: (commit.time, commit.label, commit.name))
+    return sorted(found if replaced else current(found), key=lambda commit: (commit.time, commit.label, commit.name))
 
 
 def current(commits: Iterable[Commit]) -> list[Commit]:
