@@ -116,7 +116,8 @@ def ask_anything(
 
 def check(question: str) -> None:
     """Refuse what is not one ``SELECT`` that reads nothing but views."""
-    import duckdb
+    with needed():
+        import duckdb
 
     with duckdb.connect(":memory:") as parser:
         try:
