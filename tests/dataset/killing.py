@@ -1,16 +1,18 @@
-"""Appends that are killed at a random moment, in a process of their own.
+"""Appends that are killed, in a process of their own.
 
-``python -m tests.dataset.killing ROOT`` appends the units of :func:`results`, a batch at a time, and says which are
-done, as an audit does that resumes.
+``python -m tests.dataset.killing ROOT [CALL]`` appends the units of :func:`results`, a batch at a time, and says which
+are done, as an audit does that resumes. With ``CALL`` it kills itself just before that call to the disk (``fsync`` or
+``replace``).
 """
 
 from __future__ import annotations
 
-import random
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -34,30 +36,39 @@ def results() -> list[tuple[Unit, Build]]:
     return found
 
 
-def append(root: str) -> None:
+def append(root: str, say: Callable[[str], None] = lambda text: None) -> None:
     """All units that are not there yet, announced batch by batch."""
+    import pyarrow.parquet  # noqa: F401 - what follows is nothing but the append
+
     done = finished(root, LABEL)
     left = [(unit, build) for unit, build in results() if (unit.uri, unit.content_hash) not in done]
-    print("ready", flush=True)
+    say("ready")
     for start in range(0, len(left), BATCH):
         batch = left[start : start + BATCH]
         write_batch(root, LABEL, batch, {"time": "2026-03-01"})
-        print(*(unit.uri for unit, _ in batch), flush=True)
+        say(" ".join(unit.uri for unit, _ in batch))
 
 
-def kill_once(root: Path, moment: float) -> int:
-    """Append, kill it ``moment`` seconds after it began to write, check what is left; returns how many units are."""
+def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> int:
+    """Append, killed before a call to the disk or so many seconds after it began to write; check what is left.
+
+    Returns how many units there are.
+    """
     before = set() if not root.exists() else {uri for uri, _ in finished(str(root), LABEL)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.dataset.killing", str(root)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.dataset.killing", str(root), str(call)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
+    if seconds is not None:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
     announced = {uri for line in process.stdout for uri in line.split()}
-    process.wait()
     process.stdout.close()
+    assert process.wait() == -signal.SIGKILL or seconds is not None
     there = {uri for uri, _ in finished(str(root), LABEL)}
     assert before | announced <= there, "a finished unit is lost"
     if there:
@@ -75,11 +86,22 @@ def complete(root: Path) -> None:
     assert load_build(str(root), LABEL) == replace(load_build(str(root), LABEL), kernels=whole, issues=())
 
 
-def moments(seed: int, count: int, longest: float) -> list[float]:
-    """When to kill."""
-    rng = random.Random(seed)
-    return [rng.uniform(0, longest) for _ in range(count)]
+def _die_before(call: int) -> None:
+    """Let this process kill itself before its ``call``-th call to the disk."""
+    calls = iter(range(1, call + 1))
+
+    def counted(function: Callable[..., None]) -> Callable[..., None]:
+        def counting(*words: object) -> None:
+            if next(calls) == call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            function(*words)
+
+        return counting
+
+    os.fsync, os.replace = counted(os.fsync), counted(os.replace)
 
 
 if __name__ == "__main__":
-    append(sys.argv[1])
+    if int(sys.argv[2]):
+        _die_before(int(sys.argv[2]))
+    append(sys.argv[1], lambda text: print(text, flush=True))
