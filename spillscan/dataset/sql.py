@@ -27,6 +27,7 @@ MEMORY = "2GB"
 _LOCKS = (
     "SET temp_directory = ''",
     "SET TimeZone = 'UTC'",
+    "SET enable_progress_bar = false",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
