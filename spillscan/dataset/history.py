@@ -115,19 +115,26 @@ def steps(series: Series, metric: str) -> Iterator[Step]:
 
 
 def _rows(dataset: Dataset, pattern: str, at: dict[str, int]) -> Iterator[tuple[str, int, Copy]]:
-    from spillscan.dataset.sql import ask
-
-    wanted = _named(dataset, pattern)
-    for start in range(0, len(wanted), _PIECE):
-        piece = wanted[start : start + _PIECE]
-        marks = ", ".join("?" * len(piece))
-        columns = ", ".join(_COLUMNS)
-        answer = ask(dataset.connection, f"SELECT {columns} FROM kernels WHERE canonical IN ({marks})", piece)
-        for row in answer.rows:
+    exact = compiled(pattern).exact
+    rows = [] if exact is None else _called(dataset, [canonical(exact)])
+    wanted = [] if rows else _named(dataset, pattern)
+    for start in range(0, max(1, len(wanted)), _PIECE):
+        for row in rows or _called(dataset, wanted[start : start + _PIECE]):
             told = dict(zip(_COLUMNS, row, strict=True))
             if told["label"] in at:
                 copy = Copy(light_kernel(told), told["spill_bytes"], told["spills_in_loops"])
                 yield told["canonical"], at[told["label"]], copy
+
+
+def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of the kernels of these canonical names."""
+    from spillscan.dataset.sql import ask
+
+    if not names:
+        return []
+    marks = ", ".join("?" * len(names))
+    question = f"SELECT {', '.join(_COLUMNS)} FROM kernels WHERE canonical IN ({marks})"
+    return ask(dataset.connection, question, names).rows
 
 
 def _named(dataset: Dataset, pattern: str) -> list[str]:
@@ -137,9 +144,6 @@ def _named(dataset: Dataset, pattern: str) -> list[str]:
     ready = compiled(pattern)
     connection = dataset.connection
     if ready.exact is not None:
-        name = canonical(ready.exact)
-        if ask(connection, "SELECT 1 FROM kernels WHERE canonical = ? LIMIT 1", [name]).rows:
-            return [name]
         condition, words = "short_name = ?", [short_name(ready.exact)]
     else:  # each name of a kernel is a piece of its symbol or of its full name
         needle = ready.needle.strip("\n")

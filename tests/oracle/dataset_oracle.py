@@ -18,7 +18,7 @@ from tests.dataset import killing
 
 def main() -> None:
     """Print how many units each kill left."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     left: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
