@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.dataset import builds
@@ -27,7 +27,6 @@ MEMORY = "2GB"
 _LOCKS = (
     "SET temp_directory = ''",
     "SET TimeZone = 'UTC'",
-    "SET enable_progress_bar_print = false",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
@@ -75,6 +74,8 @@ def connect(dataset: Dataset, memory: str = MEMORY) -> duckdb.DuckDBPyConnection
         living = f" WHERE NOT {_MARKED}" if dead else ""
         connection.execute(f"CREATE VIEW {table} AS SELECT {columns_asked} FROM all_{table} AS row{living}")
     connection.register("builds", builds.table(builds.of(dataset.commits)))
+    with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
+        connection.execute("SET enable_progress_bar = false")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
