@@ -1,7 +1,8 @@
 """Reads ptxas build logs and SASS dumps into per-kernel records.
 
 ``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two;
-``occupancy(arch, registers=…, threads_per_block=…)`` tells what the hardware makes of a kernel.
+``occupancy(arch, registers=…, threads_per_block=…)`` tells what the hardware makes of a kernel; ``open_dataset(root)``
+opens builds that were kept.
 Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
 """
 
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spillscan.dataset import open_dataset
     from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
     from spillscan.pairing import diff
     from spillscan.pipeline import scan
@@ -30,6 +32,7 @@ _HOMES = {
     "occupancy": "residency",
     "Usage": "model",
     "diff": "pairing",
+    "open_dataset": "dataset",
     "scan": "pipeline",
 }
 
@@ -45,6 +48,7 @@ __all__ = [
     "Usage",
     "diff",
     "occupancy",
+    "open_dataset",
     "scan",
 ]
 

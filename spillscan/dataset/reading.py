@@ -1,0 +1,275 @@
+"""A dataset as one view of all that counts: committed, not replaced, each unit once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from spillscan.dataset import builds, names, schema, sql
+from spillscan.dataset import commit as commits
+from spillscan.dataset.builds import KeptBuild
+from spillscan.dataset.commit import Commit
+from spillscan.dataset.extra import needed
+from spillscan.dataset.shape import Field, decode
+from spillscan.dataset.store import Store, store
+from spillscan.errors import InputError
+from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.safe import clip, printable
+from spillscan.snapshot import FIGURES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+    import pyarrow.dataset
+
+
+_CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One unit as one commit holds it."""
+
+    uri: str
+    content_hash: str
+    failed: bool
+    unit_id: str
+    commit: str
+    time: str
+
+
+class Dataset:
+    """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it."""
+
+    def __init__(self, place: Store, held: Sequence[Commit]) -> None:
+        self.place = place
+        self.commits = tuple(held)
+        self._dead: dict[str, frozenset[tuple[str, str]]] = {}
+
+    @classmethod
+    def open(cls, root: str) -> Dataset:
+        """The dataset at ``root``. Raises :class:`~spillscan.errors.InputError` where there is none."""
+        with needed():
+            import pyarrow.dataset  # noqa: F401 - whoever opens it will ask
+        place = store(root)
+        held = commits.load(place)
+        if not held:
+            raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
+        return cls(place, held)
+
+    @property
+    def root(self) -> str:
+        """Where it lies, as the user named it."""
+        return self.place.root
+
+    @cached_property
+    def builds(self) -> tuple[KeptBuild, ...]:
+        """The builds, by time."""
+        return builds.of(self.commits)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(build.label for build in self.builds)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
+        return sql.connect(self)
+
+    @property
+    def kernels(self) -> duckdb.DuckDBPyRelation:
+        """All kernels of all builds, as a lazy frame: ``.filter("registers > 128").pl()`` reads what it needs."""
+        return self.connection.view("kernels")
+
+    @property
+    def units(self) -> duckdb.DuckDBPyRelation:
+        """All units of all builds, as a lazy frame."""
+        return self.connection.view("units")
+
+    @property
+    def issues(self) -> duckdb.DuckDBPyRelation:
+        """All issues of all builds, as a lazy frame."""
+        return self.connection.view("issues")
+
+    def query(self, question: str) -> duckdb.DuckDBPyRelation:
+        """What ``question``, one ``SELECT`` over the views, asks for, as a lazy frame."""
+        sql.check(question)
+        return self.connection.sql(question)
+
+    def table(
+        self, table: str, labels: Iterable[str] | None = None, arches: Collection[str | None] | None = None
+    ) -> pyarrow.dataset.Dataset:
+        """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""
+        import pyarrow.dataset as ds
+
+        wanted = None if labels is None else set(labels)
+        files, base = self.place.arrow()
+        form = ds.ParquetFileFormat()
+        fragments = [
+            form.make_fragment(base + part.path, files, _expression(each.label, table, part.arch))
+            for each in self.commits
+            if wanted is None or each.label in wanted
+            for part in each.parts
+            if part.table == table and (arches is None or part.arch in arches)
+        ]
+        return ds.FileSystemDataset(fragments, schema.arrow_schema(table, folders=True), form, files)
+
+    def dead(self, labels: Iterable[str] | None = None) -> frozenset[tuple[str, str]]:
+        """(commit, unit id) whose rows do not count: another commit holds the same unit, or a newer one of its uri."""
+        return frozenset(
+            (claim.commit, claim.unit_id)
+            for label in (self.labels if labels is None else labels)
+            if sum(each.label == label for each in self.commits) > 1
+            for claim in _losers(self._claims(label))
+        )
+
+    def finished(self, label: str, *, failed: bool) -> frozenset[tuple[str, str]]:
+        """(uri, content hash) of what needs no second reading."""
+        return frozenset(
+            (claim.uri, claim.content_hash)
+            for claim in _winners(self._claims(label))
+            if claim.content_hash and (failed or not claim.failed)
+        )
+
+    def build(self, label: str) -> Build:
+        """The build called ``label``."""
+        if label not in self.labels:
+            known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
+            raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
+        units = {row["unit_id"]: row for row in self.rows("units", label)}
+        order = {unit_id: at for at, unit_id in enumerate(sorted(units, key=lambda each: units[each]["uri"]))}
+        kernels = sorted(self.kernels_of(label), key=lambda each: (order[each[1]], each[2]))
+        issues = sorted(self.rows("issues", label), key=lambda row: (order[row["unit_id"]], row["position"]))
+        stats = sum(
+            (Stats(**{name: row[name] or 0 for name in Stats.__dataclass_fields__}) for row in units.values()), Stats()
+        )
+        failures = [
+            Issue(code="unreadable", message=row["failure"], severity="error", origin=Origin(input=row["uri"]))
+            for unit_id in order
+            if (row := units[unit_id])["failure"] is not None
+        ]
+        return Build(
+            kernels=tuple(kernel for kernel, _, _ in kernels), issues=(*failures, *map(_issue, issues)), stats=stats
+        )
+
+    def _claims(self, label: str) -> list[Claim]:
+        times = {each.name: each.time for each in self.commits if each.label == label}
+        return [
+            Claim(
+                uri=row["uri"],
+                content_hash=row["content_hash"],
+                failed=row["failure"] is not None,
+                unit_id=row["unit_id"],
+                commit=row["commit"],
+                time=times.get(row["commit"], ""),
+            )
+            for row in self.rows("units", label, columns=_CLAIMED, dead=True)
+        ]
+
+    def kernels_of(self, label: str, arches: Collection[str | None] | None = None) -> list[tuple[Kernel, str, int]]:
+        """(kernel, unit id, position) of the kernels of one build that count, in the order of the files."""
+        rows = self.rows("kernels", label, arches=arches)
+        return [(_kernel(row), row["unit_id"], row["position"]) for row in rows]
+
+    def rows(
+        self,
+        table: str,
+        label: str,
+        *,
+        columns: Collection[str] | None = None,
+        arches: Collection[str | None] | None = None,
+        dead: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The rows of one build that count, by column name; ``dead``: those that do not count as well."""
+        fields = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
+        if table == "kernels":
+            fields.insert(0, Field(name="arch", shape="text", get=itemgetter("arch")))
+        try:
+            found = self.table(table, (label,), arches).to_table(columns=[field.name for field in fields])
+        except FileNotFoundError as error:
+            raise InputError(f"{self.root} changed while it was read", "run it again") from error
+        lists = {
+            field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
+            for field in fields
+        }
+        rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+        gone = frozenset() if dead else self._dead_of(label)
+        return [row for row in rows if (row["commit"], row["unit_id"]) not in gone] if gone else rows
+
+    def _dead_of(self, label: str) -> frozenset[tuple[str, str]]:
+        if label not in self._dead:
+            self._dead[label] = self.dead((label,))
+        return self._dead[label]
+
+
+def finished(root: str, label: str, *, failed: bool) -> frozenset[tuple[str, str]]:
+    """See :func:`spillscan.dataset.finished`."""
+    names.check_label(label)
+    with needed():
+        import pyarrow.dataset  # noqa: F401 - before the store is asked
+    place = store(root)
+    return Dataset(place, commits.load(place, label)).finished(label, failed=failed)
+
+
+def _expression(label: str, table: str, arch: str | None) -> Any:
+    import pyarrow.dataset as ds
+
+    told = ds.field("label") == label
+    if table != "kernels":
+        return told
+    return told & (ds.field("arch").is_null() if arch is None else ds.field("arch") == arch)
+
+
+def _winners(claims: Sequence[Claim]) -> list[Claim]:
+    """One a uri: the content that was seen last, and of one content a reading that did not fail."""
+    seen: dict[tuple[str, str], str] = {}
+    for claim in claims:
+        key = claim.uri, claim.content_hash
+        seen[key] = max(seen.get(key, ""), claim.time)
+    best: dict[str, tuple[Any, Claim]] = {}
+    for claim in claims:
+        rank = (
+            claim.content_hash != "",
+            seen[claim.uri, claim.content_hash],
+            claim.content_hash,
+            not claim.failed,
+            claim.time,
+            claim.commit,
+        )
+        if claim.uri not in best or rank > best[claim.uri][0]:
+            best[claim.uri] = rank, claim
+    return [claim for _, claim in best.values()]
+
+
+def _losers(claims: Sequence[Claim]) -> list[Claim]:
+    kept = {(claim.commit, claim.unit_id) for claim in _winners(claims)}
+    return [claim for claim in claims if (claim.commit, claim.unit_id) not in kept]
+
+
+def _kernel(row: dict[str, Any]) -> Kernel:
+    return Kernel(
+        key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
+        role=row["role"],
+        usage=Usage(
+            **{name: row[name] for name in FIGURES},
+            constant_bytes=row["constant_bytes"],
+            unknown_clauses=row["unknown_clauses"] or (),
+        ),
+        confidence=row["confidence"],
+        reasons=row["reasons"] or (),
+        final=row["final"],
+        advisories=row["advisories"] or (),
+        origins=row["origins"] or (),
+        compile_ms=row["compile_ms"],
+        source=row["source"] or "",
+        sass=row["sass"],
+        launch_bounds=row["launch_bounds"],
+    )
+
+
+def _issue(row: dict[str, Any]) -> Issue:
+    return Issue(code=row["code"], message=row["message"], severity=row["severity"], origin=row["origin"])
