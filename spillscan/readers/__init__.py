@@ -4,6 +4,7 @@ A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine?
 ``PRIORITY`` (who is asked first) and ``read(stream, name) -> Reading``. One of binaries has ``BINARY = True``: it is
 asked about what is no text, the others about what is. One of machine code may have
 ``read_operands(stream, name) -> Reading`` as well: the same, with what the operands of each instruction name; slower.
+One of text that may hold nothing may have ``silent(text) -> bool``: whether reading this whole input gives nothing.
 """
 
 from __future__ import annotations
