@@ -59,7 +59,8 @@ def remote(address: str) -> Iterator[Client]:
 
 def slots(client: Client) -> int:
     """How many batches its workers carry out at once."""
-    return max(1, sum(client.nthreads().values()))
+    threads: dict[str, int] = client.nthreads()
+    return max(1, sum(threads.values()))
 
 
 def outcomes(client: Client, batches: Sequence[Batch]) -> Iterator[Outcome]:
