@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from spillscan import readers, source
+from spillscan.dataset import load_build, reference
 from spillscan.errors import InputError
 from spillscan.join import merge_links
 from spillscan.model import Build, Issue, Origin
@@ -32,7 +34,8 @@ def scan(
     *,
     operands: bool = False,
 ) -> Build:
-    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
+    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
+    ``-`` (standard input) into one build.
 
     ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
     longer. Raises :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is
@@ -83,6 +86,10 @@ def _read(each: source.Source, operands: bool, watch: Callable[[int], None] | No
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
         return readers.Reading(issues=[orphan])
+    if kept := reference.parse(each.uri):
+        build = load_build(*kept)
+        stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
+        return readers.Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
     try:
         with each.open(watch) as stream:
             head = stream.head()

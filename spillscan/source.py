@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from spillscan.dataset import reference
 from spillscan.errors import InputError
 
 BLOCK_BYTES = 1 << 20
@@ -304,7 +305,8 @@ def kind_of_binary(head: bytes) -> str | None:
 
 
 def expand(inputs: Sequence[str]) -> list[Source]:
-    """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns.
+    """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns, builds of
+    datasets.
 
     Raises :class:`~spillscan.errors.InputError` for a path that does not exist or a pattern that matches nothing.
     """
@@ -312,6 +314,8 @@ def expand(inputs: Sequence[str]) -> list[Source]:
     for given in inputs:
         if given == "-":
             sources.append(Source("-"))
+        elif reference.parse(given) is not None:
+            sources.append(Source(given))
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given))
         elif os.path.exists(given):

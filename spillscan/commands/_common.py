@@ -31,7 +31,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="INPUT",
         help="log, SASS dump, binary (library, object, cubin, wheel), folder of these, glob pattern, snapshot "
-        "(scan -f json), or - for standard input; .gz and .zst too",
+        "(scan -f json), build of a dataset (data/@LABEL), or - for standard input; .gz and .zst too",
     )
 
 

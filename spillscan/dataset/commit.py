@@ -39,7 +39,9 @@ class Commit:
     label: str
     """The build."""
     time: str
-    """When it was written: ISO 8601, UTC, microseconds."""
+    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
+    first_time: str = ""
+    """When the first of what it holds was committed, of a compaction; else empty."""
     parts: tuple[Part, ...]
     """Its files."""
     meta: dict[str, str] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Commit:
             "name": self.name,
             "label": self.label,
             "time": self.time,
+            "first_time": self.first_time,
             "meta": self.meta,
             "parts": [
                 {"path": part.path, "table": part.table, "arch": part.arch, "rows": part.rows, "bytes": part.size_bytes}
@@ -93,6 +96,7 @@ def read(data: bytes, path: str) -> Commit:
             name=str(value["name"]),
             label=str(value["label"]),
             time=str(value["time"]),
+            first_time=str(value.get("first_time", "")),
             parts=tuple(_part(part) for part in value["parts"]),
             meta={str(key): str(word) for key, word in value["meta"].items()},
             replaces={str(name): str(time) for name, time in value["replaces"].items()},
@@ -117,12 +121,12 @@ def _part(value: dict[str, Any]) -> Part:
     )
 
 
-def load(store: Store, label: str | None = None) -> list[Commit]:
-    """The commits of all builds, or of one, by time; those that others replace are left out."""
+def load(store: Store, label: str | None = None, *, replaced: bool = False) -> list[Commit]:
+    """The commits of all builds, or of one, by time; those that others replace are left out unless asked for."""
     folder = names.COMMITS if label is None else names.folder(names.COMMITS, label)
     paths = [each.path for each in store.list(folder) if each.path.endswith(_SUFFIX)]
     found = [read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
-    return sorted(current(found), key=lambda commit: (commit.time, commit.label, commit.name))
+    return sorted(found if replaced else current(found), key=lambda commit: (commit.time, commit.label, commit.name))
 
 
 def current(commits: Iterable[Commit]) -> list[Commit]:

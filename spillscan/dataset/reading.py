@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from spillscan.dataset import builds, names, schema, sql
 from spillscan.dataset import commit as commits
-from spillscan.dataset import names, schema
+from spillscan.dataset.builds import KeptBuild
 from spillscan.dataset.commit import Commit
 from spillscan.dataset.extra import needed
-from spillscan.dataset.shape import decode
+from spillscan.dataset.shape import Field, decode
 from spillscan.dataset.store import Store, store
 from spillscan.errors import InputError
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
@@ -19,6 +21,7 @@ from spillscan.safe import clip, printable
 from spillscan.snapshot import FIGURES
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow
     import pyarrow.dataset
 
@@ -39,8 +42,9 @@ class Dataset:
     """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it."""
 
     def __init__(self, place: Store, held: Sequence[Commit]) -> None:
-        self._store = place
+        self.place = place
         self.commits = tuple(held)
+        self._dead: dict[str, frozenset[tuple[str, str]]] = {}
 
     @classmethod
     def open(cls, root: str) -> Dataset:
@@ -56,26 +60,58 @@ class Dataset:
     @property
     def root(self) -> str:
         """Where it lies, as the user named it."""
-        return self._store.root
+        return self.place.root
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The builds, in the order of their first commits."""
-        return tuple(dict.fromkeys(commit.label for commit in self.commits))
+    def builds(self) -> tuple[KeptBuild, ...]:
+        """The builds, by time."""
+        return builds.of(self.commits)
 
-    def table(self, table: str, labels: Iterable[str] | None = None) -> pyarrow.dataset.Dataset:
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(build.label for build in self.builds)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
+        return sql.connect(self)
+
+    @property
+    def kernels(self) -> duckdb.DuckDBPyRelation:
+        """All kernels of all builds, as a lazy frame: ``.filter("registers > 128").pl()`` reads what it needs."""
+        return self.connection.view("kernels")
+
+    @property
+    def units(self) -> duckdb.DuckDBPyRelation:
+        """All units of all builds, as a lazy frame."""
+        return self.connection.view("units")
+
+    @property
+    def issues(self) -> duckdb.DuckDBPyRelation:
+        """All issues of all builds, as a lazy frame."""
+        return self.connection.view("issues")
+
+    def query(self, question: str) -> duckdb.DuckDBPyRelation:
+        """What ``question``, one ``SELECT`` over the views, asks for, as a lazy frame."""
+        sql.check(question)
+        return self.connection.sql(question)
+
+    def table(
+        self, table: str, labels: Iterable[str] | None = None, arches: Collection[str | None] | None = None
+    ) -> pyarrow.dataset.Dataset:
         """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""
         import pyarrow.dataset as ds
 
         wanted = None if labels is None else set(labels)
-        files, base = self._store.arrow()
+        files, base = self.place.arrow()
         form = ds.ParquetFileFormat()
         fragments = [
             form.make_fragment(base + part.path, files, _expression(each.label, table, part.arch))
             for each in self.commits
             if wanted is None or each.label in wanted
             for part in each.parts
-            if part.table == table
+            if part.table == table and (arches is None or part.arch in arches)
         ]
         return ds.FileSystemDataset(fragments, schema.arrow_schema(table, folders=True), form, files)
 
@@ -101,13 +137,10 @@ class Dataset:
         if label not in self.labels:
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
             raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
-        dead = self.dead((label,))
-        units = {
-            row["unit_id"]: row for row in self._rows("units", label) if (row["commit"], row["unit_id"]) not in dead
-        }
+        units = {row["unit_id"]: row for row in self.rows("units", label)}
         order = {unit_id: at for at, unit_id in enumerate(sorted(units, key=lambda each: units[each]["uri"]))}
-        kernels = self._in_order("kernels", label, dead, order)
-        issues = self._in_order("issues", label, dead, order)
+        kernels = sorted(self.kernels_of(label), key=lambda each: (order[each[1]], each[2]))
+        issues = sorted(self.rows("issues", label), key=lambda row: (order[row["unit_id"]], row["position"]))
         stats = sum(
             (Stats(**{name: row[name] or 0 for name in Stats.__dataclass_fields__}) for row in units.values()), Stats()
         )
@@ -116,11 +149,12 @@ class Dataset:
             for unit_id in order
             if (row := units[unit_id])["failure"] is not None
         ]
-        return Build(kernels=tuple(map(_kernel, kernels)), issues=(*failures, *map(_issue, issues)), stats=stats)
+        return Build(
+            kernels=tuple(kernel for kernel, _, _ in kernels), issues=(*failures, *map(_issue, issues)), stats=stats
+        )
 
     def _claims(self, label: str) -> list[Claim]:
         times = {each.name: each.time for each in self.commits if each.label == label}
-        columns = ("uri", "content_hash", "failure", "unit_id", "commit")
         return [
             Claim(
                 uri=row["uri"],
@@ -130,26 +164,37 @@ class Dataset:
                 commit=row["commit"],
                 time=times.get(row["commit"], ""),
             )
-            for row in self._rows("units", label, columns)
+            for row in self.rows("units", label, dead=True)
         ]
 
-    def _rows(self, table: str, label: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        wanted = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
-        told = ["arch"] if table == "kernels" else []
+    def kernels_of(self, label: str, arches: Collection[str | None] | None = None) -> list[tuple[Kernel, str, int]]:
+        """(kernel, unit id, position) of the kernels of one build that count, in the order of the files."""
+        rows = self.rows("kernels", label, arches=arches)
+        return [(_kernel(row), row["unit_id"], row["position"]) for row in rows]
+
+    def rows(
+        self, table: str, label: str, *, arches: Collection[str | None] | None = None, dead: bool = False
+    ) -> list[dict[str, Any]]:
+        """The rows of one build that count, by column name; ``dead``: those that do not count as well."""
+        fields = list(schema.TABLES[table])
+        if table == "kernels":
+            fields.insert(0, Field(name="arch", shape="text", get=itemgetter("arch")))
         try:
-            found = self.table(table, (label,)).to_table(columns=[field.name for field in wanted] + told)
+            found = self.table(table, (label,), arches).to_table(columns=[field.name for field in fields])
         except FileNotFoundError as error:
             raise InputError(f"{self.root} changed while it was read", "run it again") from error
-        found = found.combine_chunks()
-        lists = {field.name: _decoded(found.column(field.name), field.shape) for field in wanted}
-        lists |= {name: found.column(name).to_pylist() for name in told}
-        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+        lists = {
+            field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
+            for field in fields
+        }
+        rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+        gone = frozenset() if dead else self._dead_of(label)
+        return [row for row in rows if (row["commit"], row["unit_id"]) not in gone] if gone else rows
 
-    def _in_order(
-        self, table: str, label: str, dead: frozenset[tuple[str, str]], order: dict[str, int]
-    ) -> list[dict[str, Any]]:
-        rows = [row for row in self._rows(table, label) if (row["commit"], row["unit_id"]) not in dead]
-        return sorted(rows, key=lambda row: (order[row["unit_id"]], row["position"]))
+    def _dead_of(self, label: str) -> frozenset[tuple[str, str]]:
+        if label not in self._dead:
+            self._dead[label] = self.dead((label,))
+        return self._dead[label]
 
 
 def finished(root: str, label: str, *, failed: bool) -> frozenset[tuple[str, str]]:
@@ -194,10 +239,6 @@ def _winners(claims: Sequence[Claim]) -> list[Claim]:
 def _losers(claims: Sequence[Claim]) -> list[Claim]:
     kept = {(claim.commit, claim.unit_id) for claim in _winners(claims)}
     return [claim for claim in claims if (claim.commit, claim.unit_id) not in kept]
-
-
-def _decoded(column: pyarrow.ChunkedArray, shape: Any) -> list[Any]:
-    return [value for chunk in column.chunks for value in decode(chunk, shape)]
 
 
 def _kernel(row: dict[str, Any]) -> Kernel:

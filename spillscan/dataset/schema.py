@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.unit import Unit
     from spillscan.model import Build
 
-VERSION = 1
+VERSION = 2
 """Of the schema that this spillscan writes; it reads this and all before."""
 
 
@@ -261,6 +261,20 @@ KERNELS: tuple[Field, ...] = (
     _column("unit_id", "text", "unit_id", "the unit that it was read from"),
     _column("position", "whole", "position", "its place among the kernels of its unit, from 0"),
     _column("commit", "text", "commit", "the commit that wrote it"),
+    Field(
+        name="spill_bytes",
+        shape="whole",
+        get=lambda row: None if row.kernel.spills is None else sum(row.kernel.spills),
+        about="spill stores and loads, bytes per thread: as the compiler counted, else as the code shows",
+        since=2,
+    ),
+    Field(
+        name="spills_in_loops",
+        shape="whole",
+        get=lambda row: None if row.kernel.sass is None else sum(row.kernel.sass.local.spills_in_loops.values()),
+        about="spill instructions inside loops, where the machine code was read",
+        since=2,
+    ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from spillscan.dataset import names, schema
 from spillscan.dataset.commit import Commit, Part
 from spillscan.dataset.extra import needed
 from spillscan.dataset.schema import IssueRow, KernelRow, UnitRow
-from spillscan.dataset.shape import encode
+from spillscan.dataset.shape import Field, encode
 from spillscan.dataset.store import Store, store
 from spillscan.dataset.unit import Unit, digest
 from spillscan.errors import UsageError
@@ -42,14 +42,14 @@ def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], m
     aim = store(root)
     units = [UnitRow(unit, batch, build) for unit, build in distinct.values()]
     issues = [
-        IssueRow(issue, unit.id, batch, position)
-        for unit, build in distinct.values()
+        IssueRow(issue, unit_id, batch, position)
+        for unit_id, (_, build) in distinct.items()
         if build is not None
         for position, issue in enumerate(build.issues)
     ]
     kernels = [
-        schema.row_of(kernel, unit.id, batch, position)
-        for unit, build in distinct.values()
+        schema.row_of(kernel, unit_id, batch, position)
+        for unit_id, (_, build) in distinct.items()
         if build is not None
         for position, kernel in enumerate(build.kernels)
     ]
@@ -90,13 +90,19 @@ def _order(row: KernelRow) -> tuple[Any, ...]:
 
 
 def write_rows(
-    aim: Store, table: str, folder: str, name: str, rows: Sequence[Any], arch: str | None = None
+    aim: Store,
+    table: str,
+    folder: str,
+    name: str,
+    rows: Sequence[Any],
+    arch: str | None = None,
+    value: Callable[[Field, Any], Any] = lambda field, row: field.get(row),
 ) -> Iterable[Part]:
     """The parts of some rows, in their order."""
     fields = schema.TABLES[table]
     for number, start in enumerate(range(0, len(rows), LARGEST_PART_ROWS)):
         piece = rows[start : start + LARGEST_PART_ROWS]
-        columns = [encode([field.get(row) for row in piece], field.shape) for field in fields]
+        columns = [encode([value(field, row) for row in piece], field.shape) for field in fields]
         yield put_part(aim, table, f"{folder}/{name}{f'-{number}' if number else ''}.parquet", columns, arch)
 
 

@@ -30,18 +30,18 @@ def render(report: Report, style: Style) -> Iterator[str]:
         yield from _matrix(report.matrix)
         return
     if report.kind == "diff":
-        yield _row(("state", "score", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
+        yield row(("state", "score", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
         for change in report.changes:
             yield from _change(change)
         return
     if report.kind == "check":
-        yield _row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE, "baseline_state"))
+        yield row(("rule", "severity", "message", *_IDENTITY[:5], "fingerprint", *_PLACE, "baseline_state"))
         for finding in report.findings:
             place = (finding.origin.input, finding.origin.line) if finding.origin else ("", "")
             head = (finding.rule, finding.severity, finding.message)
-            yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place, finding.baseline_state))
+            yield row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place, finding.baseline_state))
         return
-    yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
+    yield row((*_IDENTITY, *_FIGURES, *_PLACE))
     for kernel in report.build.kernels:
         figures = usage_to_json(kernel.usage, kernel.compile_ms)
         banks = figures["constant_bytes"]
@@ -50,7 +50,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         )
         origin = kernel.origins[0] if kernel.origins else None
         place = (origin.input, origin.line) if origin else ("", "")
-        yield _row((*_identity(kernel), *(figures[name] for name in _FIGURES), *place))
+        yield row((*_identity(kernel), *(figures[name] for name in _FIGURES), *place))
 
 
 def _identity(kernel: Kernel) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ def _change(change: Change) -> Iterator[str]:
     old = "" if change.before is None else change.before.key.symbol
     head = (change.state, change.score, *_identity(change.kernel)[:5], old)
     for metric, before, after in (*change.metrics, *change.unknown) or (("", None, None),):
-        yield _row((*head, metric, before, after))
+        yield row((*head, metric, before, after))
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:
@@ -79,16 +79,17 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
         matrix.builds[column.build] if column.arch is None else f"{matrix.builds[column.build]} {column.arch}"
         for column in matrix.columns
     ]
-    yield _row((*_IDENTITY[:5], "role", "metric", *heads))
-    for row in matrix.rows:
-        identity = list(_identity(row.kernel)[:6])
+    yield row((*_IDENTITY[:5], "role", "metric", *heads))
+    for line in matrix.rows:
+        identity = list(_identity(line.kernel)[:6])
         if matrix.by == "arch":
             identity[_IDENTITY.index("arch")] = ""
         for metric in matrix.metrics:
-            yield _row((*identity, metric, *matrix.values(row, metric)))
+            yield row((*identity, metric, *matrix.values(line, metric)))
 
 
-def _row(values: tuple[Any, ...]) -> str:
+def row(values: tuple[Any, ...]) -> str:
+    """One line; its cells act nowhere."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerow([_cell(value) for value in values])
     return buffer.getvalue()

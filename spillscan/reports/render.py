@@ -89,10 +89,11 @@ def _form(text: str, kind: Kind) -> Form:
 
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
-    return reports.all_formats()[form.name].render(report, _style(rows, form.target is None))
+    return reports.all_formats()[form.name].render(report, style(rows, form.target is None))
 
 
-def _style(rows: int | None, to_terminal: bool) -> Style:
+def style(rows: int | None, to_terminal: bool) -> Style:
+    """How standard output, or a file, is written for people."""
     stream = sys.stdout
     terminal = to_terminal and stream.isatty()
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal

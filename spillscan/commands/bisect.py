@@ -1,0 +1,87 @@
+"""The first build of a dataset in which a figure of a kernel was another than before."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _common, _dataset, _policy
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
+
+NAME = "bisect"
+HELP = "the first build of a dataset in which a figure changed"
+ORDER = 74
+EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
+
+METRICS = (
+    "registers",
+    "spill_bytes",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "spills_in_loops",
+    "stack_bytes",
+    "shared_bytes",
+    "barriers",
+    "resident_blocks",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
+    parser.add_argument(
+        "--metric", action="append", default=[], choices=METRICS, help="only this figure (default: all); repeatable"
+    )
+    parser.add_argument("--since", metavar="LABEL", help="compare from this build on (default: the first)")
+    parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch; repeatable")
+    _dataset.add_dataset(parser)
+    _dataset.add_order(parser)
+    _common.add_launches(parser)
+    _policy.add_file(parser)
+    _dataset.add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
+    from spillscan.dataset.history import histories, steps
+    from spillscan.names import display_name
+
+    dataset = _dataset.dataset_of(arguments)
+    builds = _since(_dataset.builds_of(dataset, arguments), arguments.since)
+    found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
+    metrics = tuple(dict.fromkeys(arguments.metric)) or METRICS
+    if all(value is None for series in found for metric in metrics for value in series.values(metric)):
+        raise InputError(
+            f"no build tells {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
+        )
+    text = arguments.format == "text"
+    rows = []
+    for series in found:
+        kernel = series.kernel
+        for metric in metrics:
+            step = next(steps(series, metric), None)
+            if step is not None:
+                name = [display_name(kernel.key.symbol)] if text else [series.canonical, kernel.name]
+                change = [metric, step.before, step.after, builds[step.first].label, builds[step.last].label]
+                rows.append([*name, kernel.key.arch, *change])
+    if text and not rows:
+        _common.say(f"nothing changed in {len(builds)} builds")
+        return 0
+    columns = ["kernel"] if text else ["canonical", "name"]
+    columns += ["arch", "metric", "before", "after", "first build" if text else "first_build"]
+    columns.append("last build before" if text else "last_build_before")
+    _dataset.show(columns, rows, arguments.format, ("kernel", "arch", "metric", "first build", "last build before"))
+    return 0
+
+
+def _since(builds: Sequence[KeptBuild], label: str | None) -> Sequence[KeptBuild]:
+    if label is None:
+        return builds
+    at = next((index for index, build in enumerate(builds) if build.label == label), None)
+    if at is None:
+        raise InputError(f"there is no build {label}", f"the first is {builds[0].label}, the last {builds[-1].label}")
+    return builds[at:]

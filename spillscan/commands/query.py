@@ -1,0 +1,56 @@
+"""Ask a dataset anything: one SELECT (of DuckDB) over the views kernels, units, issues and builds.
+
+The query can read nothing else: no files, networks, extensions or settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from spillscan.commands import _common, _dataset
+
+NAME = "query"
+HELP = "ask a dataset anything, in SQL"
+ORDER = 71
+EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("query", metavar="SELECT", help="the question; docs/dataset.md lists the columns")
+    _dataset.add_dataset(parser)
+    _dataset.add_format(parser)
+    parser.add_argument(
+        "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
+    )
+    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="what it may hold (default: 2GB)")
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument(
+        "--top", type=_common.whole_number, default=1000, metavar="N", help="rows of text (default: 1000)"
+    )
+    rows.add_argument("--all", action="store_true", help="show all rows of text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; :class:`~spillscan.errors.UsageError` for what cannot be answered."""
+    from spillscan.dataset import sql
+
+    sql.check(arguments.query)
+    connection = sql.connect(_dataset.dataset_of(arguments), arguments.memory_limit)
+    most = arguments.top if arguments.format == "text" and not arguments.all else None
+    asked = None if most is None else most + 1
+    found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
+    more = f"… more than {most:,} rows (--all shows them)" if most is not None and len(found.rows) > most else ""
+    words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
+    _dataset.show(found.columns, found.rows[:most], arguments.format, words, more)
+    return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value

@@ -1,0 +1,90 @@
+"""The worst kernels of a build in a dataset: by spills, by registers, or by the blocks that an SM loses."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from spillscan.commands import _common, _dataset, _policy
+
+if TYPE_CHECKING:
+    from spillscan.dataset.worst import Entry
+
+NAME = "top"
+HELP = "the worst kernels of a build in a dataset"
+ORDER = 72
+EPILOG = "Example: spillscan top --lost-blocks --launch 'gemm*=256' -n 20"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    measures = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("spills", "by spilled bytes per thread (default)"),
+        ("registers", "by registers per thread"),
+        ("lost-blocks", "by blocks per SM that warp and block slots would hold, and registers or shared memory do not"),
+    ):
+        measures.add_argument(
+            f"--{name}", dest="measure", action="store_const", const=name, default="spills", help=text
+        )
+    parser.add_argument("-n", type=_common.whole_number, default=25, metavar="N", help="kernels to show (default: 25)")
+    parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
+    _dataset.add_dataset(parser)
+    _dataset.add_order(parser)
+    _common.add_launches(parser)
+    _policy.add_file(parser)
+    _dataset.add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 2 where the build tells no such figure."""
+    from spillscan.dataset.worst import rank
+
+    dataset = _dataset.dataset_of(arguments)
+    label = arguments.label or _dataset.builds_of(dataset, arguments)[-1].label
+    ranking = rank(dataset, label, arguments.measure, arguments.n, _policy.policy_of(arguments))
+    text = arguments.format == "text"
+    columns, rows = _table(ranking.entries, arguments.measure, text)
+    unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
+    _dataset.show(
+        columns, rows, arguments.format, ("kernel", "arch", "object", "limited by"), f"\n{_shown(label)}{unknown}"
+    )
+    return 0
+
+
+def _shown(label: str) -> str:
+    from spillscan.safe import printable
+
+    return f"build {printable(label)}"
+
+
+def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], list[list[Any]]]:
+    from spillscan.names import display_name
+
+    identity = ["kernel"] if text else ["symbol", "name"]
+    columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
+    if measure == "lost-blocks":
+        columns += ["threads", "blocks/SM", "lost", "limited by"]
+    columns.append("object")
+    if not text:
+        machine = {
+            "spill bytes": "spill_bytes",
+            "in loops": "spills_in_loops",
+            "threads": "threads_per_block",
+            "blocks/SM": "resident_blocks",
+            "lost": "lost_blocks",
+            "limited by": "limiters",
+        }
+        columns = [machine.get(name, name) for name in columns]
+    rows = []
+    for entry in entries:
+        kernel = entry.kernel
+        symbol = kernel.key.symbol
+        row: list[Any] = [display_name(symbol)] if text else [symbol, kernel.name]
+        row += [kernel.key.arch, kernel.usage.registers, entry.spill_bytes, entry.spills_in_loops]
+        if measure == "lost-blocks" and entry.occupancy is not None:
+            occupancy = entry.occupancy
+            threads = occupancy.configuration.threads_per_block
+            row += [threads, occupancy.resident_blocks, entry.lost_blocks, "+".join(occupancy.limiters)]
+        rows.append([*row, entry.object])
+    return columns, rows

@@ -1,0 +1,87 @@
+"""The builds of a dataset, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spillscan.dataset.commit import Commit
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBuild:
+    """What a dataset knows of one build as a whole."""
+
+    label: str
+    """What it is called."""
+    time: datetime
+    """When it was made: ``time`` of its meta, else when its first commit was written."""
+    meta: dict[str, str]
+    """What was said of it; of several commits the later word."""
+    first_commit: datetime
+    """When its first commit was written."""
+    last_commit: datetime
+    """When its last commit was written."""
+
+
+def of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:
+    """The builds that ``commits`` hold, by time; those of one moment by label."""
+    by_label: dict[str, list[Commit]] = {}
+    for commit in sorted(commits, key=lambda each: (each.time, each.name)):
+        by_label.setdefault(commit.label, []).append(commit)
+    return tuple(sorted(map(_build, by_label.values()), key=lambda build: (build.time, build.label)))
+
+
+def ordered(builds: Sequence[KeptBuild], key: str | None) -> tuple[KeptBuild, ...]:
+    """``builds`` by a word of their meta, as numbers where all are; without one as they stand."""
+    if key is None:
+        return tuple(builds)
+    missing = [build.label for build in builds if key not in build.meta]
+    if missing:
+        raise InputError(f"{len(missing)} builds have no meta {key!r}, {missing[0]} first", "give it to all, or none")
+    try:
+        return tuple(sorted(builds, key=lambda build: (float(build.meta[key]), build.label)))
+    except ValueError:
+        return tuple(sorted(builds, key=lambda build: (build.meta[key], build.label)))
+
+
+def table(builds: Sequence[KeptBuild]) -> pyarrow.Table:
+    """The view ``builds``."""
+    import pyarrow as pa
+
+    moment = pa.timestamp("us", tz="UTC")
+    return pa.table(
+        {
+            "label": pa.array([build.label for build in builds], pa.string()),
+            "time": pa.array([build.time for build in builds], moment),
+            "position": pa.array(range(len(builds)), pa.int64()),
+            "meta": pa.array([list(build.meta.items()) for build in builds], pa.map_(pa.string(), pa.string())),
+            "first_commit": pa.array([build.first_commit for build in builds], moment),
+            "last_commit": pa.array([build.last_commit for build in builds], moment),
+        }
+    )
+
+
+def _build(commits: Sequence[Commit]) -> KeptBuild:
+    meta: dict[str, str] = {}
+    for commit in commits:
+        meta.update(commit.meta)
+    first, last = _moment(commits[0].first_time or commits[0].time), _moment(commits[-1].time)
+    return KeptBuild(
+        label=commits[0].label,
+        time=_moment(meta["time"]) if "time" in meta else first,
+        meta=meta,
+        first_commit=first,
+        last_commit=last,
+    )
+
+
+def _moment(text: str) -> datetime:
+    told = datetime.fromisoformat(text)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)

@@ -1,0 +1,191 @@
+"""One kernel over many builds. Builds are joined by canonical name and arch; of several copies the worst counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spillscan.effects import blocks
+from spillscan.errors import InputError
+from spillscan.identity import canonical
+from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.names import short_name
+from spillscan.policy.patterns import compiled, names_of, text_of
+from spillscan.safe import clip, printable
+
+if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.reading import Dataset
+    from spillscan.policy import Launches
+
+METRICS = {
+    "registers": "registers",
+    "spill_bytes": "spill bytes",
+    "spill_store_bytes": "spill store bytes",
+    "spill_load_bytes": "spill load bytes",
+    "spills_in_loops": "spills in loops",
+    "stack_bytes": "stack bytes",
+    "shared_bytes": "shared bytes",
+    "barriers": "barriers",
+    "resident_blocks": "blocks/SM",
+}
+"""What is followed, and what people call it. Resident blocks are worse where they are fewer, all else where it is
+more."""
+FEWER_IS_WORSE = frozenset(("resident_blocks",))
+
+_STORED = tuple(name for name in METRICS if name != "resident_blocks")
+_COLUMNS = (
+    "label", "arch", "canonical", "symbol", "role", "final", "confidence", "launch_bounds", *_STORED
+)  # fmt: skip
+_PIECE = 1000
+"""Names asked for at once."""
+
+
+class Copy(NamedTuple):
+    """One of the kernels of one build that share a canonical name and an arch."""
+
+    kernel: Kernel
+    spill_bytes: int | None
+    spills_in_loops: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One kernel of one arch over all builds."""
+
+    kernel: Kernel
+    """As the last build that has it names it; with its figures as far as they are followed."""
+    canonical: str
+    """What joins it over builds."""
+    points: tuple[dict[str, int | None] | None, ...]
+    """Its figures by metric, a build each; ``None`` where a build does not have it."""
+    copies: int
+    """The most copies (objects, lambdas) of one build; the figures are the worst of them."""
+
+    def values(self, metric: str) -> list[int | None]:
+        """One metric, a value a build; ``None`` where it is not known."""
+        return [None if point is None else point[metric] for point in self.points]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A metric that is known to differ between two builds."""
+
+    metric: str
+    """Which."""
+    before: int
+    """The value that it had."""
+    after: int
+    """The value that it has."""
+    last: int
+    """Index of the last build known to have the old value."""
+    first: int
+    """Index of the first build known to have the new one; builds between do not tell."""
+
+
+def histories(
+    dataset: Dataset, builds: Sequence[KeptBuild], pattern: str, launches: Launches, arches: Sequence[str] = ()
+) -> list[Series]:
+    """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names, by name and arch.
+
+    Raises :class:`~spillscan.errors.InputError` where it names none.
+    """
+    at = {build.label: index for index, build in enumerate(builds)}
+    found: dict[tuple[str, str | None], list[list[Copy]]] = {}
+    for name, index, copy in _rows(dataset, pattern, at):
+        arch = copy.kernel.key.arch
+        if not arches or arch in arches:
+            found.setdefault((name, arch), [[] for _ in builds])[index].append(copy)
+    if not found:
+        raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
+    keys = sorted(found, key=lambda key: (key[0], key[1] or ""))
+    return [_series(name, found[name, arch], launches) for name, arch in keys]
+
+
+def steps(series: Series, metric: str) -> Iterator[Step]:
+    """Where a metric changed, in the order of the builds."""
+    last: tuple[int, int] | None = None
+    for index, value in enumerate(series.values(metric)):
+        if value is None:
+            continue
+        if last is not None and value != last[1]:
+            yield Step(metric=metric, before=last[1], after=value, last=last[0], first=index)
+        last = index, value
+
+
+def _rows(dataset: Dataset, pattern: str, at: dict[str, int]) -> Iterator[tuple[str, int, Copy]]:
+    from spillscan.dataset.sql import ask
+
+    wanted = _named(dataset, pattern)
+    for start in range(0, len(wanted), _PIECE):
+        piece = wanted[start : start + _PIECE]
+        marks = ", ".join("?" * len(piece))
+        columns = ", ".join(_COLUMNS)
+        answer = ask(dataset.connection, f"SELECT {columns} FROM kernels WHERE canonical IN ({marks})", piece)
+        for row in answer.rows:
+            told = dict(zip(_COLUMNS, row, strict=True))
+            if told["label"] in at:
+                copy = Copy(light_kernel(told), told["spill_bytes"], told["spills_in_loops"])
+                yield told["canonical"], at[told["label"]], copy
+
+
+def _named(dataset: Dataset, pattern: str) -> list[str]:
+    """The canonical names of the kernels that ``pattern`` names."""
+    from spillscan.dataset.sql import ask
+
+    ready = compiled(pattern)
+    connection = dataset.connection
+    if ready.exact is not None:
+        name = canonical(ready.exact)
+        if ask(connection, "SELECT 1 FROM kernels WHERE canonical = ? LIMIT 1", [name]).rows:
+            return [name]
+        condition, words = "short_name = ?", [short_name(ready.exact)]
+    else:  # each name of a kernel is a piece of its symbol or of its full name
+        needle = ready.needle.strip("\n")
+        condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
+    rows = ask(connection, f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words).rows
+    return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
+
+
+def light_kernel(told: dict[str, Any]) -> Kernel:
+    """A kernel with the figures that a row tells."""
+    bounds = told["launch_bounds"]
+    return Kernel(
+        key=KernelKey(symbol=told["symbol"], arch=told["arch"]),
+        role=told["role"],
+        usage=Usage(
+            registers=told["registers"],
+            stack_bytes=told["stack_bytes"],
+            shared_bytes=told["shared_bytes"],
+            barriers=told["barriers"],
+            spill_store_bytes=told["spill_store_bytes"],
+            spill_load_bytes=told["spill_load_bytes"],
+        ),
+        confidence=told["confidence"],
+        final=told["final"],
+        launch_bounds=None if bounds is None else LaunchBounds(**bounds),
+    )
+
+
+def _series(name: str, held: Sequence[Sequence[Copy]], launches: Launches) -> Series:
+    points = tuple(_point(copies, launches) if copies else None for copies in held)
+    newest = next(copies for copies in reversed(held) if copies)
+    return Series(kernel=newest[0].kernel, canonical=name, points=points, copies=max(len(copies) for copies in held))
+
+
+def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
+    figures: list[dict[str, int | None]] = []
+    for kernel, spilled, in_loops in copies:
+        mine = {"spill_bytes": spilled, "spills_in_loops": in_loops, "resident_blocks": blocks(kernel, launches)}
+        figures.append({name: mine[name] if name in mine else getattr(kernel.usage, name) for name in METRICS})
+    return {name: _worst(name, [each[name] for each in figures]) for name in METRICS}
+
+
+def _worst(metric: str, values: Iterable[int | None]) -> int | None:
+    """The worst; ``None`` where one copy does not tell it, for it may be the worst."""
+    known = list(values)
+    told = [value for value in known if value is not None]
+    if len(told) < len(known):
+        return None
+    return min(told) if metric in FEWER_IS_WORSE else max(told)

@@ -1,0 +1,143 @@
+"""The kernels of one build that are worst by some measure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from spillscan.dataset.history import light_kernel
+from spillscan.dataset.sql import ask
+from spillscan.errors import UndecidedError, UsageError
+from spillscan.model import Kernel, Usage
+from spillscan.residency.summary import summarise
+
+if TYPE_CHECKING:
+    from spillscan.dataset.reading import Dataset
+    from spillscan.policy import Launches
+    from spillscan.residency.model import Launch, Occupancy
+
+MEASURES = ("spills", "registers", "lost-blocks")
+
+_COLUMNS = (
+    "symbol",
+    "arch",
+    "object",
+    "role",
+    "final",
+    "confidence",
+    "launch_bounds",
+    "registers",
+    "stack_bytes",
+    "spill_bytes",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "spills_in_loops",
+    "shared_bytes",
+    "barriers",
+)
+_ORDER = {"spills": "spill_bytes", "registers": "registers"}
+
+
+class Entry(NamedTuple):
+    """One kernel of the ranking."""
+
+    kernel: Kernel
+    object: str
+    spill_bytes: int | None
+    spills_in_loops: int | None
+    lost_blocks: int | None
+    """Blocks per SM that warp and block slots would hold and registers, shared memory and barriers do not."""
+    occupancy: Occupancy | None
+
+
+class Ranking(NamedTuple):
+    """The worst, worst first, and how many the measure does not reach."""
+
+    entries: list[Entry]
+    unknown: int
+    """Kernels of which the figure is not known."""
+
+
+def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launches) -> Ranking:
+    """The ``most`` worst kernels of a build by ``measure``; those that are at 0 are left out.
+
+    Raises :class:`~spillscan.errors.UsageError` where there is no such build, and
+    :class:`~spillscan.errors.UndecidedError` where the figure is known of no kernel.
+    """
+    if label not in dataset.labels:
+        raise UsageError(f"there is no build {label!r}", f"the last one is {dataset.labels[-1]}")
+    if measure == "lost-blocks":
+        return _by_blocks(dataset, label, most, launches)
+    column = _ORDER[measure]
+    known = f"count(*) FILTER ({column} IS NOT NULL)"
+    counted = ask(
+        dataset.connection, f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label]
+    )
+    total, told = counted.rows[0]
+    if total and not told:
+        raise UndecidedError(f"no kernel of {label} tells its {measure}", "audit logs of ptxas -v, or binaries")
+    rows = ask(
+        dataset.connection,
+        f"SELECT {', '.join(_COLUMNS)} FROM kernels WHERE label = ? AND {column} > 0{_entries(measure)} "
+        f"ORDER BY {column} DESC, canonical, symbol, arch, object LIMIT ?",
+        [label, most],
+    ).rows
+    entries = [_entry(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+    return Ranking(entries, total - told)
+
+
+def _entries(measure: str) -> str:
+    """Device functions spill; their registers are nobody's launch."""
+    return "" if measure == "spills" else " AND role <> 'function'"
+
+
+def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> Ranking:
+    question = (
+        f"SELECT {', '.join(_COLUMNS)} FROM kernels WHERE label = ?{_entries('lost-blocks')} "
+        "ORDER BY canonical, symbol, arch, object"
+    )
+    entries, unknown = [], 0
+    for row in ask(dataset.connection, question, [label]).rows:
+        entry = _entry(dict(zip(_COLUMNS, row, strict=True)))
+        kernel = entry.kernel
+        launch = None if kernel.final is False else launches.launch_of(kernel)
+        occupancy = None if launch is None else _occupancy(kernel.usage, kernel.key.arch, launch)
+        if occupancy is None:
+            unknown += 1
+        elif lost := _lost(occupancy):
+            entries.append(entry._replace(lost_blocks=lost, occupancy=occupancy))
+    if unknown and not entries:
+        raise UndecidedError(
+            f"no kernel of {label} is known to lose blocks; of {unknown:,} nobody says how they are launched",
+            "tell it: --launch 'GLOB=THREADS'",
+        )
+    entries.sort(key=lambda entry: -(entry.lost_blocks or 0))
+    return Ranking(entries[:most], unknown)
+
+
+def _entry(told: dict[str, object]) -> Entry:
+    return Entry(
+        kernel=light_kernel(told),
+        object=str(told["object"] or ""),
+        spill_bytes=told["spill_bytes"],  # type: ignore[arg-type]
+        spills_in_loops=told["spills_in_loops"],  # type: ignore[arg-type]
+        lost_blocks=None,
+        occupancy=None,
+    )
+
+
+def _occupancy(usage: Usage, arch: str | None, launch: Launch) -> Occupancy | None:
+    return _resident(usage.registers, usage.shared_bytes, usage.barriers, arch, launch)
+
+
+@lru_cache(maxsize=16384)
+def _resident(
+    registers: int | None, shared_bytes: int | None, barriers: int | None, arch: str | None, launch: Launch
+) -> Occupancy | None:
+    usage = Usage(registers=registers, shared_bytes=shared_bytes, barriers=barriers)
+    return summarise(usage, arch, launch).occupancy
+
+
+def _lost(occupancy: Occupancy) -> int:
+    slots = [limit for name, limit in occupancy.limits.items() if name in ("warps", "blocks") and limit is not None]
+    return max(0, min(slots) - occupancy.resident_blocks)
