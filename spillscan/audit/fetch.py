@@ -62,6 +62,8 @@ def from_store(action: Callable[[], T], uri: str) -> T:
         return patiently(action)
     except SpillscanError:
         raise
+    except FileNotFoundError as error:
+        raise InputError(f"cannot fetch {uri}: the store does not give it", "the next run tries again") from error
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"cannot fetch {uri}: {said}", "the next run tries again") from error

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from spillscan.audit import stores, trees
 from spillscan.audit.messages import Item, Outcome
-from spillscan.audit.patience import patiently
+from spillscan.audit.patience import LASTING, patiently
 from spillscan.audit.selection import Selection
 from spillscan.errors import InputError, SpillscanError, UsageError
 
@@ -53,7 +53,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
 
 def _listed(url: str) -> list[tuple[str, str, int | None]]:
     try:
-        return patiently(lambda: list(stores.listing(url)))
+        return patiently(lambda: list(stores.listing(url)), (*LASTING, FileNotFoundError))
     except SpillscanError:
         raise
     except FileNotFoundError as error:

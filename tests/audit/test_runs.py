@@ -156,9 +156,9 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     assert kept(tmp_path / "data") == kept(reference.data)
 
 
-def test_a_dataset_that_cannot_be_written_ends_the_audit(reference: Reference, tmp_path: Path) -> None:
+def test_a_dataset_that_cannot_be_used_ends_the_audit(reference: Reference, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SpillscanError, match="cannot write"):
+    with pytest.raises(SpillscanError, match="cannot read"):
         run(reference.tree / "part0" / "1", tmp_path / "file" / "data")
 
 
