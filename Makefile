@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
+	$(BIN)/python -m tests.benchmarks.audit_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
@@ -42,6 +43,7 @@ oracle: $(READY)
 	$(BIN)/python tests/oracle/spill_oracle.py
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
+	$(BIN)/python -m tests.oracle.audit_oracle
 
 wheel: $(READY)
 	rm -rf dist

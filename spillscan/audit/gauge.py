@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 0.1
 _MEMORY_SECONDS = 30.0
 """The rate is that of so long: a resumed audit runs first through what is finished."""
 _ERASE = "\r\x1b[K"
-_BAR = 20
+_BAR = 10
 
 
 class Gauge:

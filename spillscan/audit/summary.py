@@ -53,14 +53,14 @@ class Summary:
 
     def _lines(self, rows: int | None) -> Iterator[str]:
         spill = f" ({self.spilling:,} spill)" if self.spilling else ""
-        yield f"{_files(self.files['read'])} read: {self.kernels:,} kernels{spill}, {self.read_bytes / 1e6:,.1f} MB"
+        yield f"{counted(self.files['read'])} read: {self.kernels:,} kernels{spill}, {self.read_bytes / 1e6:,.1f} MB"
         if present := self.files["present"]:
-            yield f"{_files(present)} finished before"
+            yield f"{counted(present)} finished before"
         if skipped := self.files["skipped"]:
             reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.reasons.items(), key=_most_first))
-            yield f"{_files(skipped)} skipped: {reasons}"
+            yield f"{counted(skipped)} skipped: {reasons}"
         if self.failed:
-            yield f"{_files(len(self.failed))} failed:"
+            yield f"{counted(len(self.failed))} failed:"
             failed = sorted(self.failed, key=lambda outcome: (outcome.label, outcome.uri))
             for outcome in failed[:rows]:
                 named = outcome.reason if outcome.uri in outcome.reason else f"{outcome.uri}: {outcome.reason}"
@@ -73,5 +73,6 @@ def _most_first(pair: tuple[str, int]) -> tuple[int, str]:
     return -pair[1], pair[0]
 
 
-def _files(count: int) -> str:
-    return f"{count:,} file{'' if count == 1 else 's'}"
+def counted(files: int) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{files:,} file{'' if files == 1 else 's'}"

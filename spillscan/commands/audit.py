@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood (with --strict: or a file could not be read)."""
     from spillscan.audit import Plan, Selection
+    from spillscan.audit.summary import counted
 
     plan = Plan(
         builds=_builds(arguments.inputs, arguments.label),
@@ -87,11 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
     summary = _watched(plan)
     _common.say(summary.text(_common.rows_of(arguments)))
     if not summary.understood:
-        raise InputError(
-            f"nothing in {summary.files.total():,} files was understood", "give build logs, dumps or binaries"
-        )
+        files = counted(summary.files.total())
+        raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
     if arguments.strict and summary.failed:
-        raise UndecidedError(f"{len(summary.failed):,} files could not be read (--strict)")
+        raise UndecidedError(f"{counted(len(summary.failed))} could not be read (--strict)")
     return 0
 
 
