@@ -28,8 +28,7 @@ def local(workers: int) -> Iterator[Client]:
     """A cluster of so many processes on this machine, for as long as it is used."""
     with _needed():
         from distributed import Client, LocalCluster
-    for name in ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # a worker that dies is our concern, not the terminal's
+    _hush()
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
@@ -45,6 +44,7 @@ def remote(address: str) -> Iterator[Client]:
     answer, or has no worker."""
     with _needed():
         from distributed import Client
+    _hush()
     try:
         client = Client(address, timeout=PATIENCE_SECONDS)
     except (OSError, ValueError) as error:
@@ -124,6 +124,12 @@ def _carry_out(batch: Batch, version: str) -> list[Outcome]:
     with _lock:
         _idle.append(foreman)
     return found
+
+
+def _hush() -> None:
+    """A worker that is lost is our concern, not the terminal's."""
+    for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):
+        logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
 
 
 @contextmanager
