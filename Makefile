@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
 	$(BIN)/python -m tests.benchmarks.audit_bench
+	$(BIN)/python -m tests.benchmarks.dataset_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
@@ -44,6 +45,7 @@ oracle: $(READY)
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.audit_oracle
+	$(BIN)/python -m tests.oracle.dataset_oracle
 
 wheel: $(READY)
 	rm -rf dist

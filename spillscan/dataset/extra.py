@@ -14,8 +14,8 @@ def needed(what: str = "a dataset") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if not error.name or error.name.partition(".")[0] == "spillscan":
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "spillscan"):
             raise
-        raise InputError(
-            f"{what} needs {error.name}, which is not installed", "pip install 'spillscan[data]'"
-        ) from error
+        hint = "pip install 'spillscan[data]'"
+        raise InputError(f"{what} needs {package}, which is not installed", hint) from error

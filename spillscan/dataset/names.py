@@ -37,9 +37,11 @@ def folder(table: str, label: str, *arch: str | None) -> str:
 
 
 def _arch(arch: str | None) -> str:
-    if not arch:
+    if arch is None:
         return NULL
     escaped = _escaped(arch)
+    if escaped == NULL:
+        return f"%5F{NULL[1:]}"
     return escaped if len(escaped) <= _LONGEST else f"{escaped[:60].rstrip('%')}-{digest(arch)}"
 
 

@@ -27,6 +27,7 @@ MEMORY = "2GB"
 _LOCKS = (
     "SET temp_directory = ''",
     "SET TimeZone = 'UTC'",
+    "SET enable_progress_bar = false",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
@@ -116,7 +117,8 @@ def ask_anything(
 
 def check(question: str) -> None:
     """Refuse what is not one ``SELECT`` that reads nothing but views."""
-    import duckdb
+    with needed():
+        import duckdb
 
     with duckdb.connect(":memory:") as parser:
         try:

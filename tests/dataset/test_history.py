@@ -1,0 +1,206 @@
+"""One kernel over many builds, and the worst of one build."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spillscan.dataset import Unit, builds, chart, history, open_dataset, worst, write_batch
+from spillscan.errors import InputError, UndecidedError
+from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.policy import LaunchMap
+from spillscan.policy.launches import parse_launch
+from tests.dataset.support import command
+
+GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"
+REGISTERS = (96, 96, None, 128, 128, 64, 64, 255)
+SPILLS = (0, 0, 0, 0, 8, 520, None, 1000)
+
+
+def kernel(symbol: str, registers: int | None, spill: int | None = 0, arch: str = "sm_90a", unit: str = "") -> Kernel:
+    usage = Usage(registers=registers, spill_store_bytes=spill, spill_load_bytes=None if spill is None else 0)
+    return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), role="entry", usage=usage)
+
+
+def put(root: Path, label: str, *kernels: Kernel, **meta: str) -> None:
+    write_batch(str(root), label, [(Unit(uri="build.log", content_hash=label), Build(kernels=kernels))], meta)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight builds, appended out of order; the sixth lost softmax, and two copies of it stand in the seventh."""
+    place = tmp_path_factory.mktemp("history") / "data"
+    order = (3, 0, 1, 2, 7, 6, 5, 4)
+    for at in order:
+        kernels = [kernel(GEMM, REGISTERS[at], SPILLS[at])]
+        if at != 5:
+            kernels.append(kernel(SOFT, 40 + at))
+        if at == 6:
+            kernels.append(kernel(SOFT, 33, unit="other.o"))
+        put(place, f"b{at}", *kernels, time=f"2026-01-{at + 1:02}", number=str(at * 5))
+    return place
+
+
+def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
+    dataset = open_dataset(str(root))
+    launches = LaunchMap(tuple(parse_launch(text) for text in launch.values()))
+    return history.histories(dataset, dataset.builds, pattern, launches)
+
+
+def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
+    held = open_dataset(str(root)).builds
+    assert [build.label for build in held] == [f"b{at}" for at in range(8)]
+    assert [build.label for build in builds.ordered(held, "number")] == [f"b{at}" for at in range(8)]
+    with pytest.raises(InputError, match="8 builds have no meta 'x'"):
+        builds.ordered(held, "x")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        GEMM,
+        "gemm",
+        "ns::gemm<8>",
+        "gemm<8>",
+        "void ns::gemm<8>(float*)",
+        "gemm*",
+        "*emm<?>",
+        "re:.*gemm.*",
+        "_ZN2ns4g*",
+    ],
+)
+def test_any_name_finds_a_kernel(pattern: str, root: Path) -> None:
+    (found,) = series(root, pattern)
+    assert found.canonical == GEMM
+    assert found.values("registers") == list(REGISTERS)
+    assert found.values("spill_bytes") == list(SPILLS)
+
+
+def test_all_names_and_none(root: Path) -> None:
+    assert [each.canonical for each in series(root, "*")] == [GEMM, SOFT]
+    for pattern in ("gem", "nothing*", "re:gem", "x" * 5000, "\x1b", "'"):
+        with pytest.raises(InputError, match="no kernel is called"):
+            series(root, pattern)
+
+
+def test_of_copies_the_worst_counts_and_what_is_gone_is_not_known(root: Path) -> None:
+    (found,) = series(root, "softmax*")
+    assert found.values("registers") == [40, 41, 42, 43, 44, None, 46, 47]
+    assert found.copies == 2
+
+
+def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
+    assert set(series(root, GEMM)[0].values("resident_blocks")) == {None}
+    (found,) = series(root, GEMM, gemm="gemm*=256")
+    assert found.values("resident_blocks") == [2, 2, None, 2, 2, 4, 4, 1]
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "resident_blocks")] == [
+        (2, 4, 4, 5),
+        (4, 1, 6, 7),
+    ]
+
+
+def test_steps_leap_over_what_is_not_known(root: Path) -> None:
+    (found,) = series(root, GEMM)
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "registers")] == [
+        (96, 128, 1, 3),
+        (128, 64, 4, 5),
+        (64, 255, 6, 7),
+    ]
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "spill_bytes")] == [
+        (0, 8, 3, 4),
+        (8, 520, 4, 5),
+        (520, 1000, 5, 7),
+    ]
+
+
+def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
+    """The hash of an unnamed namespace is of the path: it is another one in each checkout."""
+    for at, digest in enumerate(("8ef9f9cf", "16820cae")):
+        symbol = f"_ZN42_GLOBAL__N__{digest}_7_names_cu_{digest}4kernEv"
+        put(tmp_path, f"b{at}", kernel(symbol, 32 + at), time=f"2026-01-0{at + 1}")
+    (found,) = series(tmp_path, "*kern*")
+    assert found.values("registers") == [32, 33]
+
+
+def test_trend_draws(root: Path) -> None:
+    done = command("trend", "gemm<8>", "-d", root, "--launch", "gemm*=256")
+    assert done.status == 0
+    assert "gemm<8>  sm_90a  in 8 of 8 builds" in done.out
+    assert "registers: 96 → 255" in done.out
+    assert "b7: 64 → 255 (+191)" in done.out
+    assert "blocks/SM: 2 → 1" in done.out
+    assert "█" in done.out
+    rows = json.loads(command("trend", "gemm<8>", "-d", root, "-f", "json").out)
+    assert [row["registers"] for row in rows] == list(REGISTERS)
+    table = list(csv.DictReader(io.StringIO(command("trend", "gemm<8>", "-d", root, "-f", "csv", "--last", "2").out)))
+    assert [(row["label"], row["spill_bytes"]) for row in table] == [("b6", ""), ("b7", "1000")]
+    assert command("trend", "nothing", "-d", root).err == (
+        "spillscan: no kernel is called nothing; give its symbol, its name or a glob\n"
+    )
+
+
+def test_bisect_names_the_first_build(root: Path) -> None:
+    done = command("bisect", "gemm", "-d", root, "-f", "json", "--metric", "spill_bytes", "--metric", "registers")
+    assert [(row["metric"], row["last_build_before"], row["first_build"]) for row in json.loads(done.out)] == [
+        ("spill_bytes", "b3", "b4"),
+        ("registers", "b1", "b3"),
+    ]
+    since = command("bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3")
+    assert since.out.splitlines()[1].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4"]
+    assert command("bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
+        "nothing changed in 2 builds\n"
+    )
+    for words in (["--metric", "resident_blocks"], ["--since", "b9"]):
+        assert command("bisect", "gemm", "-d", root, *words).status == 2
+
+
+def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
+    rows = json.loads(command("top", "-d", root, "--registers", "-f", "json").out)
+    assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
+        ("void ns::gemm<8>", 255),
+        ("void ns::softmax<float>", 47),
+    ]
+    assert "gemm<8>" in command("top", "-d", root).out
+    assert "softmax" not in command("top", "-d", root).out, "it spills nothing"
+    assert json.loads(command("top", "-d", root, "--label", "b0", "-f", "json").out) == []
+    assert command("top", "-d", root, "--label", "b9").err == "spillscan: there is no build 'b9'; the last one is b7\n"
+    put(tmp_path, "x", kernel(GEMM, None, None))
+    for measure in ("--spills", "--registers", "--lost-blocks"):
+        assert command("top", measure, "-d", tmp_path).status == 2, "nothing is known is not nothing is wrong"
+
+
+def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
+    bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256))
+    put(tmp_path, "x", kernel(GEMM, 64), bounded, kernel("_Z4freev", 16))
+    dataset = open_dataset(str(tmp_path))
+    ranking = worst.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))
+    assert [(each.kernel.short_name, each.lost_blocks) for each in ranking.entries] == [("softmax", 6), ("gemm", 4)]
+    assert ranking.unknown == 1
+    put(tmp_path, "y", kernel("_Z4freev", 16))
+    dataset = open_dataset(str(tmp_path))
+    with pytest.raises(UndecidedError, match="is known to lose blocks"):
+        worst.rank(dataset, "y", "lost-blocks", 10, LaunchMap())
+
+
+@pytest.mark.parametrize("count", [1, 2, 39, 40, 41, 200, 1000])
+@pytest.mark.parametrize("width", [10, 60, 100])
+def test_charts_fit_and_show_the_worst(count: int, width: int) -> None:
+    values: list[int | None] = [None if at % 7 == 3 and count > 2 else at for at in range(count)]
+    lines = chart.draw(values, width)
+    assert all(len(line) <= max(width, 19) for line in lines)
+    assert lines[-1].endswith("─")
+    assert f"{max(value for value in values if value is not None) or 1:,}" in lines[0]
+    assert len(chart.ends("first", "last", count, 100)) <= 100
+    assert set("".join(chart.draw(values, width, ascii_only=True))) <= set("0123456789 ,|#?+-")
+
+
+def test_a_single_bad_build_among_many_is_seen() -> None:
+    values: list[int | None] = [4] * 1000
+    values[777] = 1
+    assert "█" not in {line[10 + 38 * 777 // 1000] for line in chart.draw(values, 49, fewer_is_worse=True)[:3]}
+    assert "?" in "".join(chart.draw([1, None, 2], 40))
