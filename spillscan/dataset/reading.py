@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 
+_CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One unit as one commit holds it."""
@@ -164,7 +167,7 @@ class Dataset:
                 commit=row["commit"],
                 time=times.get(row["commit"], ""),
             )
-            for row in self.rows("units", label, dead=True)
+            for row in self.rows("units", label, columns=_CLAIMED, dead=True)
         ]
 
     def kernels_of(self, label: str, arches: Collection[str | None] | None = None) -> list[tuple[Kernel, str, int]]:
@@ -173,10 +176,16 @@ class Dataset:
         return [(_kernel(row), row["unit_id"], row["position"]) for row in rows]
 
     def rows(
-        self, table: str, label: str, *, arches: Collection[str | None] | None = None, dead: bool = False
+        self,
+        table: str,
+        label: str,
+        *,
+        columns: Collection[str] | None = None,
+        arches: Collection[str | None] | None = None,
+        dead: bool = False,
     ) -> list[dict[str, Any]]:
         """The rows of one build that count, by column name; ``dead``: those that do not count as well."""
-        fields = list(schema.TABLES[table])
+        fields = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
         if table == "kernels":
             fields.insert(0, Field(name="arch", shape="text", get=itemgetter("arch")))
         try:
