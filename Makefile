@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
+	$(BIN)/python -m tests.benchmarks.audit_bench
 	$(BIN)/python -m tests.benchmarks.dataset_bench
 
 oracle: $(READY)
@@ -44,6 +45,7 @@ oracle: $(READY)
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.sweep_oracle
+	$(BIN)/python -m tests.oracle.audit_oracle
 	$(BIN)/python -m tests.oracle.dataset_oracle
 
 wheel: $(READY)

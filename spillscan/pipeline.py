@@ -6,18 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from spillscan import readers, source
 from spillscan.dataset import load_build, reference
 from spillscan.errors import InputError
 from spillscan.join import merge_links
-from spillscan.model import Build, Issue, Kernel, Origin, Stats
+from spillscan.model import Build, Issue, Origin
 from spillscan.wrap.record import is_orphan
-
-if TYPE_CHECKING:
-    from spillscan.sass.model import SassFunction
-    from spillscan.sass.resusage import FunctionUsage
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
@@ -49,38 +45,40 @@ def scan(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     sources = source.expand([os.fspath(path) for path in paths])
-    kernels: list[Kernel] = []
-    issues: list[Issue] = []
-    links: list[readers.LinkRecord] = []
-    functions: list[SassFunction | FunctionUsage] = []
-    stats, understood = Stats(), False
+    total = readers.Reading()
+    understood = False
     if watch is not None:
         watch.expect(sources)
     for each in sources:
         reading = _read(each, operands, unpacking, None if watch is None else partial(watch.read, each))
         if reading is None:
             continue
-        kernels += reading.kernels
-        links += reading.links
-        functions += reading.functions
-        issues += reading.issues
-        stats += reading.stats
+        total.kernels += reading.kernels
+        total.links += reading.links
+        total.functions += reading.functions
+        total.issues += reading.issues
+        total.stats += reading.stats
         understood = understood or reading.understood
         if each.explicit and not reading.understood and len(sources) > 1:
             message = f"no ptxas or nvlink report in {each.uri}"
-            issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
+            total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not understood:
-        refused = next((issue for issue in issues if issue.code == "unsupported-arch"), None)
+        refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
-    kernels = merge_links(kernels, links)
-    if functions:
+    return build_of(total)
+
+
+def build_of(reading: readers.Reading) -> Build:
+    """What was read, with the linker's figures and the machine code joined to the kernels that they are about."""
+    kernels, issues = merge_links(reading.kernels, reading.links), list(reading.issues)
+    if reading.functions:
         from spillscan.sass import attach
 
-        kernels, contradictions = attach(kernels, functions)
+        kernels, contradictions = attach(kernels, reading.functions)
         issues += contradictions
-    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=stats)
+    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats)
 
 
 def _read(

@@ -5,6 +5,7 @@ A reader has ``FORMAT`` (its name), ``sniff(head) -> bool`` (is this input mine?
 asked about what is no text, the others about what is. One of machine code may have
 ``read_operands(stream, name) -> Reading`` as well: the same, with what the operands of each instruction name; slower.
 One that decompresses may have ``read_within(stream, name, unpacking) -> Reading``: the same within other limits.
+One of text that may hold nothing may have ``silent(text) -> bool``: whether reading this whole input gives nothing.
 """
 
 from __future__ import annotations

@@ -51,6 +51,11 @@ def sniff(head: bytes) -> bool:
     return True
 
 
+def silent(text: bytes) -> bool:
+    """Whether ``text``, a whole log, holds no compiler output."""
+    return not any(landmark.search(text) for landmark in _LANDMARKS)
+
+
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)

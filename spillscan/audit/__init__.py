@@ -1,0 +1,115 @@
+"""Whole code bases: every log, dump, object, library and archive below some folders or URLs, into a dataset.
+
+``find`` lists files, ``batches`` deals them out; a ``foreman`` has each batch carried out by a ``worker`` process,
+which reads, writes into the dataset, and may die. A ``pool`` of foremen works on this machine, a ``cluster`` on others:
+both handle names only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from spillscan import cores
+from spillscan.audit.messages import Batch, Item, Outcome
+from spillscan.audit.selection import Selection
+from spillscan.errors import UndecidedError
+
+if TYPE_CHECKING:
+    from spillscan.audit.summary import Summary
+
+__all__ = ["Plan", "Selection", "Watcher", "audit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What shall be audited, and by whom."""
+
+    builds: Mapping[str, Sequence[str]]
+    """Label -> files, folders, glob patterns and URLs."""
+    into: str
+    """The dataset: a folder or a URL."""
+    meta: Mapping[str, str] = field(default_factory=dict)
+    """Kept with each build."""
+    selection: Selection = field(default_factory=Selection)
+    """What is left out."""
+    again: bool = False
+    """Also read what failed before."""
+    processes: int | None = None
+    """On this machine; ``None``: one a processor."""
+    scheduler: str | None = None
+    """Address of a Dask scheduler whose workers shall do it instead."""
+    workers: int | None = None
+    """Workers of a Dask cluster on this machine that shall do it instead."""
+
+
+class Watcher(Protocol):
+    """Who is told while files are read."""
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """These will come to an outcome."""
+
+    def count(self, outcome: Outcome) -> None:
+        """One of them has."""
+
+
+def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
+    """Read all that is new, write it into the dataset, and say what came of it.
+
+    It may be ended at any moment, and called again: what is finished is not read twice. Raises
+    :class:`~spillscan.errors.SpillscanError` where an input is not there, the dataset cannot be written, the cluster
+    does not answer, or it is interrupted; never for a file that cannot be read.
+    """
+    from spillscan.audit.find import find
+    from spillscan.audit.stores import is_url
+    from spillscan.audit.summary import Summary
+
+    summary = Summary()
+    root = plan.into if is_url(plan.into) else os.path.abspath(plan.into)
+    items: dict[str, list[Item]] = {}
+    try:
+        for label, inputs in plan.builds.items():
+            items[label], left = find(inputs, label, plan.selection, root)
+            for outcome in left:
+                summary.count(outcome)
+        if watcher is not None:
+            watcher.expect([item for some in items.values() for item in some])
+        with closing(_outcomes(plan, root, items)) as outcomes:
+            for outcome in outcomes:
+                summary.count(outcome)
+                if watcher is not None:
+                    watcher.count(outcome)
+    except KeyboardInterrupt:
+        done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
+        what = f"interrupted after {done:,} of {known:,} files; what was finished is in {plan.into}"
+        raise UndecidedError(what, "the same command goes on from there") from None
+    return summary
+
+
+def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[Outcome]:
+    from spillscan.audit import cluster, pool
+
+    if not any(items.values()):
+        return
+    if plan.scheduler is None and plan.workers is None:
+        count = plan.processes or cores.available()
+        yield from pool.outcomes(_batches(plan, root, items, count), count)
+        return
+    place = cluster.local(plan.workers or 1) if plan.scheduler is None else cluster.remote(plan.scheduler)
+    with place as client:
+        yield from cluster.outcomes(client, _batches(plan, root, items, cluster.slots(client)))
+
+
+def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:
+    from spillscan.audit.batches import dealt
+
+    run = uuid4().hex
+    return [
+        Batch(run=run, root=root, label=label, meta=plan.meta, items=part, again=plan.again)
+        for label, some in items.items()
+        for part in dealt(some, workers)
+    ]

@@ -1,0 +1,78 @@
+"""What an audit came to, counted and as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from spillscan.audit.messages import Outcome, State
+from spillscan.safe import printable
+
+LONGEST = 300
+"""Characters of one reason."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """Figures of one audit."""
+
+    files: Counter[State] = field(default_factory=Counter)
+    """Files by what became of them."""
+    kernels: int = 0
+    """Entries that were read: not those of files that were in the dataset before."""
+    spilling: int = 0
+    """Those of them that spill."""
+    read_bytes: int = 0
+    """Size of the files that were read."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why files were skipped, and how many for each reason."""
+    failed: list[Outcome] = field(default_factory=list)
+    """Files that could not be read."""
+
+    def count(self, outcome: Outcome) -> None:
+        """Take in one outcome."""
+        self.files[outcome.state] += 1
+        if outcome.state == "read":
+            self.kernels += outcome.kernels
+            self.spilling += outcome.spilling
+            self.read_bytes += outcome.size_bytes
+        elif outcome.state == "skipped":
+            self.reasons[outcome.reason] += 1
+        elif outcome.state == "failed":
+            self.failed.append(outcome)
+
+    @property
+    def understood(self) -> int:
+        """Files whose records are in the dataset."""
+        return self.files["read"] + self.files["present"]
+
+    def text(self, rows: int | None = None) -> str:
+        """A few lines; at most ``rows`` of the failed files. The same however many processes worked on it."""
+        return "\n".join(self._lines(rows))
+
+    def _lines(self, rows: int | None) -> Iterator[str]:
+        spill = f" ({self.spilling:,} spill)" if self.spilling else ""
+        yield f"{counted(self.files['read'])} read: {self.kernels:,} kernels{spill}, {self.read_bytes / 1e6:,.1f} MB"
+        if present := self.files["present"]:
+            yield f"{counted(present)} finished before"
+        if skipped := self.files["skipped"]:
+            reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.reasons.items(), key=_most_first))
+            yield f"{counted(skipped)} skipped: {reasons}"
+        if self.failed:
+            yield f"{counted(len(self.failed))} failed:"
+            failed = sorted(self.failed, key=lambda outcome: (outcome.label, outcome.uri))
+            for outcome in failed[:rows]:
+                named = outcome.reason if outcome.uri in outcome.reason else f"{outcome.uri}: {outcome.reason}"
+                yield f"  {printable(named, LONGEST)}"
+            if rows is not None and len(failed) > rows:
+                yield f"  … {len(failed) - rows:,} more (--all shows them)"
+
+
+def _most_first(pair: tuple[str, int]) -> tuple[int, str]:
+    return -pair[1], pair[0]
+
+
+def counted(files: int) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{files:,} file{'' if files == 1 else 's'}"

@@ -1,0 +1,161 @@
+"""Read whole trees of logs, dumps, objects, libraries and archives into a dataset, which keeps build after build.
+
+A file is read once: the same command goes on where it was interrupted, and reads what has changed. What is no build
+output is skipped; a file that cannot be read is listed, and stops no other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _common
+from spillscan.errors import InputError, UndecidedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spillscan.audit import Plan
+    from spillscan.audit.summary import Summary
+
+NAME = "audit"
+HELP = "read whole trees into a dataset that keeps build after build"
+ORDER = 60
+EPILOG = "Example: spillscan audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these",
+    )
+    parser.add_argument("--into", required=True, metavar="DATASET", help="folder or URL of the dataset")
+    parser.add_argument(
+        "--label",
+        action="append",
+        required=True,
+        metavar="LABEL[=INPUT]",
+        help="name of the build (commit, tag, date); without INPUTs, LABEL=INPUT names build and input; repeatable",
+    )
+    parser.add_argument("--meta", action="append", default=[], metavar="KEY=VALUE", help="keep this with the build")
+    parser.add_argument("--append", action="store_true", help="add the build to a dataset that holds others")
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="leave out files and folders of this name, or of this path below the input; repeatable",
+    )
+    parser.add_argument("--max-file-bytes", type=_common.whole_number, metavar="N", help="leave out larger files")
+    parser.add_argument("--retry-failed", action="store_true", help="read again what could not be read before")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--processes", type=_count, metavar="N", help="processes on this machine (default: one a processor)"
+    )
+    where.add_argument("--workers", type=_count, metavar="N", help="use a Dask cluster of N workers on this machine")
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
+    )
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument(
+        "--top", type=_common.whole_number, default=25, metavar="N", help="failed files to list (default: 25)"
+    )
+    rows.add_argument("--all", action="store_true", help="list all failed files")
+    parser.add_argument("--strict", action="store_true", help="exit 2 if a file could not be read")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audit: 0, or 2 where nothing was understood (with --strict: or a file could not be read)."""
+    from spillscan.audit import Plan, Selection
+    from spillscan.audit.summary import counted
+
+    plan = Plan(
+        builds=_builds(arguments.inputs, arguments.label),
+        into=arguments.into,
+        meta=dict(_pair(text) for text in arguments.meta),
+        selection=Selection(exclude=arguments.exclude, most_bytes=arguments.max_file_bytes),
+        again=arguments.retry_failed,
+        processes=arguments.processes,
+        workers=arguments.workers,
+        scheduler=arguments.scheduler,
+    )
+    _check_dataset(plan, arguments.append)
+    summary = _watched(plan)
+    _common.say(summary.text(_common.rows_of(arguments)))
+    if not summary.understood:
+        files = counted(summary.files.total())
+        raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
+    if arguments.strict and summary.failed:
+        raise UndecidedError(f"{counted(len(summary.failed))} could not be read (--strict)")
+    return 0
+
+
+def _watched(plan: Plan) -> Summary:
+    from spillscan.audit import audit
+
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return audit(plan)
+    from spillscan.audit.gauge import Gauge
+
+    gauge = Gauge(sys.stderr)
+    try:
+        return audit(plan, gauge)
+    finally:
+        gauge.erase()
+
+
+def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]]:
+    """Label -> inputs."""
+    if inputs:
+        if len(labels) > 1:
+            raise UsageError(f"{len(labels)} labels for the same inputs", "say --label LABEL=INPUT for each build")
+        return {labels[0]: list(inputs)}
+    builds: dict[str, list[str]] = {}
+    for text in labels:
+        label, equals, given = text.partition("=")
+        if not equals or not given:
+            raise UsageError(
+                f"no INPUT for the label {text}", "name files, folders or URLs, or say --label LABEL=INPUT"
+            )
+        builds.setdefault(label, []).append(given)
+    return builds
+
+
+def _check_dataset(plan: Plan, append: bool) -> None:
+    """A build goes into a dataset of others only where the user says so; labels must be such as can be kept."""
+    from spillscan.dataset import open_dataset
+    from spillscan.dataset.names import check_label
+
+    for label in plan.builds:
+        check_label(label)
+    try:
+        held = open_dataset(plan.into).labels
+    except InputError:
+        return
+    new = [label for label in plan.builds if label not in held]
+    if new and not append:
+        raise UsageError(
+            f"{plan.into} is a dataset of {len(held)} other builds"
+            if len(held) > 1
+            else f"{plan.into} holds {held[0]}",
+            f"add {new[0]} to it with --append",
+        )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE")
+    return key, value
+
+
+def _count(text: str) -> int:
+    value = _common.whole_number(text)
+    if not value:
+        raise argparse.ArgumentTypeError("at least 1")
+    return value
