@@ -240,6 +240,13 @@ def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -
             assert wide <= 0, (route, viewport)
 
 
+def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
+    tab = browse(site["hostile"], "#/table")
+    edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
+    for name in ("registers", "stores", "stack"):
+        assert len(tab.page.locator(f".cell-{name}").evaluate_all(edges)) == 1
+
+
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 

@@ -131,7 +131,9 @@
     const body = h("div", { role: "rowgroup", class: "rows" });
     const grid = h("div", { role: "grid", class: "table", tabindex: "0", "aria-label": "Kernels", "aria-colcount": visible.length, onscroll: () => draw(), onkeydown: keys },
       h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads)), body);
-    grid.style.setProperty("--columns", visible.map(width).join(" "));
+    const widths = visible.map(width);
+    grid.style.setProperty("--columns", `minmax(12rem, 1fr) ${widths.slice(1).join(" ")}`);
+    grid.style.setProperty("--least", `calc(12rem + ${widths.slice(1).join(" + ")})`);
 
     spillscan.add(box, 
       h("h1", { class: "hidden" }, "Kernels"),
@@ -149,7 +151,6 @@
     unpack().then(() => { if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
-      if (column.key === "name") return "minmax(12rem, 1fr)";
       let longest = 0.85 * column.label.length + 1;
       if (column.num) {
         let most = 0;
