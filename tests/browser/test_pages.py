@@ -224,6 +224,10 @@ def test_dark_light_and_print(site: Site, browse: Open) -> None:
     dark.page.emulate_media(media="print")
     assert paper(dark) == paper(light)
     assert not dark.page.locator(".top nav").is_visible()
+    many = browse(site["many"], "#/table")
+    many.page.emulate_media(media="print")
+    many.page.wait_for_function("document.querySelectorAll('.rows .row').length === 200")
+    assert many.page.evaluate("document.documentElement.scrollHeight") < 200 * 60
 
 
 @pytest.mark.parametrize("name", ["check", "diff", "matrix", "hostile", "hostile-diff", "trend", "sweep"])
