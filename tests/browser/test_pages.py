@@ -286,9 +286,9 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
         """() => { try { document.body.innerHTML = "<b>"; return "written"; } catch (error) { return error.name; } }"""
     )
     assert refused == "TypeError"
-    tab.page.evaluate("fetch('https://example.invalid/').catch(() => {})")
-    tab.page.wait_for_timeout(50)
-    assert any("Content Security Policy" in complaint for complaint in tab.complaints)
+    with tab.page.expect_console_message(lambda message: "example.invalid" in message.text) as complaint:
+        tab.page.evaluate("fetch('https://example.invalid/').catch(() => {})")
+    assert "Content Security Policy" in complaint.value.text
     tab.complaints.clear()
 
 
