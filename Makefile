@@ -36,6 +36,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.binary_bench
 	$(BIN)/python -m tests.benchmarks.audit_bench
 	$(BIN)/python -m tests.benchmarks.dataset_bench
+	$(BIN)/python -m tests.benchmarks.page_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py
