@@ -1,0 +1,142 @@
+// The frame of every page: DOM helpers, the router, the registry of views. Text only ever becomes text: the content
+// security policy forbids markup made of strings, and style attributes; styles are set property by property.
+const spillscan = (() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const views = new Map();
+  const wraps = new Map();
+  const payload = JSON.parse(document.getElementById("payload").textContent);
+  let route = { view: "", id: "", params: new URLSearchParams() };
+  let frame = null;
+
+  // ---- elements ---------------------------------------------------------------------------------------------------
+
+  function build(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+      else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value === true ? "" : value);
+    }
+    append(element, children);
+    return element;
+  }
+
+  function append(element, children) {
+    for (const child of children) {
+      if (Array.isArray(child)) append(element, child);
+      else if (child !== null && child !== undefined && child !== false)
+        element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    }
+  }
+
+  // h("p", {class: "note", onclick: go, style: {"--x": "3"}}, "text", [nodes], null)
+  const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
+
+  // ---- words ------------------------------------------------------------------------------------------------------
+
+  const grouped = new Intl.NumberFormat("en-US");
+  // 12,345; a dash where the input did not say.
+  const number = (value) => (value === null || value === undefined ? "–" : grouped.format(value));
+  const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+  // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
+  const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
+
+  // ---- routes: #/view/id?key=value --------------------------------------------------------------------------------
+
+  function parse(hash) {
+    const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
+    const [view, ...rest] = path.split("/");
+    let id = rest.join("/");
+    try { id = decodeURIComponent(id); } catch { id = ""; }
+    return { view, id, params: new URLSearchParams(query || "") };
+  }
+
+  function link(view, id, params) {
+    const query = new URLSearchParams(params || {}).toString();
+    return `#/${view}${id === undefined || id === null || id === "" ? "" : `/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
+  }
+
+  const go = (view, id, params) => { location.hash = link(view, id, params); };
+
+  // The address of what is shown now, without a new entry in the history and without drawing anew.
+  function remember(params) {
+    const kept = Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+    route.params = new URLSearchParams(kept);
+    history.replaceState(null, "", link(route.view, route.id, kept));
+  }
+
+  // ---- views ------------------------------------------------------------------------------------------------------
+
+  // render(payload, argument, container) draws a view; the argument is the route's id. What stands around a view is
+  // another's: around("kernel", wrap) makes wrap(payload, id, container, render) draw the heading, find the kernel's
+  // index, and call render(payload, index, container), which is null where no script registered the view.
+  const view = (name, render) => { views.set(name, render); };
+  const around = (name, wrap) => { wraps.set(name, wrap); };
+
+  function say(text) { frame.live.textContent = text; }
+
+  function title(...parts) { document.title = [...parts, payload.title].filter(Boolean).join(" · "); }
+
+  function show(first) {
+    route = parse(location.hash);
+    const pages = payload.views || [];
+    if (!views.has(route.view) && !wraps.has(route.view)) route = { view: pages[0].name, id: "", params: new URLSearchParams() };
+    for (const [name, anchor] of frame.links) {
+      if (name === route.view || (route.view === "kernel" && name === "table")) anchor.setAttribute("aria-current", "page");
+      else anchor.removeAttribute("aria-current");
+    }
+    const page = pages.find((each) => each.name === route.view);
+    title(page && page !== pages[0] ? page.label : "");
+    const container = h("div", { class: `view view-${route.view}` });
+    frame.main.replaceChildren(container);
+    const render = views.get(route.view) || null;
+    const wrap = wraps.get(route.view);
+    if (wrap) wrap(payload, route.id, container, render);
+    else render(payload, route.id, container);
+    if (!first) {
+      window.scrollTo(0, 0);
+      frame.main.focus({ preventScroll: true });
+    }
+  }
+
+  // ---- the frame --------------------------------------------------------------------------------------------------
+
+  function theme() {
+    const root = document.documentElement;
+    const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    const button = h("button", { class: "theme", type: "button", onclick: () => {
+      root.dataset.theme = dark() ? "light" : "dark";
+      paint();
+    } });
+    const paint = () => {
+      button.setAttribute("aria-label", dark() ? "Light colours" : "Dark colours");
+      button.title = dark() ? "Light colours" : "Dark colours";
+      button.replaceChildren(svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
+        svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }),
+        svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
+    };
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+    paint();
+    return button;
+  }
+
+  function start() {
+    const links = (payload.views || []).map(({ name, label }) => [name, h("a", { href: link(name) }, label)]);
+    const live = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
+    const main = h("main", { id: "main", tabindex: "-1" });
+    const skip = h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "Skip to content");
+    const header = h("header", { class: "top" },
+      h("a", { class: "brand", href: "#/" }, h("b", {}, "spillscan"), payload.title ? h("span", {}, printable(payload.title)) : null),
+      links.length > 1 ? h("nav", { "aria-label": "Pages" }, links.map(([, anchor]) => anchor)) : null,
+      theme());
+    frame = { main, live, links: new Map(links) };
+    document.getElementById("page").replaceChildren(skip, header, main, live);
+    window.addEventListener("hashchange", () => show(false));
+    show(true);
+  }
+
+  return { payload, h, svg, number, count, printable, link, go, remember, view, around, say, title, start,
+    get route() { return route; } };
+})();

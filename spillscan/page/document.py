@@ -1,0 +1,98 @@
+"""One HTML file: its own style sheet, its own script, and data that is text until the script reads it.
+
+The content security policy names the two by their hashes and allows nothing else: no request, no other script, no style
+attribute, no markup made of text. What comes from logs is inside of JSON in which no ``<`` stands, or escaped HTML.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from spillscan.safe import printable
+
+_ASSETS = Path(__file__).parent / "assets"
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+def document(
+    title: str, payload: Mapping[str, Any], assets: Sequence[str], static: Iterable[str] = ()
+) -> Iterator[str]:
+    """The file's text, piece by piece.
+
+    ``payload`` is JSON as the views read it; its ``views`` are the pages, the first of them shown at first:
+    ``{"name": "overview", "label": "Overview"}``. A value may be an iterator of JSON texts, which is written as an
+    array: for what is large. ``assets`` are names of files in ``assets/`` without suffix, in the order of loading;
+    ``core`` and ``base`` come by themselves. ``static`` is HTML for readers without JavaScript, escaped already
+    (:func:`text`).
+    """
+    style, script = _style(tuple(assets)), _script(tuple(assets))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+    yield f"<title>{text(title, 200)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+    yield '<div id="page">\n<main id="main">\n'
+    yield from static
+    yield '</main>\n</div>\n<script type="application/json" id="payload">'
+    yield from map(_harmless, _json(payload))
+    yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
+
+
+def text(value: str, most: int | None = None) -> str:
+    """A log's text in HTML, between tags or in a quoted attribute: one printable line, at most ``most`` characters."""
+    return escape(printable(value, most))
+
+
+def _json(payload: Mapping[str, Any]) -> Iterator[str]:
+    mark = "{"
+    for name, value in payload.items():
+        yield f"{mark}{_encode(name)}:"
+        if isinstance(value, Iterator):
+            start = "["
+            for piece in value:
+                yield start + piece
+                start = ",\n"
+            yield "]" if start != "[" else "[]"
+        else:
+            yield _encode(value)
+        mark = ",\n"
+    yield "{}" if mark == "{" else "}"
+
+
+def _harmless(piece: str) -> str:
+    """JSON that ends no script element and holds no command of a CI service; outside of strings it has neither sign."""
+    piece = piece.replace("<", "\\u003c")
+    return piece.replace("##", "#\\u0023") if "##" in piece else piece
+
+
+@cache
+def _style(assets: tuple[str, ...]) -> str:
+    return "\n" + "".join(_files(("base", *assets), "css"))
+
+
+@cache
+def _script(assets: tuple[str, ...]) -> str:
+    parts = "".join(_files(("core", *assets), "js"))
+    return f'\n(() => {{\n"use strict";\n{parts}spillscan.start();\n}})();\n'
+
+
+def _files(names: Iterable[str], suffix: str) -> Iterator[str]:
+    for name in names:
+        path = _ASSETS / f"{name}.{suffix}"
+        if path.exists():
+            yield path.read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"
