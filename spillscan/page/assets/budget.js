@@ -25,6 +25,14 @@ const budget = (() => {
     return list;
   }
 
+  // How a block comes to what it takes, where that is more than it asked for.
+  function why(row, found) {
+    const { on } = found;
+    if (row.key === "registers") return ` · ${count(found.warpsPerBlock, "warp")} of ${number(row.each / found.warpsPerBlock)} a block`;
+    if (row.key === "shared_memory" && on.shared_reserve) return ` · ${number(on.shared_reserve)} B of each block are the driver's`;
+    return "";
+  }
+
   // What is left over, in words.
   function rest(row, found) {
     const what = (figure) => `${number(figure)}${row.unit}`;
@@ -68,7 +76,7 @@ const budget = (() => {
         h("div", { class: "name" }, h("b", {}, row.label), h("span", { class: "quiet" }, `${number(row.each)}${row.unit} a block`)),
         bar(row, found),
         h("div", { class: "limit" }, h("b", {}, limit), row.binds ? h("span", { class: "badge" }, "binds") : null),
-        h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(row.whole)}${row.unit} in all`)));
+        h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(row.whole)}${row.unit} in all${why(row, found)}`)));
     });
   }
 

@@ -1,14 +1,14 @@
 // Occupancy over one figure, all else held: steps with each cliff marked, the setting's point, and the kernel's own.
 const curves = (() => {
   const { h, svg, number, count } = spillscan;
-  const HEIGHT = 230;
-  const EDGE = { left: 46, right: 14, top: 30, bottom: 40 };
+  const HEIGHT = 236;
+  const EDGE = { left: 46, right: 14, top: 36, bottom: 40 };
   const CHARACTER = 6.6;
 
   const KINDS = {
     threads: { title: "Block size", axis: "threads per block", hue: "warps", figures: (on) => range(32, on.threads, 32), bars: true, show: number },
     registers: { title: "Registers", axis: "registers per thread", hue: "registers", figures: () => range(1, 255, 1), show: number },
-    shared: { title: "Shared memory", axis: "shared memory per block, KB, static + dynamic", hue: "shared", figures: sharedFigures, show: kilo },
+    shared: { title: "Shared memory", axis: "shared memory per block, KB, static + dynamic", hue: "shared", figures: (on) => range(0, on.shared_per_block_optin, on.shared_unit), show: kilo },
     barriers: { title: "Named barriers", axis: "named barriers per block", hue: "barriers", figures: (on) => range(0, on.barriers_per_block, 1), bars: true, show: number },
   };
 
@@ -16,9 +16,12 @@ const curves = (() => {
     return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, place) => first + place * step);
   }
 
-  function sharedFigures(on, setting) {
-    const most = setting.optin === null ? on.shared_per_block : on.shared_per_block_optin;
-    return range(0, most, on.shared_unit);
+  // Beyond 48 KB the curve is that of a kernel that opts in.
+  const beyond = (on, setting, name, figure) => name === "shared" && setting.optin === null && figure > on.shared_per_block;
+
+  function at(tables, setting, name, figure) {
+    const on = tables.devices[setting.device];
+    return lookup.at(tables, beyond(on, setting, name, figure) ? { ...setting, optin: "max" } : setting, name, figure);
   }
 
   // 48.5: exact in KB, for figures are multiples of 128 B
@@ -31,9 +34,9 @@ const curves = (() => {
     const figures = [...new Set([...KINDS[name].figures(on, setting), now])].sort((one, other) => one - other);
     const found = [];
     for (const figure of figures) {
-      const answer = lookup.at(tables, setting, name, figure);
+      const answer = at(tables, setting, name, figure);
       const before = found[found.length - 1];
-      if (before && !KINDS[name].bars && before[2].blocks === answer.blocks && before[2].warps === answer.warps) before[1] = figure;
+      if (before && !KINDS[name].bars && beyond(on, setting, name, before[0]) === beyond(on, setting, name, figure) && before[2].blocks === answer.blocks && before[2].warps === answer.warps) before[1] = figure;
       else found.push([figure, figure, answer]);
     }
     return found;
@@ -84,27 +87,36 @@ const curves = (() => {
           svg("title", {}, `${kind.show(figure)}: ${says(answer)}`)));
       }
     } else {
-      const corner = runs.flatMap(([first, last, answer], index) => {
+      const corners = (some) => some.flatMap(([first, last, answer]) => {
+        const index = place(first);
         const end = index + 1 < runs.length ? (last + runs[index + 1][0]) / 2 : last;
         const start = index ? (runs[index - 1][1] + first) / 2 : first;
-        return [[x(start), y(answer.warps)], [x(end), y(answer.warps)]];
-      });
-      const line = corner.map(([right, down]) => `${right.toFixed(1)} ${down.toFixed(1)}`).join("L");
-      parts.push(svg("path", { class: "area", d: `M${x(runs[0][0])} ${y(0)}L${line}L${x(most)} ${y(0)}Z` }),
-        svg("path", { class: "line", d: `M${line}` }));
+        return [start, end].map((figure) => `${x(figure).toFixed(1)} ${y(answer.warps).toFixed(1)}`);
+      }).join("L");
+      const plain = runs.filter(([first]) => !beyond(on, setting, name, first));
+      const wide = runs.filter(([first]) => beyond(on, setting, name, first));
+      parts.push(svg("path", { class: "area", d: `M${x(runs[0][0])} ${y(0)}L${corners(plain)}L${x(plain[plain.length - 1][1])} ${y(0)}Z` }),
+        svg("path", { class: "line", d: `M${corners(plain)}` }));
+      if (wide.length) {
+        const edge = x(wide[0][0]);
+        parts.push(svg("path", { class: "line optin", d: `M${corners(wide)}` }),
+          svg("line", { class: "optin-from", x1: edge, x2: edge, y1: y(on.warps), y2: y(0) }),
+          svg("text", { class: "tick", x: edge + 5, y: y(on.warps) + 12 }, "opted in"));
+        free(edge + 30, y(on.warps) + 12, "opted in ");
+      }
     }
 
     // the setting's point takes its label's place first
     const [px, py] = [x(now), y(here.warps)];
     const text = `${kind.show(now)}: ${says(here)}`;
-    const up = py - 12 > 12 ? py - 12 : py + 22;
+    const up = EDGE.top - 14;
     const middle = free(px, up, text);
     const isBuilt = built && lookup.current(built, name) === now;
-    parts.push(svg("line", { class: "drop", x1: px, x2: px, y1: py, y2: y(0) }));
+    parts.push(svg("line", { class: "drop", x1: px, x2: px, y1: up + 5, y2: y(0) }));
     if (built && !isBuilt) {
       const own = lookup.current(built, name);
       if (own <= most && (!kind.bars || place(own) >= 0)) {
-        const level = y(lookup.at(tables, setting, name, own).warps);
+        const level = y(at(tables, setting, name, own).warps);
         parts.push(svg("path", { class: "built", d: `M${x(own)} ${level - 7}l7 7l-7 7l-7 -7z` }, svg("title", {}, `as built: ${kind.show(own)}`)));
         const labelled = free(x(own), level + 20, "as built");
         if (labelled !== null) parts.push(svg("text", { class: "cliff", x: labelled, y: level + 20, "text-anchor": "middle" }, "as built"));
@@ -139,7 +151,7 @@ const curves = (() => {
       svg("line", { class: "tick", x1: x(figure), x2: x(figure), y1: y(0), y2: y(0) + 4 }),
       svg("text", { class: "tick", x: x(figure), y: y(0) + 17, "text-anchor": "middle" }, kind.show(figure)));
     parts.push(svg("text", { class: "axis", x: (low + high) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, kind.axis));
-    if (middle !== null) parts.push(svg("text", { class: "here", x: middle, y: up, "text-anchor": "middle" }, text));
+    parts.push(svg("text", { class: "here", x: middle, y: up, "text-anchor": "middle" }, text));
 
     const choose = (event) => {
       const box = event.currentTarget.getBoundingClientRect();
@@ -154,17 +166,18 @@ const curves = (() => {
 
   function table(tables, setting, name) {
     const kind = KINDS[name];
+    const on = tables.devices[setting.device];
     const rows = [];
     for (const [first, last, answer] of steps(tables, setting, name)) {
       const before = rows[rows.length - 1];
-      if (before && before[2].blocks === answer.blocks && before[2].warps === answer.warps) before[1] = last;
+      if (before && !beyond(on, setting, name, first) && before[2].blocks === answer.blocks && before[2].warps === answer.warps) before[1] = last;
       else rows.push([first, last, answer]);
     }
     return h("table", {},
       h("caption", { class: "hidden" }, `Occupancy over ${kind.axis}`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, kind.axis), ["blocks", "warps", "occupancy"].map((head) => h("th", { class: "num", scope: "col" }, head)))),
       h("tbody", {}, rows.map(([first, last, answer]) => h("tr", {},
-        h("td", {}, first === last ? kind.show(first) : `${kind.show(first)}–${kind.show(last)}`),
+        h("td", {}, first === last ? kind.show(first) : `${kind.show(first)}–${kind.show(last)}`, beyond(on, setting, name, first) ? " (opted in)" : ""),
         h("td", { class: "num" }, number(answer.blocks)), h("td", { class: "num" }, number(answer.warps)),
         h("td", { class: "num" }, answer.blocks ? answer.percent : "cannot launch")))));
   }
