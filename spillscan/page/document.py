@@ -42,9 +42,9 @@ def document(
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
     yield f"<title>{text(title, 200)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-    yield '<div id="page">\n<main id="main">\n'
+    yield '<div id="page"><noscript><main>\n'
     yield from static
-    yield '</main>\n</div>\n<script type="application/json" id="payload">'
+    yield '</main></noscript></div>\n<script type="application/json" id="payload">'
     yield from map(_harmless, _json(payload))
     yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
 

@@ -1,0 +1,110 @@
+// Two builds: what got worse first, each figure before and after.
+(() => {
+  const { h, number, count } = spillscan;
+  const PAGE = 100;
+  const GRAVITY = ["error", "warning", "note", ""];
+  const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
+
+  spillscan.view("changes", (payload, id, box) => {
+    const { changes, verdict } = payload;
+    const params = spillscan.route.params;
+    const state = { q: params.get("q") || "", state: params.get("state") || "" };
+    const list = h("div", {});
+    const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
+    const states = changes.states.map(([name, n]) => h("button", { type: "button", "data-state": name, onclick: () => { state.state = state.state === name ? "" : name; apply(); } }, `${number(n)} ${name}`));
+    box.append(headline(payload), totals(changes), undecided(verdict),
+      changes.rows.length ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
+        h("div", { class: "field wide" }, h("label", { for: "cq" }, "Kernel"), search),
+        h("div", { class: "chips", role: "group", "aria-label": "What became of it" }, states)) : null,
+      list);
+    apply(true);
+
+    function apply(first) {
+      if (!first) spillscan.remember(state);
+      for (const each of states) each.setAttribute("aria-pressed", String(each.dataset.state === state.state));
+      const wanted = state.q.trim().toLowerCase();
+      const shown = changes.rows.filter((row) => (!state.state || row.state === state.state) &&
+        (!wanted || row.name.toLowerCase().includes(wanted) || (row.old_name || "").toLowerCase().includes(wanted)));
+      list.replaceChildren(...GRAVITY.map((severity) => {
+        const rows = shown.filter((row) => (row.severity || "") === severity);
+        return rows.length ? group(payload, severity, rows) : null;
+      }).filter(Boolean));
+      if (!shown.length && changes.rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
+    }
+  });
+
+  function headline(payload) {
+    const { changes, verdict } = payload;
+    const grave = verdict.counts.filter(([severity]) => severity !== "note");
+    const told = !changes.rows.length ? "Nothing changed"
+      : grave.length ? grave.map(([severity, n], at) => [at ? ", " : "", h("b", { class: `sev-${severity}` }, count(n, severity))])
+      : "No regression";
+    const parts = [...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
+    if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not tell in full`);
+    if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
+    return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
+  }
+
+  const tone = (metric, before, after) => (before === null || after === null || before === after ? "" : (after > before) === metric.grows ? "bad" : "good");
+  const signed = (n) => `${n > 0 ? "+" : n < 0 ? "−" : "±"}${number(Math.abs(n))}`;
+
+  function totals(changes) {
+    if (!changes.total.length) return null;
+    return h("dl", { class: "figures totals" }, changes.total.slice(0, 8).map((each) => {
+      const delta = each.after - each.before;
+      return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), each.unit ? h("small", {}, ` ${each.unit}`) : null),
+        h("dd", { class: "sub" }, [each.up ? `${number(each.up)} ↑` : "", each.down ? `${number(each.down)} ↓` : ""].filter(Boolean).join("  ")));
+    }));
+  }
+
+  function undecided(verdict) {
+    if (!verdict.undecided_count) return null;
+    return h("div", { class: "band warn-band" }, h("b", {}, `${count(verdict.undecided_count, "kernel")} cannot be judged`),
+      h("ul", {}, verdict.undecided.slice(0, 5).map((each) => h("li", {}, `${each.name} (${each.arch || "arch unknown"}): ${each.reason}`))));
+  }
+
+  function group(payload, severity, rows) {
+    const list = h("ol", { class: "changes" });
+    const more = h("button", { type: "button", onclick: () => grow() });
+    let shown = 0;
+    const grow = () => {
+      list.append(...rows.slice(shown, shown + PAGE).map((row) => change(payload, row)));
+      shown = Math.min(rows.length, shown + PAGE);
+      more.hidden = shown === rows.length;
+      more.textContent = `Show ${number(Math.min(PAGE, rows.length - shown))} more of ${number(rows.length)}`;
+    };
+    grow();
+    return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${TITLES[severity]} `, h("span", { class: "quiet" }, number(rows.length))), list, more);
+  }
+
+  function change(payload, row) {
+    const { metrics } = payload.changes;
+    const name = row.kernel === null ? row.name : store.anchor(row.kernel);
+    const figures = [...row.figures, ...(row.unknown || [])];
+    return h("li", {},
+      h("div", { class: "who" }, h("p", {}, h("b", {}, name), " ", h("span", { class: "quiet" }, row.arch || "arch unknown")),
+        row.state === "renamed" ? renamed(row) : row.state === "changed" ? null : h("p", { class: "quiet" }, row.state)),
+      h("div", { class: "what" },
+        !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "no registers told" : `${number(row.registers)} registers`,
+          row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
+        figures.map(([at, before, after]) => pair(metrics[at], before, after)),
+        row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
+  }
+
+  function renamed(row) {
+    return [h("p", { class: "quiet" }, "renamed, ", h("b", {}, `${Math.round(100 * row.score)} % alike`)),
+      h("details", { class: "full" }, h("summary", {}, `was ${row.old_name}`), h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
+  }
+
+  // Two bars on one scale, before and after, with their figures.
+  function pair(metric, before, after) {
+    const most = Math.max(before || 0, after || 0, 1);
+    const kind = tone(metric, before, after);
+    const bar = (value, shade) => h("span", { class: `bar ${shade}`, style: { width: `${(100 * (value || 0)) / most}%` } });
+    return h("div", { class: "pair" }, h("span", { class: "quiet" }, metric.label),
+      h("span", { class: "two", "aria-hidden": "true" }, bar(before, "old"), bar(after, kind ? `new-${kind}` : "old")),
+      h("span", { class: "num" }, number(before)), h("span", { class: "quiet" }, "→"), h("span", { class: `num ${kind}` }, number(after)),
+      h("span", { class: "quiet" }, metric.unit),
+      h("span", { class: `num ${kind}` }, before === null || after === null ? "" : signed(after - before)));
+  }
+})();

@@ -1,0 +1,59 @@
+// What stands around the view of one kernel: its names, its figures, its other archs, its findings.
+spillscan.around("kernel", (payload, id, box, render) => {
+  const { h, number } = spillscan;
+  const { columns } = store;
+  const i = store.find(id);
+  if (i === undefined) {
+    box.append(h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: spillscan.link("table") }, "All kernels")));
+    return;
+  }
+  spillscan.title(store.name(i));
+  const figures = [
+    ["registers", store.registers(i), ""],
+    ["spill stores", number(columns.stores[i]), columns.stores[i] ? "bad" : "", "B"],
+    ["spill loads", number(columns.loads[i]), columns.loads[i] ? "bad" : "", "B"],
+    ["stack", number(columns.stack[i]), "", "B"],
+    ["static shared", number(columns.shared[i]), "", "B"],
+    ["barriers", number(columns.barriers[i]), ""],
+    ["occupancy", store.occupancy(i) || "–", ""],
+    ["limited by", store.limiter(i) || "–", ""],
+  ];
+  const notes = [store.role(i), store.unit(i),
+    store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
+    store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
+    store.flag(i, store.ASSUMED) ? "≤ at the best block size" : ""].filter(Boolean);
+  const others = columns.symbol.reduce((found, symbol, at) => (symbol === columns.symbol[i] && at !== i ? [...found, at] : found), []);
+  const told = (payload.findings || []).filter((each) => each.kernel === i);
+
+  box.append(
+    h("p", { class: "trail" }, h("a", { href: spillscan.link("table") }, "Kernels"), " / ", store.arch(i) || "arch unknown"),
+    h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, store.arch(i) || "")),
+    notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
+    h("dl", { class: "figures" }, figures.map(([label, value, kind, unit]) => h("div", {}, h("dt", {}, label),
+      h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
+    fullName(),
+    told.length ? h("ol", { class: "findings" }, told.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
+      h("div", {}, h("p", {}, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")))))) : null,
+    others.length ? h("p", { class: "others" }, "Also for ", others.slice(0, 24).map((at, n) => [n ? ", " : "",
+      h("a", { href: store.link(at) }, store.arch(at) || "an unknown arch"), store.unit(at) ? ` (${store.unit(at)})` : ""]),
+      others.length > 24 ? ` and ${number(others.length - 24)} more` : "") : null);
+  if (render && payload.details && payload.details[i]) {
+    const detail = h("div", { class: "detail" });
+    box.append(detail);
+    render(payload, i, detail);
+  }
+
+  function fullName() {
+    const place = h("div", { class: "names" });
+    const details = h("details", { class: "full", ontoggle: async () => {
+      if (!details.open || place.firstChild) return;
+      const names = await store.names();
+      const symbol = names[2 * columns.symbol[i]];
+      const name = names[2 * columns.symbol[i] + 1];
+      place.replaceChildren(...[["demangled", name], ["symbol", symbol]].filter(([, text]) => text).map(([label, text]) =>
+        h("div", {}, h("div", { class: "names-head" }, h("span", { class: "quiet" }, label),
+          h("button", { type: "button", onclick: () => copy(text, label) }, `Copy ${label}`)), h("code", { tabindex: "0", role: "group", "aria-label": label }, text))));
+    } }, h("summary", {}, "Full name"), place);
+    return details;
+  }
+});

@@ -1,0 +1,180 @@
+// The first page: how many kernels spill, what limits them, the worst, the findings, and what was not understood.
+(() => {
+  const { h, svg, number, count } = spillscan;
+  const WORST = 10;
+  const FINDINGS = 50;
+  const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
+    "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
+  const PLACES = { "several": "several at once", "unknown": "not known" };
+
+  spillscan.view("overview", (payload, id, box) => {
+    const all = payload.overview;
+    box.append(headline(payload, all));
+    if (payload.findings && payload.kind !== "matrix") box.append(findings(payload));
+    if (all.kernels.count) {
+      box.append(h("div", { class: "grid pictures" }, limits(all), histogram(all)));
+      box.append(worst(payload, all));
+    }
+    box.append(understood(all));
+  });
+
+  function headline(payload, all) {
+    const { count: total, spilling, stores, loads, silent } = all.kernels;
+    const told = !total ? "The input names no kernel"
+      : spilling ? [h("b", { class: "bad" }, number(spilling)), ` of ${number(total)} ${total === 1 ? "kernel spills" : "kernels spill"}`]
+      : silent === total ? `No kernel of ${number(total)} says whether it spills`
+      : silent ? `No kernel is known to spill` : `None of ${count(total, "kernel")} spills`;
+    const parts = [];
+    if (spilling) parts.push(`${number(stores)} B stored and ${number(loads)} B reloaded per thread, counted once per instruction`);
+    if (silent) parts.push(`${count(silent, "kernel")} ${silent === 1 ? "does" : "do"} not say`);
+    const functions = all.functions;
+    if (functions.count) parts.push(count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : ""));
+    if (all.ambiguous) parts.push(`${number(all.ambiguous)} ambiguous`);
+    if (all.not_final) parts.push(`registers of ${count(all.not_final, "kernel")} are final only after the link (*)`);
+    return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
+  }
+
+  // ---- findings ---------------------------------------------------------------------------------------------------
+
+  function findings(payload) {
+    const { verdict, findings: found } = payload;
+    const section = h("section", { "aria-labelledby": "findings" }, h("h2", { id: "findings" }, tally(verdict)));
+    if (verdict.undecided_count) section.append(h("div", { class: "band warn-band" },
+      h("b", {}, `${count(verdict.undecided_count, "kernel")} cannot be judged`),
+      h("ul", {}, verdict.undecided.slice(0, 5).map((each) => h("li", {}, `${each.name} (${each.arch || "arch unknown"}): ${each.reason}`)))));
+    if (verdict.baseline.length) section.append(h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`));
+    const list = h("ol", { class: "findings" });
+    const more = h("button", { type: "button", onclick: () => grow() });
+    let shown = 0;
+    const grow = () => {
+      list.append(...found.slice(shown, shown + FINDINGS).map(finding));
+      shown = Math.min(found.length, shown + FINDINGS);
+      more.hidden = shown === found.length;
+      more.textContent = `Show ${number(Math.min(FINDINGS, found.length - shown))} more of ${number(found.length)}`;
+    };
+    grow();
+    section.append(list, more);
+    return section;
+  }
+
+  const tally = (verdict) => verdict.counts.length
+    ? verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))])
+    : "No findings";
+
+  function finding(each) {
+    const kernel = each.kernel === null ? each.name : store.anchor(each.kernel);
+    return h("li", { class: each.excused ? "excused" : "" },
+      h("span", { class: `tag sev-${each.severity}` }, each.severity),
+      h("div", {}, h("p", {}, h("b", {}, kernel), " ", h("span", { class: "quiet" }, each.arch || "arch unknown"), " — ", each.message),
+        h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))));
+  }
+
+  // ---- what limits ------------------------------------------------------------------------------------------------
+
+  function limits(all) {
+    const assumed = all.arches.some((each) => each.assumed);
+    return h("section", { "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "What limits occupancy"),
+      all.arches.map((each) => {
+        const parts = all.limiters.map((name, at) => ({ name, n: each.bound[at] })).filter(({ n }) => n);
+        const arch = each.arch || "arch unknown";
+        return h("div", { class: "limit" },
+          h("div", { class: "limit-head" }, h("b", {}, arch), h("span", { class: "quiet" }, count(each.count, "kernel"))),
+          h("div", { class: "stack", "aria-hidden": "true" }, parts.map(({ name, n }) =>
+            h("span", { class: `fill fill-${COLORS[name]}`, style: { "flex-grow": n } }))),
+          h("ul", { class: "keys" }, parts.map(({ name, n }) => h("li", {},
+            h("i", { class: `fill fill-${COLORS[name]}` }),
+            h("a", { href: spillscan.link("table", "", { ...(each.arch ? { arch: each.arch } : {}), limiter: name }) }, PLACES[name] || name), ` ${number(n)}`))));
+      }),
+      assumed ? h("p", { class: "note" }, "At the best block size where nobody said how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
+  }
+
+  // ---- registers --------------------------------------------------------------------------------------------------
+
+  function histogram(all) {
+    const { step, quiet, spill, untold } = all.registers;
+    const spills = spill.some(Boolean);
+    const most = Math.max(1, ...quiet.map((n, i) => n + spill[i]));
+    const total = quiet.reduce((sum, n, i) => sum + n + spill[i], 0);
+    const draw = (width) => {
+      const height = 230, left = 8 + 8 * number(ticks(most, 4).at(-1)).length, right = 8, top = 12, bottom = 40;
+      const marks = ticks(most, 4);
+      const y = (n) => top + (height - top - bottom) * (1 - n / marks.at(-1));
+      const wide = (width - left - right) / quiet.length;
+      const x = (i) => left + i * wide;
+      const bars = quiet.flatMap((n, i) => {
+        const label = `${number(i * step + 1)} to ${number((i + 1) * step)} registers: ${count(n + spill[i], "kernel")}${spill[i] ? `, ${number(spill[i])} spill` : ""}`;
+        return [
+          n ? svg("rect", { x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n), height: y(0) - y(n), class: "fill-registers" }, svg("title", {}, label)) : null,
+          spill[i] ? svg("rect", { x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n + spill[i]), height: y(0) - y(spill[i]), class: "fill-spill" }, svg("title", {}, label)) : null,
+        ];
+      });
+      return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+        "aria-label": `Registers per thread of ${count(total, "kernel")}, by steps of ${step}; the fullest step has ${number(most)}` },
+        marks.map((n) => [svg("line", { x1: left, x2: width - right, y1: y(n), y2: y(n), class: n ? "grid-line" : "axis" }),
+          svg("text", { x: left - 6, y: y(n) + 4, "text-anchor": "end" }, number(n))]),
+        bars,
+        [0, 32, 64, 96, 128, 160, 192, 224, 256].filter((r) => width > 420 || r % 64 === 0).map((r) =>
+          svg("text", { x: x(r / step), y: height - bottom + 18, "text-anchor": r === 256 ? "end" : "middle" }, r)),
+        svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "registers per thread"));
+    };
+    return h("section", { "aria-labelledby": "registers" }, h("h2", { id: "registers" }, "Registers per thread"),
+      h("ul", { class: "keys" }, h("li", {}, h("i", { class: "fill fill-registers" }), spills ? "no spills" : "kernels"),
+        spills ? h("li", {}, h("i", { class: "fill fill-spill" }), "spills") : null),
+      drawn(draw),
+      untold ? h("p", { class: "note" }, `${count(untold, "kernel")} without registers in the input.`) : null);
+  }
+
+  // ---- the worst --------------------------------------------------------------------------------------------------
+
+  function worst(payload, all) {
+    const { columns } = store;
+    const shown = Math.min(WORST, columns.count);
+    const most = Math.max(1, ...Array.from({ length: shown }, (_, i) => (columns.stores[i] || 0) + (columns.loads[i] || 0)));
+    const spills = all.kernels.spilling + all.functions.spilling > 0;
+    const rows = Array.from({ length: shown }, (_, i) => {
+      const sides = [["store", columns.stores[i]], ["load", columns.loads[i]]];
+      return h("tr", {},
+        h("th", { scope: "row" }, store.anchor(i), " ", h("span", { class: "quiet" }, store.role(i))),
+        h("td", {}, store.arch(i) || "–"),
+        h("td", { class: "num" }, store.registers(i)),
+        sides.map(([, n]) => h("td", { class: n ? "num bad" : "num" }, number(n))),
+        spills ? h("td", { class: "bars", "aria-hidden": "true" }, sides.map(([way, n]) =>
+          n ? h("span", { class: `fill fill-${way}`, style: { width: `${(100 * n) / most}%` } }) : null)) : null,
+        h("td", { class: "num" }, store.occupancy(i) || "–"),
+        h("td", { class: "wide" }, store.limiter(i) || "–"));
+    });
+    const key = (way, label) => [h("i", { class: `fill fill-${way}` }), label];
+    return h("section", { "aria-labelledby": "worst" },
+      h("h2", { id: "worst" }, "Worst first"),
+      h("div", { class: "scroll" }, h("table", { class: "worst" },
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "kernel"), h("th", { scope: "col" }, "arch"), h("th", { scope: "col", class: "num" }, "registers"),
+          h("th", { scope: "col", class: "num" }, key("store", "stores, B")), h("th", { scope: "col", class: "num" }, key("load", "loads, B")),
+          spills ? h("td", { class: "bars" }) : null,
+          h("th", { scope: "col", class: "num" }, "occupancy"), h("th", { scope: "col", class: "wide" }, "limited by"))),
+        h("tbody", {}, rows))),
+      columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels`)) : null);
+  }
+
+  // ---- what was not understood ------------------------------------------------------------------------------------
+
+  function understood(all) {
+    const { read, issues } = all;
+    const unknown = [
+      read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
+      read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : "",
+    ].filter(Boolean).join(" and ");
+    const told = read.inputs ? `Read ${count(read.inputs, "input")}, ${count(read.lines, "line")}. ` : "";
+    return h("section", { "aria-labelledby": "issues" },
+      h("h2", { id: "issues" }, issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read"),
+      h("p", {}, told, unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : "Nothing in it was left open."),
+      issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {},
+        h("span", { class: `tag sev-${each.severity}` }, each.severity),
+        h("div", {}, h("p", {}, each.message), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · ")))))) : null,
+      more(issues));
+  }
+
+  function more(issues) {
+    const total = issues.counts.reduce((sum, [, n]) => sum + n, 0);
+    return total > issues.shown.length ? h("p", { class: "quiet" }, `${number(total - issues.shown.length)} more, less grave; -f json lists all.`) : null;
+  }
+})();

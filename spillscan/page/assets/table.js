@@ -1,0 +1,227 @@
+// All kernels: a grid that draws only the rows in sight, so that 100,000 open, sort, filter and scroll at once.
+(() => {
+  const { h, number, count } = spillscan;
+  const { columns } = store;
+  const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
+
+  const figure = (key, label, short, title) => ({ key, label, short, title, num: true, value: (i) => columns[key][i], text: (i) => number(columns[key][i]) });
+  const ALL = [
+    { key: "name", label: "kernel", value: store.name, text: store.name },
+    { key: "arch", label: "arch", value: store.arch, text: (i) => store.arch(i) || "–" },
+    { ...figure("registers", "registers", "regs", "32-bit registers per thread"), text: store.registers },
+    figure("stores", "spill stores", "stores", "Bytes per thread that spill stores write, each instruction once"),
+    figure("loads", "spill loads", "loads", "Bytes per thread that spill loads read, each instruction once"),
+    figure("stack", "stack", "stack", "Stack frame, bytes per thread; not a spill"),
+    figure("shared", "shared", "shared", "Static shared memory, bytes per block"),
+    figure("barriers", "barriers", "barriers", "Named barriers per block"),
+    { ...figure("occupancy", "occupancy", "occ.", "Resident warps of the SM's; ≤ at the best block size, where nobody said how it is launched"), text: (i) => store.occupancy(i) || "–" },
+    { key: "limiter", label: "limited by", value: store.limiter, text: (i) => store.limiter(i) || "–" },
+  ];
+  const told = (column) => !column.num || columns[column.key].some((value) => value !== null);
+
+  // ---- order and filter: lists of kernel numbers ------------------------------------------------------------------
+
+  const collator = new Intl.Collator("en", { numeric: true });
+  const orders = new Map();
+
+  // All kernels in the order of "key" or "-key" (largest first); what is not known comes last. "" is worst first.
+  function ordered(sort) {
+    if (orders.has(sort)) return orders.get(sort);
+    const order = Int32Array.from({ length: columns.count }, (_, i) => i);
+    const down = sort.startsWith("-");
+    const column = ALL.find(({ key }) => key === sort.replace("-", ""));
+    if (column) {
+      const rank = new Float64Array(columns.count);
+      if (column.num) for (let i = 0; i < rank.length; i++) { const value = column.value(i); rank[i] = value === null ? Infinity : down ? -value : value; }
+      else {
+        const texts = [...new Set(Array.from(order, column.value))];
+        const known = texts.filter((text) => text !== null).sort(collator.compare);
+        const place = new Map(known.map((text, at) => [text, down ? -at : at]));
+        for (let i = 0; i < rank.length; i++) { const at = place.get(column.value(i)); rank[i] = at === undefined ? Infinity : at; }
+      }
+      order.sort((a, b) => (rank[a] === rank[b] ? a - b : rank[a] - rank[b]));
+    }
+    if (orders.size > 4) orders.clear();
+    orders.set(sort, order);
+    return order;
+  }
+
+  // A test of symbols by number: part of a name, or with * and ? all of one; upper and lower case are alike.
+  function tester(words, full) {
+    const wanted = words.trim().toLowerCase();
+    if (!wanted) return null;
+    const glob = /[*?]/.test(wanted);
+    const expression = glob && new RegExp(`^${wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "su");
+    const fits = (text) => (glob ? expression.test(text.toLowerCase()) : text.toLowerCase().includes(wanted));
+    return (symbol) => fits(columns.names[symbol]) || (full !== null && (fits(full[2 * symbol]) || fits(full[2 * symbol + 1])));
+  }
+
+  function filtered(state, full) {
+    const test = tester(state.q, full);
+    const known = test && Uint8Array.from(columns.names, (_, symbol) => (test(symbol) ? 1 : 0));
+    const arch = state.arch ? columns.arches.indexOf(state.arch) : null;
+    const bound = state.limiter ? spillscan.payload.overview.limiters.indexOf(state.limiter) : null;
+    return ordered(state.sort).filter((i) => (!known || known[columns.symbol[i]]) && (arch === null || columns.arch[i] === arch)
+      && (bound === null || columns.bound[i] === bound) && (!state.spills || columns.stores[i] > 0 || columns.loads[i] > 0));
+  }
+
+  // RFC 4180; what a spreadsheet would take for a formula begins with a quote.
+  function csv(shown, visible, full) {
+    const cell = (value) => {
+      if (typeof value === "number") return String(value);
+      let text = value === null || value === undefined ? "" : String(value);
+      if (FORMULA.test(text)) text = `'${text}`;
+      return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+    };
+    const heads = [...visible.map(({ label }) => label), "object", "symbol", "full name"];
+    const lines = [heads.map(cell).join(",")];
+    for (const i of shown) {
+      const symbol = columns.symbol[i];
+      const names = [full[2 * symbol], full[2 * symbol + 1] || full[2 * symbol]];
+      const values = visible.map((column) => (column.key === "occupancy" && columns.occupancy[i] !== null ? columns.occupancy[i] / 1000 : column.value(i)));
+      lines.push([...values, store.unit(i), ...names].map(cell).join(","));
+    }
+    return `${lines.join("\r\n")}\r\n`;
+  }
+
+  // ---- the view ---------------------------------------------------------------------------------------------------
+
+  spillscan.view("table", (payload, id, box) => {
+    const params = spillscan.route.params;
+    const state = { q: params.get("q") || "", arch: params.get("arch") || "", limiter: params.get("limiter") || "",
+      spills: params.get("spills") === "1", sort: params.get("sort") || "" };
+    const visible = ALL.filter(told);
+    let full = null;
+    let shown = [];
+    let active = 0;
+    let drawnFrom = -1;
+    const narrow = matchMedia("(max-width: 40rem)");
+
+    const search = h("input", { type: "search", id: "q", value: state.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
+    const select = (name, label, all, options) => {
+      const box = h("select", { id: name, onchange: () => { state[name] = box.value; apply(); } },
+        h("option", { value: "" }, all), options.map((each) => h("option", { value: each, selected: state[name] === each }, each)));
+      return h("div", { class: "field" }, h("label", { for: name }, label), box);
+    };
+    const spills = h("input", { type: "checkbox", id: "spills", checked: state.spills, onchange: () => { state.spills = spills.checked; apply(); } });
+    const tally = h("output", { class: "tally", for: "q" });
+    const button = h("button", { type: "button", onclick: async () => copy(csv(shown, visible, await store.names()), count(shown.length, "row")) }, "Copy as CSV");
+    const sorts = h("select", { id: "sort", onchange: () => { state.sort = sorts.value; apply(); } },
+      h("option", { value: "" }, "worst first"), visible.map(({ key, label, num }) => h("option", { value: (num ? "-" : "") + key, selected: state.sort === (num ? "-" : "") + key }, label)));
+    const bounds = payload.overview.limiters.filter((_, at) => columns.bound.includes(at));
+
+    const heads = visible.map((column) => {
+      const press = h("button", { type: "button", title: column.title || null, onclick: () => {
+        const first = column.num ? "-" : "";
+        const second = column.num ? "" : "-";
+        state.sort = state.sort === first + column.key ? second + column.key : first + column.key;
+        apply();
+      } }, column.label);
+      return h("div", { role: "columnheader", class: `cell cell-${column.key}${column.num ? " num" : ""}` }, press);
+    });
+    const body = h("div", { role: "rowgroup", class: "rows" });
+    const grid = h("div", { role: "grid", class: "table", tabindex: "0", "aria-label": "Kernels", "aria-colcount": visible.length, onscroll: () => draw(), onkeydown: keys },
+      h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads)), body);
+    grid.style.setProperty("--columns", visible.map(width).join(" "));
+
+    box.append(
+      h("h1", { class: "hidden" }, "Kernels"),
+      h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
+        h("div", { class: "field wide" }, h("label", { for: "q" }, "Kernel"), search),
+        columns.arches.length > 1 ? select("arch", "Arch", "all", columns.arches) : null,
+        bounds.length > 1 ? select("limiter", "Limited by", "anything", bounds) : null,
+        h("div", { class: "field narrow-only" }, h("label", { for: "sort" }, "Order"), sorts),
+        h("div", { class: "field check" }, spills, h("label", { for: "spills" }, "spills only")),
+        h("div", { class: "field end" }, tally, button)),
+      grid);
+    narrow.addEventListener("change", () => draw(true));
+    new ResizeObserver(() => draw(true)).observe(grid);
+    apply(true);
+    store.names().then((names) => { full = names; if (state.q && box.isConnected) apply(true); }, () => {});
+
+    function width(column) {
+      if (column.key === "name") return "minmax(14rem, 1fr)";
+      let longest = column.label.length + 1;
+      if (column.num) {
+        let most = 0;
+        if (column.key !== "occupancy") for (const value of columns[column.key]) if (value > most) most = value;
+        longest = Math.max(longest, number(most).length);
+      } else for (const text of column.key === "arch" ? columns.arches : columns.limiters) longest = Math.max(longest, text.length);
+      return `calc(${Math.min(longest, 34)}ch + 1.25rem)`;
+    }
+
+    function apply(first) {
+      shown = filtered(state, full);
+      active = 0;
+      heads.forEach((head, at) => {
+        const { key } = visible[at];
+        head.setAttribute("aria-sort", state.sort === key ? "ascending" : state.sort === `-${key}` ? "descending" : "none");
+      });
+      grid.setAttribute("aria-rowcount", shown.length + 1);
+      tally.textContent = shown.length === columns.count ? count(columns.count, "kernel") : `${number(shown.length)} of ${count(columns.count, "kernel")}`;
+      if (!first) {
+        grid.scrollTop = 0;
+        spillscan.remember({ ...state, spills: state.spills ? "1" : "" });
+      }
+      draw(true);
+    }
+
+    function draw(anew) {
+      const high = narrow.matches ? 56 : 34;
+      const from = Math.max(0, Math.floor(grid.scrollTop / high) - 8);
+      if (!anew && Math.abs(from - drawnFrom) < 4) return;
+      drawnFrom = from;
+      const until = Math.min(shown.length, from + Math.ceil(Math.max(grid.clientHeight, 400) / high) + 20);
+      body.style.setProperty("height", `${shown.length * high}px`);
+      const rows = [];
+      for (let at = from; at < until; at++) rows.push(row(at, high));
+      body.replaceChildren(...rows, ...(shown.length ? [] : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, "No kernel fits."))]));
+      mark();
+    }
+
+    function row(at, high) {
+      const i = shown[at];
+      return h("div", { role: "row", id: `row-${at}`, class: "row", "aria-rowindex": at + 2, style: { transform: `translateY(${at * high}px)` },
+        onclick: (event) => { if (!event.target.closest("a") && !String(getSelection())) location.hash = store.link(i); } },
+        visible.map((column) => cell(column, i)));
+    }
+
+    function cell(column, i) {
+      const value = column.value(i);
+      const names = ["cell", `cell-${column.key}`, column.num ? "num" : "", value === 0 || value === null ? "quiet" : ""];
+      if ((column.key === "stores" || column.key === "loads") && value) names.push("bad");
+      const attributes = { role: "gridcell", class: names.filter(Boolean).join(" "), "data-label": column.short || null };
+      if (column.key === "name") {
+        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : "", store.unit(i)].filter(Boolean).join(" · ");
+        return h("div", attributes, store.anchor(i, { tabindex: "-1" }), more ? h("span", { class: "quiet", title: more }, more) : null);
+      }
+      if (column.key === "occupancy" && value !== null)
+        return h("div", attributes, h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), column.text(i));
+      return h("div", attributes, column.text(i));
+    }
+
+    function mark() {
+      body.querySelector(".active")?.classList.remove("active");
+      const current = body.querySelector(`#row-${active}`);
+      current?.classList.add("active");
+      if (current) grid.setAttribute("aria-activedescendant", current.id);
+      else grid.removeAttribute("aria-activedescendant");
+    }
+
+    function keys(event) {
+      if (event.target !== grid) return;
+      const high = narrow.matches ? 56 : 34;
+      const head = grid.firstChild.offsetHeight;
+      const page = Math.max(1, Math.floor((grid.clientHeight - head) / high) - 1);
+      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -shown.length, End: shown.length }[event.key];
+      if (event.key === "Enter" && shown.length) location.hash = store.link(shown[active]);
+      if (step === undefined || !shown.length) return;
+      event.preventDefault();
+      active = Math.min(shown.length - 1, Math.max(0, active + step));
+      const top = active * high;
+      if (top < grid.scrollTop) grid.scrollTop = top;
+      else if (top + high + head > grid.scrollTop + grid.clientHeight) grid.scrollTop = top + high + head - grid.clientHeight;
+      draw(true);
+    }
+  });
+})();

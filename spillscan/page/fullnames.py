@@ -1,0 +1,56 @@
+"""Full names for a page: few as they are, many compressed, so that 1,000 kernels of CUTLASS stay a small file.
+
+A browser unpacks them when somebody looks (``DecompressionStream``), so they cost no time when the page opens.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+PLAIN_CHARACTERS = 60_000
+"""Names that together have no more are written as they are."""
+MOST_CHARACTERS = 96_000_000
+"""What a browser should hold: beyond it each name keeps its head and tail."""
+_LEAST_CHARACTERS = 300
+_CHUNK_CHARACTERS = 2_000_000
+
+
+def packed(names: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """``plain``: (symbol, demangled) alternating; or ``packed``: chunks of such a list, each JSON, deflated, base64.
+
+    A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
+    """
+    total = sum(len(symbol) + len(name) for symbol, name in names)
+    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(names)))
+    flat: list[str] = []
+    for symbol, name in names:
+        flat += (_clip(symbol, cut), "" if name == symbol else _clip(name, cut))
+    if total <= PLAIN_CHARACTERS:
+        return {"plain": flat, "cut": None}
+    return {"packed": [_deflated(chunk) for chunk in _chunks(flat)], "cut": cut}
+
+
+def _clip(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[: most // 2]}…{text[-(most // 2) :]}"
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _deflated(texts: list[str]) -> str:
+    told = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
+    return b64encode(zlib.compress(told, 6)).decode()

@@ -1,0 +1,125 @@
+"""What stands on the page where no script runs: the same figures, the worst first, no more than a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from spillscan.page.document import text
+
+ROWS = 50
+"""Kernels, changes and findings that are shown without JavaScript."""
+
+_KERNEL = (
+    ("registers", "registers"),
+    ("stores", "spill stores (B)"),
+    ("loads", "spill loads (B)"),
+    ("stack", "stack (B)"),
+    ("shared", "shared (B)"),
+    ("barriers", "barriers"),
+)
+
+
+def static(payload: Mapping[str, Any]) -> Iterator[str]:
+    """HTML, escaped."""
+    yield f"<h1>{text(payload['title']) or 'spillscan'}</h1>\n<p>{text(headline(payload['overview']['kernels']))}</p>\n"
+    if "findings" in payload:
+        yield from _findings(payload["findings"])
+    if "changes" in payload:
+        yield from _changes(payload["changes"])
+    if "heat" in payload:
+        yield from _heat(payload["heat"])
+    yield from _kernels(payload["kernels"])
+    yield from _issues(payload["overview"]["issues"])
+    yield "<p>With JavaScript this page sorts, filters and draws.</p>\n"
+
+
+def headline(found: Mapping[str, int]) -> str:
+    """``2 of 12 kernels spill: 608 B stores, 432 B loads per thread``."""
+    if not found["count"]:
+        return "The input names no kernel"
+    silent = f"; {found['silent']:,} do not say" if found["silent"] else ""
+    if not found["spilling"]:
+        return (
+            f"None of {found['count']:,} kernels is known to spill{silent}"
+            if silent
+            else (f"None of {found['count']:,} kernels spills")
+        )
+    return (
+        f"{found['spilling']:,} of {found['count']:,} kernels spill: {found['stores']:,} B stores,"
+        f" {found['loads']:,} B loads per thread{silent}"
+    )
+
+
+def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    rows = [(f["severity"], f["name"], f["arch"] or "", f["message"], f["rule"]) for f in found[:ROWS]]
+    yield from _table(f"{len(found):,} findings", ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
+
+
+def _changes(found: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (row["name"], row["arch"] or "", row["state"], _told(found["metrics"], row["figures"]))
+        for row in found["rows"][:ROWS]
+    ]
+    title = f"{len(found['rows']):,} changes"
+    yield from _table(title, ("kernel", "arch", "state", "before → after"), rows, len(found["rows"]))
+
+
+def _told(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
+    return "; ".join(
+        f"{metrics[name]['label']} {before:,} → {after:,}{' ' * bool(metrics[name]['unit'])}{metrics[name]['unit']}"
+        for name, before, after in figures
+    )
+
+
+def _heat(found: Mapping[str, Any]) -> Iterator[str]:
+    heads = [" ".join(part for part in (found["builds"][c["build"]], c["arch"]) if part) for c in found["columns"]]
+    for at, metric in enumerate(found["metrics"]):
+        rows = [(row["name"], row["arch"] or "", *map(_figure, row["values"][at])) for row in found["rows"][:ROWS]]
+        title = f"{metric['label']} ({metric['unit']})" if metric["unit"] else metric["label"]
+        yield from _table(title, ("kernel", "arch", *heads), rows, len(found["rows"]), numbers=2)
+
+
+def _kernels(found: Mapping[str, Any]) -> Iterator[str]:
+    rows = []
+    for at in range(min(ROWS, found["count"])):
+        arch = found["arch"][at]
+        figures = [_figure(found[name][at]) for name, _ in _KERNEL]
+        limiter = found["limiter"][at]
+        share = found["occupancy"][at]
+        occupancy = "–" if share is None else f"{'≤' if found['flags'][at] & 16 else ''}{share / 10:g} %"
+        name = found["names"][found["symbol"][at]]
+        limited = "–" if limiter is None else found["limiters"][limiter]
+        rows.append((name, "–" if arch is None else found["arches"][arch], *figures, occupancy, limited))
+    heads = ("kernel", "arch", *(label for _, label in _KERNEL), "occupancy", "limited by")
+    yield from _table("Kernels, worst first", heads, rows, found["count"], numbers=2)
+
+
+def _issues(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["shown"]:
+        rows = [(i["severity"], i["place"], i["message"], i["code"]) for i in found["shown"][:ROWS]]
+        total = sum(number for _, number in found["counts"])
+        yield from _table("Not understood", ("severity", "where", "what", "code"), rows, total)
+
+
+def _figure(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], total: int, numbers: int | None = None
+) -> Iterator[str]:
+    """A table with its title; columns from ``numbers`` on hold figures."""
+
+    def mark(at: int) -> str:
+        return ' class="num"' if numbers is not None and at >= numbers else ""
+
+    yield f'<section><h2>{text(title)}</h2>\n<div class="scroll"><table>\n<thead><tr>'
+    yield from (f'<th scope="col"{mark(at)}>{text(head)}</th>' for at, head in enumerate(heads))
+    yield "</tr></thead>\n<tbody>\n"
+    for row in rows:
+        yield "<tr>" + "".join(f"<td{mark(at)}>{text(cell)}</td>" for at, cell in enumerate(row)) + "</tr>\n"
+    yield "</tbody></table></div>\n"
+    if total > len(rows):
+        yield f'<p class="quiet">{total - len(rows):,} more are shown with JavaScript.</p>\n'
+    yield "</section>\n"
