@@ -36,12 +36,8 @@ const budget = (() => {
   // What is left over, in words.
   function rest(row, found) {
     const what = (figure) => `${number(figure)}${row.unit}`;
-    if (found.blocks === 0) {
-      if (row.limit !== 0) return `a block takes ${what(row.each)} of ${what(row.whole)}`;
-      return row.each > row.whole ? `a block takes ${what(row.each)}: ${what(row.each - row.whole)} more than there are`
-        : `a block takes ${what(row.each)} of ${what(row.whole)}, but it may not`;
-    }
     if (row.each === 0) return "none used";
+    if (found.blocks === 0) return `a block takes ${what(row.each)}` + (row.limit === 0 ? ": more than one block can be given" : "");
     if (row.left === 0) return "all in use";
     const left = `${what(row.left)} left over`;
     if (!row.binds) return row.limit === null ? `${left}; no limit` : `${left}, enough for ${count(row.limit - found.blocks, "more block")}`;

@@ -24,7 +24,7 @@ const curves = (() => {
     return lookup.at(tables, beyond(on, setting, name, figure) ? { ...setting, optin: "max" } : setting, name, figure);
   }
 
-  // 48.5: exact in KB, for figures are multiples of 128 B
+  // Exact for multiples of 128 B, as all steps are.
   function kilo(bytes) { return String(Math.round((bytes / 1024) * 1000) / 1000); }
 
   // [first, last, answer] of each run of figures with the same blocks and warps
@@ -118,8 +118,8 @@ const curves = (() => {
       if (own <= most && (!kind.bars || place(own) >= 0)) {
         const level = y(at(tables, setting, name, own).warps);
         parts.push(svg("path", { class: "built", d: `M${x(own)} ${level - 7}l7 7l-7 7l-7 -7z` }, svg("title", {}, `as built: ${kind.show(own)}`)));
-        const labelled = free(x(own), level + 20, "as built");
-        if (labelled !== null) parts.push(svg("text", { class: "cliff", x: labelled, y: level + 20, "text-anchor": "middle" }, "as built"));
+        const labelled = free(x(own), level - 12, "as built");
+        if (labelled !== null) parts.push(svg("text", { class: "cliff", x: labelled, y: level - 12, "text-anchor": "middle" }, "as built"));
       }
     }
     parts.push(svg("circle", { class: "point", cx: px, cy: py, r: 5.5 }));
@@ -134,7 +134,8 @@ const curves = (() => {
       const wanted = name === "threads" ? [128, 256, 384, 512, 640, 768, 896, 1024] : [0, 4, 8, 12, 16];
       ticks.push(...wanted.filter((figure) => place(figure) >= 0));
     } else {
-      const cliffs = runs.slice(0, -1).map(([first, last, answer], index) => ({ last, answer, near: Math.abs(place(now) - index), wide: last - first }));
+      const cliffs = runs.slice(0, -1).map(([first, last, answer], index) => ({ last, answer, near: Math.abs(place(now) - index), wide: last - first }))
+        .filter(({ answer }, index) => answer.warps !== runs[index + 1][2].warps);
       for (const { last, answer } of cliffs) parts.push(svg("circle", { class: "edge", cx: x(last), cy: y(answer.warps), r: 2.4 },
         svg("title", {}, `up to ${kind.show(last)}: ${says(answer)}`)));
       const order = [...cliffs].sort((one, other) => (one.near <= 1 ? 0 : 1) - (other.near <= 1 ? 0 : 1) || other.wide - one.wide);

@@ -4,6 +4,9 @@ const calculator = (() => {
   const NUMBERS = ["threads", "registers", "static", "dynamic", "barriers"];
   let serial = 0;
 
+  const ORDER = ["device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers"];
+  const settingOf = (figures) => Object.fromEntries(ORDER.map((name, place) => [name, figures[place]]));
+
   // ---- settings in the address ------------------------------------------------------------------------------------
 
   const FIELD = { static: "fixed" };
@@ -162,7 +165,7 @@ const calculator = (() => {
       choice("carveout", "Carve-out", carveoutOptions, (value) => change({ carveout: value === "no" ? null : Number(value) })),
     ];
     const reset = h("button", { type: "button", onclick: () => { setting = { ...start }; remember({}); paint(); } }, built && !bound ? "As built" : "Start again");
-    const figures = h("div", { class: "figures", "aria-hidden": "true" });
+    const figures = h("div", { class: "answer", "aria-hidden": "true" });
     const line = h("p", { class: "result-line", role: "status", "aria-live": "polite" });
     const shares = h("ul", { class: "budget" });
     const steps = h("ul", { class: "steps" });
@@ -198,45 +201,52 @@ const calculator = (() => {
     return node;
   }
 
-  return { draw };
+  return { draw, settingOf };
 })();
 
 (() => {
-  const { h, printable, title, view } = spillscan;
+  const { h, printable, view } = spillscan;
 
-  // payload.occupancy: tables; payload.start: a setting
   view("calculator", (payload, id, container) => {
-    title("Occupancy");
     container.append(h("h1", {}, "Occupancy of one SM"),
-      calculator.draw(payload.occupancy, payload.start, {}),
+      calculator.draw(payload.devices, calculator.settingOf(payload.start), {}),
       h("section", { class: "about" }, h("h2", {}, "What this tells"), payload.about.map((line) => h("p", {}, line))));
   });
 
   function words({ advice, verdict }) {
-    if (!advice.length) return null;
+    if (!verdict) return null;
     return h("section", { class: "advice" }, h("h2", {}, "What binds, as built"),
-      advice.map(({ limit, finding, remedy, trade_off: price }) => h("div", { class: "entry" },
+      h("div", { class: "entries" }, (advice || []).map(([limit, finding, remedy, price]) => h("div", { class: "entry" },
         h("h3", {}, limit), h("p", {}, finding),
         remedy ? h("p", {}, h("b", {}, "To reduce: "), remedy) : null,
-        price ? h("p", {}, h("b", {}, "Trade-off: "), price) : null)),
+        price ? h("p", {}, h("b", {}, "Trade-off: "), price) : null))),
       h("p", { class: "quiet" }, verdict));
   }
 
   const UNKNOWN_LAUNCH = "The input does not say how this kernel is launched. The sliders stand at the block size that fills an SM best, " +
     "without dynamic shared memory: what it reaches is at most this. Set them to your launch.";
 
-  view("kernel", (payload, index, container) => {
-    const { subject, map } = payload.details[index];
-    if (subject.setting === null) {
-      container.append(h("section", { class: "unknown" }, h("h2", {}, "Occupancy unknown"), h("p", {}, `${printable(subject.unknown)}: there is nothing to draw.`)));
-    } else {
-      const notes = subject.notes.map((note) => h("p", { class: "quiet" }, printable(note)));
-      container.append(h("section", { class: "residency" },
-        subject.assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null, notes,
-        calculator.draw(payload.occupancy, subject.setting, { built: subject.setting, bound: subject.assumed })));
-      const said = words(subject.words);
-      if (said) container.append(said);
+  const NO_ROOM = "This page holds the spill maps of the worst kernels only; `spillscan show` prints any.";
+
+  function residency(payload, subject, container) {
+    if (!subject.setting) {
+      container.append(h("section", { class: "unknown" }, h("h2", {}, "Occupancy unknown"), h("p", {}, `There is nothing to draw: ${printable(subject.unknown)}.`)));
+      return;
     }
-    if (map) container.append(h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), spillmap.draw(map)));
+    const setting = calculator.settingOf(subject.setting);
+    container.append(h("section", { class: "residency" }, h("h2", {}, `One SM of ${payload.devices.devices[setting.device].title}`),
+      subject.assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null,
+      (subject.notes || []).map((note) => h("p", { class: "quiet" }, printable(note))),
+      calculator.draw(payload.devices, setting, { built: setting, bound: Boolean(subject.assumed) })));
+    const said = words(subject);
+    if (said) container.append(said);
+  }
+
+  // payload.details[index]: the number of its subject (-1: never launched), and its spill map where it has one
+  view("kernel", (payload, index, container) => {
+    const [number, map] = payload.details[index];
+    if (number >= 0) residency(payload, payload.subjects[number], container);
+    if (map === undefined) return;
+    container.append(h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map) : h("p", { class: "quiet" }, NO_ROOM)));
   });
 })();
