@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from spillscan.page.columns import ASSUMED
 from spillscan.page.document import text
 
 ROWS = 50
@@ -52,22 +54,19 @@ def headline(found: Mapping[str, int]) -> str:
 
 
 def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [(f["severity"], f["name"], f["arch"] or "", f["message"], f["rule"]) for f in found[:ROWS]]
-    yield from _table(f"{len(found):,} findings", ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
+    rows = ((f["severity"], f["name"], f["arch"] or "", f["message"], f["rule"]) for f in found)
+    yield from table(f"{len(found):,} findings", ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
 
 
 def _changes(found: Mapping[str, Any]) -> Iterator[str]:
-    rows = [
-        (row["name"], row["arch"] or "", row["state"], _told(found["metrics"], row["figures"]))
-        for row in found["rows"][:ROWS]
-    ]
-    title = f"{len(found['rows']):,} changes"
-    yield from _table(title, ("kernel", "arch", "state", "before → after"), rows, len(found["rows"]))
+    changes = found["rows"]
+    rows = ((row["name"], row["arch"] or "", row["state"], _told(found["metrics"], row["figures"])) for row in changes)
+    yield from table(f"{len(changes):,} changes", ("kernel", "arch", "state", "before → after"), rows, len(changes))
 
 
 def _told(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
     return "; ".join(
-        f"{metrics[name]['label']} {before:,} → {after:,}{' ' * bool(metrics[name]['unit'])}{metrics[name]['unit']}"
+        f"{metrics[name]['label']} {figure(before)} → {figure(after)} {metrics[name]['unit']}".rstrip()
         for name, before, after in figures
     )
 
@@ -75,41 +74,44 @@ def _told(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]
 def _heat(found: Mapping[str, Any]) -> Iterator[str]:
     heads = [" ".join(part for part in (found["builds"][c["build"]], c["arch"]) if part) for c in found["columns"]]
     for at, metric in enumerate(found["metrics"]):
-        rows = [(row["name"], row["arch"] or "", *map(_figure, row["values"][at])) for row in found["rows"][:ROWS]]
+        rows = ((row["name"], row["arch"] or "", *map(figure, row["values"][at])) for row in found["rows"])
         title = f"{metric['label']} ({metric['unit']})" if metric["unit"] else metric["label"]
-        yield from _table(title, ("kernel", "arch", *heads), rows, len(found["rows"]), numbers=2)
+        yield from table(title, ("kernel", "arch", *heads), rows, len(found["rows"]), numbers=2)
 
 
 def _kernels(found: Mapping[str, Any]) -> Iterator[str]:
-    rows = []
-    for at in range(min(ROWS, found["count"])):
-        arch = found["arch"][at]
-        figures = [_figure(found[name][at]) for name, _ in _KERNEL]
-        limiter = found["limiter"][at]
-        share = found["occupancy"][at]
-        occupancy = "–" if share is None else f"{'≤' if found['flags'][at] & 16 else ''}{share / 10:g} %"
-        name = found["names"][found["symbol"][at]]
-        limited = "–" if limiter is None else found["limiters"][limiter]
-        rows.append((name, "–" if arch is None else found["arches"][arch], *figures, occupancy, limited))
     heads = ("kernel", "arch", *(label for _, label in _KERNEL), "occupancy", "limited by")
-    yield from _table("Kernels, worst first", heads, rows, found["count"], numbers=2)
+    rows = (_kernel(found, at) for at in range(found["count"]))
+    yield from table("Kernels, worst first", heads, rows, found["count"], numbers=2)
+
+
+def _kernel(found: Mapping[str, Any], at: int) -> tuple[str, ...]:
+    arch, limiter, share = (found[name][at] for name in ("arch", "limiter", "occupancy"))
+    return (
+        found["names"][found["symbol"][at]],
+        "–" if arch is None else found["arches"][arch],
+        *(figure(found[name][at]) for name, _ in _KERNEL),
+        "–" if share is None else f"{'≤' if found['flags'][at] & ASSUMED else ''}{share / 10:g} %",
+        "–" if limiter is None else found["limiters"][limiter],
+    )
 
 
 def _issues(found: Mapping[str, Any]) -> Iterator[str]:
     if found["shown"]:
-        rows = [(i["severity"], i["place"], i["message"], i["code"]) for i in found["shown"][:ROWS]]
+        rows = ((i["severity"], i["place"], i["message"], i["code"]) for i in found["shown"])
         total = sum(number for _, number in found["counts"])
-        yield from _table("Not understood", ("severity", "where", "what", "code"), rows, total)
+        yield from table("Not understood", ("severity", "where", "what", "code"), rows, total)
 
 
-def _figure(value: int | None) -> str:
+def figure(value: int | None) -> str:
+    """``12,345``; a dash where the input did not say."""
     return "–" if value is None else f"{value:,}"
 
 
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], total: int, numbers: int | None = None
+def table(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], total: int, numbers: int | None = None
 ) -> Iterator[str]:
-    """A table with its title; columns from ``numbers`` on hold figures."""
+    """A table with its title: the first :data:`ROWS` of ``total`` rows; columns from ``numbers`` on hold figures."""
 
     def mark(at: int) -> str:
         return ' class="num"' if numbers is not None and at >= numbers else ""
@@ -117,9 +119,9 @@ def _table(
     yield f'<section><h2>{text(title)}</h2>\n<div class="scroll"><table>\n<thead><tr>'
     yield from (f'<th scope="col"{mark(at)}>{text(head)}</th>' for at, head in enumerate(heads))
     yield "</tr></thead>\n<tbody>\n"
-    for row in rows:
+    for row in islice(rows, ROWS):
         yield "<tr>" + "".join(f"<td{mark(at)}>{text(cell)}</td>" for at, cell in enumerate(row)) + "</tr>\n"
     yield "</tbody></table></div>\n"
-    if total > len(rows):
-        yield f'<p class="quiet">{total - len(rows):,} more are shown with JavaScript.</p>\n'
+    if total > ROWS:
+        yield f'<p class="quiet">{total - ROWS:,} more are shown with JavaScript.</p>\n'
     yield "</section>\n"

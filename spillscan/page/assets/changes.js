@@ -12,7 +12,7 @@
     const list = h("div", {});
     const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
     const states = changes.states.map(([name, n]) => h("button", { type: "button", "data-state": name, onclick: () => { state.state = state.state === name ? "" : name; apply(); } }, `${number(n)} ${name}`));
-    box.append(headline(payload), totals(changes), undecided(verdict),
+    spillscan.add(box, headline(payload), totals(changes), undecided(verdict),
       changes.rows.length ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "cq" }, "Kernel"), search),
         h("div", { class: "chips", role: "group", "aria-label": "What became of it" }, states)) : null,
@@ -36,8 +36,9 @@
   function headline(payload) {
     const { changes, verdict } = payload;
     const grave = verdict.counts.filter(([severity]) => severity !== "note");
+    const worse = grave.reduce((sum, [, n]) => sum + n, 0);
     const told = !changes.rows.length ? "Nothing changed"
-      : grave.length ? grave.map(([severity, n], at) => [at ? ", " : "", h("b", { class: `sev-${severity}` }, count(n, severity))])
+      : grave.length ? [h("b", { class: `sev-${grave[0][0]}` }, number(worse)), ` regression${worse === 1 ? "" : "s"}`]
       : "No regression";
     const parts = [...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not tell in full`);
@@ -45,15 +46,22 @@
     return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
   }
 
-  const tone = (metric, before, after) => (before === null || after === null || before === after ? "" : (after > before) === metric.grows ? "bad" : "good");
+  // Fewer registers alone are no gain: they may be the price of spills.
+  function tone(metric, before, after) {
+    if (before === null || after === null || before === after) return "";
+    if ((after > before) === metric.grows) return "bad";
+    return metric.label === "registers" ? "" : "good";
+  }
   const signed = (n) => `${n > 0 ? "+" : n < 0 ? "−" : "±"}${number(Math.abs(n))}`;
 
   function totals(changes) {
     if (!changes.total.length) return null;
     return h("dl", { class: "figures totals" }, changes.total.slice(0, 8).map((each) => {
       const delta = each.after - each.before;
-      return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), each.unit ? h("small", {}, ` ${each.unit}`) : null),
-        h("dd", { class: "sub" }, [each.up ? `${number(each.up)} ↑` : "", each.down ? `${number(each.down)} ↓` : ""].filter(Boolean).join("  ")));
+      const moves = [each.up ? `${number(each.up)} ↑` : "", each.down ? `${number(each.down)} ↓` : ""].filter(Boolean).join("  ");
+      if (!each.unit) return h("div", {}, h("dt", {}, each.label), h("dd", {}, moves), h("dd", { class: "sub" }, "kernels"));
+      return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), h("small", {}, ` ${each.unit}`)),
+        h("dd", { class: "sub" }, `${moves} kernels`));
     }));
   }
 

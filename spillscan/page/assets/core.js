@@ -21,6 +21,7 @@ const spillscan = (() => {
     return element;
   }
 
+  // Nodes, texts, lists of them; null and false are nothing.
   function append(element, children) {
     for (const child of children) {
       if (Array.isArray(child)) append(element, child);
@@ -31,6 +32,7 @@ const spillscan = (() => {
 
   // h("p", {class: "note", onclick: go, style: {"--x": "3"}}, "text", [nodes], null)
   const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
+  const add = (element, ...children) => append(element, children);
   const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 
   // ---- words ------------------------------------------------------------------------------------------------------
@@ -137,6 +139,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, number, count, printable, link, go, remember, view, around, say, title, start,
+  return { payload, h, svg, add, number, count, printable, link, go, remember, view, around, say, title, start,
     get route() { return route; } };
 })();

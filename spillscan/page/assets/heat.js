@@ -7,17 +7,17 @@
     const { heat } = payload;
     const params = spillscan.route.params;
     const several = heat.columns.length > 1;
-    const state = { metric: params.get("metric") || heat.metrics[0].name, by: params.get("by") || (heat.by === "build" ? "change" : "value"),
+    const state = { metric: params.get("metric") || heat.metrics[0].name, by: params.get("by") || (heat.builds.length > 1 ? "change" : "value"),
       all: params.get("all") === "1", q: params.get("q") || "" };
     if (!heat.metrics.some(({ name }) => name === state.metric)) state.metric = heat.metrics[0].name;
     let most = ROWS;
     const place = h("div", {});
     const chips = heat.metrics.map(({ name, label }) => h("button", { type: "button", "data-name": name, onclick: () => { state.metric = name; apply(); } }, label));
-    const shades = [["change", `against ${heat.by === "build" ? "the first build" : "the first column"}`], ["value", "by value"]].map(([name, label]) =>
+    const shades = [["change", heat.builds.length > 1 ? "against the first build" : "against the first arch"], ["value", "by value"]].map(([name, label]) =>
       h("button", { type: "button", "data-name": name, onclick: () => { state.by = name; apply(); } }, label));
     const equal = h("input", { type: "checkbox", id: "all", checked: state.all, onchange: () => { state.all = equal.checked; apply(); } });
     const search = h("input", { type: "search", id: "hq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
-    box.append(headline(heat),
+    spillscan.add(box, headline(heat),
       h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "hq" }, "Kernel"), search),
         h("div", { class: "field" }, h("span", { class: "label" }, "Figure"), h("div", { class: "chips", role: "group", "aria-label": "Figure" }, chips)),
@@ -49,9 +49,12 @@
   function table(heat, rows, at, by) {
     const metric = heat.metrics[at];
     const known = rows.flatMap((row) => row.values[at]).filter((value) => value !== null);
-    const most = Math.max(1, ...known.slice(0, 1e5));
-    const spread = Math.max(1, ...rows.slice(0, 5000).map((row) => Math.max(...row.values[at].map((value) => Math.abs((value ?? base(row, at)) - base(row, at))))));
+    const most = known.reduce((sum, value) => Math.max(sum, value), 1);
     const archs = heat.by === "arch";
+    const alike = heat.columns.map(({ arch }) => heat.columns.map((column) => !archs || heat.builds.length === 1 || column.arch === arch));
+    const base = (row, column) => row.values[at].find((value, other) => value !== null && alike[column][other]) ?? 0;
+    let spread = 1;
+    for (const row of rows) row.values[at].forEach((value, column) => { if (value !== null) spread = Math.max(spread, Math.abs(value - base(row, column))); });
     const groups = [];
     heat.columns.forEach(({ arch }) => (groups.length && groups.at(-1).arch === arch && archs ? groups.at(-1).wide++ : groups.push({ arch, wide: 1 })));
     const two = archs && heat.builds.length > 1;
@@ -61,20 +64,18 @@
       : h("tr", {}, h("th", { scope: "col" }, "kernel"), archs ? null : h("th", { scope: "col" }, "arch"),
         heat.columns.map(({ build, arch }) => h("th", { scope: "col", class: "num" }, archs ? arch || "arch unknown" : heat.builds[build])));
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${metric.label} side by side` }, h("table", { class: "heat" },
-      h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than the first known of its row, blue less" : "the darker, the more", ". – not told, · no such kernel."),
+      h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than before, blue less" : "the darker, the more", ". – not told, · no such kernel."),
       h("thead", {}, heads),
       h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), archs ? null : h("td", { class: "arch" }, row.arch || "–"),
-        row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, at) })))))));
+        row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, column) })))))));
   }
-
-  const base = (row, at) => row.values[at].find((value) => value !== null) ?? 0;
 
   function cell(row, value, column, { by, most, spread, first }) {
     if (value === null) return h("td", { class: "num quiet" }, row.there[column] ? "–" : "·");
     const delta = value - first;
     const part = by === "value" ? value / most : Math.abs(delta) / spread;
     const hue = by === "value" || delta > 0 ? "var(--bad-fill)" : "var(--registers)";
-    const share = part ? Math.round(8 + 37 * Math.sqrt(part)) : 0;
+    const share = part ? Math.round(6 + 44 * part) : 0;
     return h("td", { class: `num tone${value === 0 ? " zero" : ""}`, style: { "--tone": hue, "--share": `${share}%` } }, number(value));
   }
 })();

@@ -4,7 +4,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
   const { columns } = store;
   const i = store.find(id);
   if (i === undefined) {
-    box.append(h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: spillscan.link("table") }, "All kernels")));
+    spillscan.add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: spillscan.link("table") }, "All kernels")));
     return;
   }
   spillscan.title(store.name(i));
@@ -25,7 +25,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
   const others = columns.symbol.reduce((found, symbol, at) => (symbol === columns.symbol[i] && at !== i ? [...found, at] : found), []);
   const told = (payload.findings || []).filter((each) => each.kernel === i);
 
-  box.append(
+  spillscan.add(box, 
     h("p", { class: "trail" }, h("a", { href: spillscan.link("table") }, "Kernels"), " / ", store.arch(i) || "arch unknown"),
     h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, store.arch(i) || "")),
     notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
@@ -33,13 +33,13 @@ spillscan.around("kernel", (payload, id, box, render) => {
       h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
     fullName(),
     told.length ? h("ol", { class: "findings" }, told.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
-      h("div", {}, h("p", {}, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")))))) : null,
+      h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))))) : null,
     others.length ? h("p", { class: "others" }, "Also for ", others.slice(0, 24).map((at, n) => [n ? ", " : "",
       h("a", { href: store.link(at) }, store.arch(at) || "an unknown arch"), store.unit(at) ? ` (${store.unit(at)})` : ""]),
       others.length > 24 ? ` and ${number(others.length - 24)} more` : "") : null);
   if (render && payload.details && payload.details[i]) {
     const detail = h("div", { class: "detail" });
-    box.append(detail);
+    spillscan.add(box, detail);
     render(payload, i, detail);
   }
 

@@ -2,20 +2,20 @@
 (() => {
   const { h, svg, number, count } = spillscan;
   const WORST = 10;
-  const FINDINGS = 50;
+  const FIRST = 6, MORE = 100;
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
     "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
   const PLACES = { "several": "several at once", "unknown": "not known" };
 
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
-    box.append(headline(payload, all));
-    if (payload.findings && payload.kind !== "matrix") box.append(findings(payload));
+    spillscan.add(box, headline(payload, all));
+    if (payload.findings && payload.kind !== "matrix") spillscan.add(box, findings(payload));
     if (all.kernels.count) {
-      box.append(h("div", { class: "grid pictures" }, limits(all), histogram(all)));
-      box.append(worst(payload, all));
+      spillscan.add(box, h("div", { class: "grid pictures" }, limits(all), histogram(all)));
+      spillscan.add(box, worst(payload, all));
     }
-    box.append(understood(all));
+    spillscan.add(box, understood(all));
   });
 
   function headline(payload, all) {
@@ -47,10 +47,11 @@
     const more = h("button", { type: "button", onclick: () => grow() });
     let shown = 0;
     const grow = () => {
-      list.append(...found.slice(shown, shown + FINDINGS).map(finding));
-      shown = Math.min(found.length, shown + FINDINGS);
+      const until = Math.min(found.length, shown + (shown ? MORE : FIRST));
+      list.append(...found.slice(shown, until).map(finding));
+      shown = until;
       more.hidden = shown === found.length;
-      more.textContent = `Show ${number(Math.min(FINDINGS, found.length - shown))} more of ${number(found.length)}`;
+      more.textContent = `Show ${number(Math.min(MORE, found.length - shown))} more of ${count(found.length, "finding")}`;
     };
     grow();
     section.append(list, more);
@@ -65,8 +66,9 @@
     const kernel = each.kernel === null ? each.name : store.anchor(each.kernel);
     return h("li", { class: each.excused ? "excused" : "" },
       h("span", { class: `tag sev-${each.severity}` }, each.severity),
-      h("div", {}, h("p", {}, h("b", {}, kernel), " ", h("span", { class: "quiet" }, each.arch || "arch unknown"), " — ", each.message),
-        h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))));
+      h("p", { class: "who" }, h("b", {}, kernel), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
+      h("p", {}, each.message),
+      h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")));
   }
 
   // ---- what limits ------------------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@
         h("th", { scope: "row" }, store.anchor(i), " ", h("span", { class: "quiet" }, store.role(i))),
         h("td", {}, store.arch(i) || "–"),
         h("td", { class: "num" }, store.registers(i)),
-        sides.map(([, n]) => h("td", { class: n ? "num bad" : "num" }, number(n))),
+        sides.map(([, n]) => h("td", { class: n ? "num bad" : "num quiet" }, number(n))),
         spills ? h("td", { class: "bars", "aria-hidden": "true" }, sides.map(([way, n]) =>
           n ? h("span", { class: `fill fill-${way}`, style: { width: `${(100 * n) / most}%` } }) : null)) : null,
         h("td", { class: "num" }, store.occupancy(i) || "–"),
@@ -169,7 +171,7 @@
       h("p", {}, told, unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : "Nothing in it was left open."),
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {},
         h("span", { class: `tag sev-${each.severity}` }, each.severity),
-        h("div", {}, h("p", {}, each.message), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · ")))))) : null,
+        h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
       more(issues));
   }
 

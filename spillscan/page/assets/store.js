@@ -14,7 +14,9 @@ const store = (() => {
   const bound = (i) => (columns.bound[i] === null ? null : payload.overview.limiters[columns.bound[i]]);
   const occupancy = (i) => {
     const share = columns.occupancy[i];
-    return share === null ? null : `${flag(i, ASSUMED) ? "≤" : ""}${Math.round(share / 10)} %`;
+    if (share === null) return null;
+    const up = share % 10 > 5 || (share % 10 === 5 && Math.floor(share / 10) % 2); // halves to even, as the text report's
+    return `${flag(i, ASSUMED) ? "≤" : ""}${Math.floor(share / 10) + (up ? 1 : 0)} %`;
   };
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? "device function" : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");

@@ -9,12 +9,12 @@
     { key: "name", label: "kernel", value: store.name, text: store.name },
     { key: "arch", label: "arch", value: store.arch, text: (i) => store.arch(i) || "–" },
     { ...figure("registers", "registers", "regs", "32-bit registers per thread"), text: store.registers },
-    figure("stores", "spill stores", "stores", "Bytes per thread that spill stores write, each instruction once"),
-    figure("loads", "spill loads", "loads", "Bytes per thread that spill loads read, each instruction once"),
+    figure("stores", "spill stores", "st", "Bytes per thread that spill stores write, each instruction once"),
+    figure("loads", "spill loads", "ld", "Bytes per thread that spill loads read, each instruction once"),
     figure("stack", "stack", "stack", "Stack frame, bytes per thread; not a spill"),
     figure("shared", "shared", "shared", "Static shared memory, bytes per block"),
     figure("barriers", "barriers", "barriers", "Named barriers per block"),
-    { ...figure("occupancy", "occupancy", "occ.", "Resident warps of the SM's; ≤ at the best block size, where nobody said how it is launched"), text: (i) => store.occupancy(i) || "–" },
+    { ...figure("occupancy", "occupancy", null, "Resident warps of the SM's; ≤ at the best block size, where nobody said how it is launched"), text: (i) => store.occupancy(i) || "–" },
     { key: "limiter", label: "limited by", value: store.limiter, text: (i) => store.limiter(i) || "–" },
   ];
   const told = (column) => !column.num || columns[column.key].some((value) => value !== null);
@@ -124,7 +124,7 @@
       h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads)), body);
     grid.style.setProperty("--columns", visible.map(width).join(" "));
 
-    box.append(
+    spillscan.add(box, 
       h("h1", { class: "hidden" }, "Kernels"),
       h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "q" }, "Kernel"), search),
@@ -140,14 +140,14 @@
     store.names().then((names) => { full = names; if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
-      if (column.key === "name") return "minmax(14rem, 1fr)";
-      let longest = column.label.length + 1;
+      if (column.key === "name") return "minmax(12rem, 1fr)";
+      let longest = 0.85 * column.label.length + 1;
       if (column.num) {
         let most = 0;
         if (column.key !== "occupancy") for (const value of columns[column.key]) if (value > most) most = value;
         longest = Math.max(longest, number(most).length);
-      } else for (const text of column.key === "arch" ? columns.arches : columns.limiters) longest = Math.max(longest, text.length);
-      return `calc(${Math.min(longest, 34)}ch + 1.25rem)`;
+      } else for (const text of column.key === "arch" ? columns.arches : columns.limiters) longest = Math.max(longest, 1.1 * text.length);
+      return `calc(${Math.min(longest, 26).toFixed(1)}ch + ${column.key === "occupancy" ? 2.5 : 1.25}rem)`;
     }
 
     function apply(first) {
@@ -196,7 +196,7 @@
         return h("div", attributes, store.anchor(i, { tabindex: "-1" }), more ? h("span", { class: "quiet", title: more }, more) : null);
       }
       if (column.key === "occupancy" && value !== null)
-        return h("div", attributes, h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), column.text(i));
+        return h("div", attributes, h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), h("b", {}, column.text(i)));
       return h("div", attributes, column.text(i));
     }
 

@@ -1,0 +1,150 @@
+"""Figures over builds and over register caps, as pages that stand alone: who has the figures makes these records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spillscan import __version__, compare
+from spillscan.page.columns import LONGEST_ARCH, LONGEST_NAME
+from spillscan.page.document import document
+from spillscan.page.static import figure, table
+from spillscan.safe import printable
+
+_LONGEST_LABEL = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One figure of one kernel over the builds of a trend."""
+
+    name: str
+    """What tables call the kernel."""
+    metric: str
+    """As in JSON: ``spill_store_bytes``, ``registers`` …"""
+    values: tuple[int | None, ...]
+    """A value a build; ``None`` where the kernel is not in it, or the build does not say."""
+    arch: str | None = None
+    """Its target, where the line is of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """Figures of kernels over builds."""
+
+    title: str
+    """What the builds are of."""
+    builds: tuple[str, ...]
+    """What each build is called, oldest first."""
+    series: tuple[Line, ...]
+    """Lines, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One compilation of a kernel in a sweep."""
+
+    cap: int | None
+    """Registers per thread that the compiler was allowed; ``None``: no cap."""
+    registers: int | None
+    """Registers per thread that it used."""
+    spill_bytes: int | None
+    """Spill stores and loads, bytes per thread."""
+    blocks: int | None
+    """Resident blocks per SM; ``None`` where the launch is not known."""
+    best: bool = False
+    """Whether the sweep recommends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A kernel of a sweep."""
+
+    name: str
+    """What tables call it."""
+    arch: str | None
+    """Its target."""
+    points: tuple[Point, ...]
+    """Its compilations, the highest cap first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What other register caps make of kernels."""
+
+    title: str
+    """What was swept."""
+    kernels: tuple[Swept, ...]
+    """The kernels, the most to gain first."""
+
+
+def trend_document(trend: Trend) -> Iterator[str]:
+    """The page of a trend, piece by piece."""
+    payload = {
+        **_head(trend.title, "trend", "Trend"),
+        "builds": [printable(build, _LONGEST_LABEL) for build in trend.builds],
+        "metrics": [
+            {"name": name, "label": compare.figure(name).label, "unit": compare.figure(name).unit}
+            for name in dict.fromkeys(line.metric for line in trend.series)
+        ],
+        "series": [
+            {"name": _name(line.name), "arch": _arch(line.arch), "metric": line.metric, "values": line.values}
+            for line in trend.series
+        ],
+    }
+    yield from document(trend.title, payload, ("store", "overview", "trend"), _static_trend(payload))
+
+
+def sweep_document(sweep: Sweep) -> Iterator[str]:
+    """The page of a sweep, piece by piece."""
+    payload = {
+        **_head(sweep.title, "sweep", "Sweep"),
+        "swept": [
+            {
+                "name": _name(kernel.name),
+                "arch": _arch(kernel.arch),
+                "points": [asdict(point) for point in kernel.points],
+            }
+            for kernel in sweep.kernels
+        ],
+    }
+    yield from document(sweep.title, payload, ("store", "overview", "sweep"), _static_sweep(payload["swept"]))
+
+
+def _head(title: str, view: str, label: str) -> dict[str, Any]:
+    return {
+        "title": printable(title, LONGEST_NAME),
+        "tool": f"spillscan {__version__}",
+        "kind": view,
+        "views": [{"name": view, "label": label}],
+    }
+
+
+def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
+    for metric in payload["metrics"]:
+        lines = [line for line in payload["series"] if line["metric"] == metric["name"]]
+        rows = ((line["name"], line["arch"] or "", *map(figure, line["values"])) for line in lines)
+        yield from table(metric["label"], ("kernel", "arch", *payload["builds"]), rows, len(lines), numbers=2)
+
+
+def _static_sweep(swept: list[dict[str, Any]]) -> Iterator[str]:
+    rows = [
+        (
+            *(kernel["name"], kernel["arch"] or "", "none" if point["cap"] is None else str(point["cap"])),
+            *(figure(point[name]) for name in ("registers", "spill_bytes", "blocks")),
+            "best" if point["best"] else "",
+        )
+        for kernel in swept
+        for point in kernel["points"]
+    ]
+    heads = ("kernel", "arch", "cap", "registers", "spills (B)", "blocks/SM", "")
+    yield from table("Sweep", heads, rows, len(rows), numbers=2)
+
+
+def _name(name: str) -> str:
+    return printable(name, LONGEST_NAME) or "(no name)"
+
+
+def _arch(arch: str | None) -> str | None:
+    return None if arch is None else printable(arch, LONGEST_ARCH)
