@@ -29,7 +29,7 @@ const budget = (() => {
   function why(row, found) {
     const { on } = found;
     if (row.key === "registers") return ` · ${count(found.warpsPerBlock, "warp")} of ${number(row.each / found.warpsPerBlock)} a block`;
-    if (row.key === "shared_memory" && on.shared_reserve) return ` · ${number(on.shared_reserve)} B of each block are the driver's`;
+    if (row.key === "shared_memory" && on.shared_reserve) return ` · ${number(on.shared_reserve)} B of each block the driver's`;
     return "";
   }
 
@@ -62,7 +62,7 @@ const budget = (() => {
     }
     if (found.blocks === 0 && row.each) pieces.push(h("div", { class: row.limit === 0 ? "piece refused" : "piece", style: { left: "0%", width: share(row.each) } }));
     else if (row.binds && row.each && row.left > 0) pieces.push(h("div", { class: "next", style: { left: share(row.whole - row.left), width: share(row.left) } }));
-    return h("div", { class: "bar", "aria-hidden": "true" }, pieces);
+    return h("div", { class: "budget-bar", "aria-hidden": "true" }, pieces);
   }
 
   function draw(found) {
@@ -71,7 +71,7 @@ const budget = (() => {
       return h("li", { class: `share ${row.hue}${row.binds ? " binds" : ""}` },
         h("div", { class: "name" }, h("b", {}, row.label), h("span", { class: "quiet" }, `${number(row.each)}${row.unit} a block`)),
         bar(row, found),
-        h("div", { class: "limit" }, h("b", {}, limit), row.binds ? h("span", { class: "badge" }, "binds") : null),
+        h("div", { class: "allows" }, h("b", {}, limit), row.binds ? h("span", { class: "badge" }, "binds") : null),
         h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(row.whole)}${row.unit} in all${why(row, found)}`)));
     });
   }

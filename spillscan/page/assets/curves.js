@@ -74,14 +74,14 @@ const curves = (() => {
 
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const level = y(share * on.warps);
-      parts.push(svg("line", { class: "grid", x1: low, x2: high, y1: level, y2: level }),
+      parts.push(svg("line", { class: "level", x1: low, x2: high, y1: level, y2: level }),
         svg("text", { class: "tick", x: low - 6, y: level + 4, "text-anchor": "end" }, `${100 * share} %`));
     }
 
     if (kind.bars) {
       const best = Math.max(...runs.map(([, , answer]) => answer.warps));
       for (const [figure, , answer] of runs) {
-        const mark = [figure === now ? "now" : "", answer.warps === best && best ? "best" : "", answer.blocks ? "" : "none"];
+        const mark = [figure === now ? "now" : "", answer.warps === best && best ? "best" : "", answer.blocks ? "" : "fails"];
         parts.push(svg("rect", { class: `column ${mark.join(" ")}`, x: x(figure) - slot * 0.38, width: slot * 0.76,
           y: answer.blocks ? y(answer.warps) : y(0) - 3, height: answer.blocks ? y(0) - y(answer.warps) : 3 },
           svg("title", {}, `${kind.show(figure)}: ${says(answer)}`)));
@@ -141,8 +141,13 @@ const curves = (() => {
       const order = [...cliffs].sort((one, other) => (one.near <= 1 ? 0 : 1) - (other.near <= 1 ? 0 : 1) || other.wide - one.wide);
       for (const { last, answer } of order) {
         const label = kind.show(last);
-        const at = free(x(last) + 3, y(answer.warps) - 6, label);
-        if (at !== null) parts.push(svg("text", { class: "cliff", x: at, y: y(answer.warps) - 6, "text-anchor": "middle" }, label));
+        const level = y(answer.warps);
+        for (const [right, down, anchor] of [[x(last) + 3, level - 6, "middle"], [x(last) + 6, level + 4, "start"]]) {
+          const spot = free(right, down, label, anchor);
+          if (spot === null) continue;
+          parts.push(svg("text", { class: "cliff", x: spot, y: down, "text-anchor": "middle" }, label));
+          break;
+        }
       }
       const step = [16, 32, 64, 128].find((size) => (name === "registers" ? most : most / 1024) / size <= width / 52) || 128;
       const unit = name === "registers" ? 1 : 1024;
@@ -151,7 +156,7 @@ const curves = (() => {
     for (const figure of ticks) parts.push(
       svg("line", { class: "tick", x1: x(figure), x2: x(figure), y1: y(0), y2: y(0) + 4 }),
       svg("text", { class: "tick", x: x(figure), y: y(0) + 17, "text-anchor": "middle" }, kind.show(figure)));
-    parts.push(svg("text", { class: "axis", x: (low + high) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, kind.axis));
+    parts.push(svg("text", { class: "axis-name", x: (low + high) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, kind.axis));
     parts.push(svg("text", { class: "here", x: middle, y: up, "text-anchor": "middle" }, text));
 
     const choose = (event) => {

@@ -63,7 +63,7 @@ const calculator = (() => {
       slider.max = Math.max(Math.floor(most / by), 0);
       slider.value = Math.ceil(figure / by);
       const text = says(on, setting, figure);
-      slider.setAttribute("aria-valuetext", `${number(figure)} ${unit === "B" ? "bytes" : unit || label.toLowerCase()}${text ? `, ${text}` : ""}`);
+      slider.setAttribute("aria-valuetext", `${number(figure)} ${unit || label.toLowerCase()}${text ? `, ${text}` : ""}`);
       hint.textContent = text;
       if (document.activeElement !== box || whole(box.value, LIMITS[name]) !== figure) { box.value = figure; box.removeAttribute("aria-invalid"); }
     };
@@ -138,8 +138,8 @@ const calculator = (() => {
         if (figure > on.registers_per_thread) return `${setting.device} addresses ${on.registers_per_thread}`;
         return taken === figure ? "" : `${taken} allocated`;
       } }],
-    static: ["Static shared memory", { unit: "B", range: (on) => [0, on.shared_per_block, on.shared_unit], says: (on, setting, figure) => kilo(figure) }],
-    dynamic: ["Dynamic shared memory", { unit: "B", range: (on, setting) => [0, setting.optin === null ? on.shared_per_block : on.shared_per_block_optin, on.shared_unit],
+    static: ["Static shared", { unit: "bytes", range: (on) => [0, on.shared_per_block, on.shared_unit], says: (on, setting, figure) => kilo(figure) }],
+    dynamic: ["Dynamic shared", { unit: "bytes", range: (on, setting) => [0, setting.optin === null ? on.shared_per_block : on.shared_per_block_optin, on.shared_unit],
       says: (on, setting, figure) => kilo(figure) }],
     barriers: ["Named barriers", { unit: "", range: (on) => [0, on.barriers_per_block, 1],
       says: (on) => (on.barriers === null ? "no limit here" : "") }],
@@ -192,9 +192,9 @@ const calculator = (() => {
 
     const big = (figure, words, fits) => h("div", { class: fits ? "figure" : "figure bad" }, h("b", {}, figure), h("span", {}, words));
     const node = h("div", { class: "calculator" },
-      h("form", { class: "card controls", "aria-label": "What if", onsubmit: (event) => event.preventDefault() },
+      h("form", { class: "card whatif", "aria-label": "What if", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "head" }, h("h2", {}, "What if"), reset), controls.map((control) => control.node)),
-      h("div", { class: "headline" }, figures, line),
+      h("div", { class: "reading" }, figures, line),
       h("div", { class: "outcome" }, shares, h("h2", {}, "Next steps"), steps),
       h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node)));
     paint();

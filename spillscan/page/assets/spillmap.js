@@ -54,7 +54,7 @@ const spillmap = (() => {
     const parts = [];
     for (const [depth, from, to] of map.bands) {
       const [begin, wide] = [x(from), Math.max(x(to) - x(from), 2)];
-      parts.push(svg("rect", { class: `band depth${Math.min(depth, 4)}`, x: begin, y: 6 + (depth - 1) * BAND, width: wide, height: bottom - 6 - (depth - 1) * BAND },
+      parts.push(svg("rect", { class: `loop depth${Math.min(depth, 4)}`, x: begin, y: 6 + (depth - 1) * BAND, width: wide, height: bottom - 6 - (depth - 1) * BAND },
         svg("title", {}, `loop depth ${depth}: ${hex(from)} to ${hex(to)}`)));
       if (wide > 52) parts.push(svg("text", { class: "depth", x: begin + 5, y: 6 + depth * BAND - 4 }, `loop depth ${depth}`));
     }
@@ -89,14 +89,14 @@ const spillmap = (() => {
   }
 
   function totals(map) {
-    return h("div", { class: "scroll" }, h("table", { class: "totals" },
+    return h("div", { class: "scroll" }, h("table", { class: "local-totals" },
       h("thead", {}, h("tr", {}, ["local memory", "stores", "bytes", "loads", "bytes"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
       h("tbody", {}, Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => h("tr", {},
         h("th", { scope: "row" }, NAMES[kind]), [stores, stored, loads, loaded].map((figure) => h("td", { class: "num" }, number(figure))))))));
   }
 
   function depths(map) {
-    return h("div", { class: "scroll" }, h("table", { class: "totals" },
+    return h("div", { class: "scroll" }, h("table", { class: "local-totals" },
       h("thead", {}, h("tr", {}, ["loop depth", "spills", "arrays", "frames", "not told"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
       h("tbody", {}, map.depths.map(([depth, ...counts]) => h("tr", {},
         h("th", { scope: "row" }, depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth)),
