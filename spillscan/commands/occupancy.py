@@ -117,8 +117,14 @@ def _page(arguments: argparse.Namespace) -> int:
     from spillscan.target import Target
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
-    if arguments.assume or arguments.format != "text" or any(getattr(arguments, name) is not None for name in elsewhere):
-        raise UsageError("--html goes with a configuration only", "the page has its own curves, steps and launch bounds")
+    if (
+        arguments.assume
+        or arguments.format != "text"
+        or any(getattr(arguments, name) is not None for name in elsewhere)
+    ):
+        raise UsageError(
+            "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
+        )
     for name, figure in START.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, figure)

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from spillscan.page.kernel.subject import setting
 from spillscan.residency import text
 from spillscan.residency.curves import best_block_sizes
-from spillscan.residency.devices import device, devices
+from spillscan.residency.devices import Device, device, devices
 from spillscan.residency.model import Configuration
-from spillscan.residency.rules import resident
+from spillscan.residency.rules import preferred_shared_bytes, resident
+from tests.browser.conftest import PHONE, Open
 from tests.conftest import run
-
-pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Page
 
 SETTINGS = 1000
 
@@ -28,70 +27,98 @@ SETTINGS = 1000
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("calculator") / "occupancy.html"
     answer = run(
-        "occupancy", "--arch", "sm_90", "--threads", "256", "--registers", "72", "--shared", "32768", "--html", str(path)
+        "occupancy",
+        "--arch",
+        "sm_90",
+        "--threads",
+        "256",
+        "--registers",
+        "72",
+        "--shared",
+        "32768",
+        "--html",
+        str(path),
     )
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
     return path
 
 
 @pytest.fixture
-def page(browser: Browser, file: Path) -> Iterator[Page]:
-    """The calculator; whatever it says to the console, or asks from a network, is an error."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    faults: list[str] = []
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith("file:") else faults.append(request.url))
-    page.goto(file.as_uri())
-    yield page
-    page.close()
-    assert faults == []
+def page(browse: Open, file: Path) -> Page:
+    return browse(file).page
 
 
 def result(page: Page) -> str:
     return page.locator(".result-line").inner_text()
 
 
-def random_settings() -> Iterator[Configuration]:
-    """Any device, figures on and off the grid, fitting and not."""
+Setting = dict[str, Any]
+Act = tuple[str, str, int | str]
+"""Kind of control, its name, what it is set to."""
+TOP = {"threads": 1024, "registers": 255, "static": 49_152, "dynamic": 230_000, "barriers": 16}
+
+
+def configuration_of(held: Setting) -> Configuration:
+    on = device(held["device"])
+    static = held["static"]
+    attribute = max(on.shared_bytes_per_block_optin - static, 0) if held["optin"] == "max" else held["optin"]
+    return Configuration(
+        device=on,
+        registers=held["registers"],
+        threads_per_block=held["threads"],
+        static_shared_bytes=static,
+        dynamic_shared_bytes=held["dynamic"],
+        max_dynamic_shared_bytes=attribute,
+        carveout_percent=held["carveout"],
+        barriers=held["barriers"],
+    )
+
+
+def walk(held: Setting) -> Iterator[Act]:
+    """Somebody who moves one control after the other, never far from where something happens; ``held`` follows."""
     chance = random.Random(90)
-    known = devices()
+    known = [on.target for on in devices()]
     for number in range(SETTINGS):
-        on = known[number % len(known)]
-        static = chance.choice((0, chance.randrange(on.shared_bytes_per_block + 1)))
-        left = on.shared_bytes_per_block_optin - static
-        yield Configuration(
-            device=on,
-            registers=chance.randint(1, 255),
-            threads_per_block=chance.choice((chance.randint(1, 1024), 32 * chance.randint(1, 32))),
-            static_shared_bytes=static,
-            dynamic_shared_bytes=chance.choice((0, chance.randrange(49_153), chance.randrange(left + 1025))),
-            max_dynamic_shared_bytes=chance.choice((None, left, chance.randrange(left + 1))),
-            carveout_percent=chance.choice((None, chance.randrange(101))),
-            barriers=chance.randint(0, on.barriers_per_block),
-        )
+        on = device(held["device"])
+        name = chance.choice(("threads", "registers", "static", "dynamic", "barriers", "device", "optin", "carveout"))
+        if name in ("optin", "carveout") and on.version < (7, 0):
+            name = "registers"
+        if name == "device":
+            held["device"] = known[number % len(known)]
+            yield "select", name, held["device"]
+        elif name == "optin":
+            held["optin"] = chance.choice((None, "max"))
+            yield "select", name, held["optin"] or "no"
+        elif name == "carveout":
+            shares = [share for share in range(101) if share == 0 or carved(on, share) != carved(on, share - 1)]
+            held["carveout"] = chance.choice((None, *shares))
+            yield "select", name, "no" if held["carveout"] is None else held["carveout"]
+        elif chance.random() < 0.5:
+            most = on.shared_bytes_per_block if held["optin"] is None else on.shared_bytes_per_block_optin
+            step = {"threads": 32, "static": on.shared_alloc_unit, "dynamic": on.shared_alloc_unit}.get(name, 1)
+            place = chance.randint(name in ("threads", "registers"), min(TOP[name], most) // step)
+            held[name] = place * step
+            yield "range", name, place
+        else:
+            held[name] = chance.randint(name == "threads", chance.choice((TOP[name], TOP[name] // 8)))
+            yield "number", name, held[name]
 
 
-def address(configuration: Configuration) -> str:
-    """As the page itself writes it."""
-    names = ("device", "threads", "registers", "static", "dynamic", "optin", "carveout", "barriers")
-    pairs = zip(names, setting(configuration), strict=True)
-    return "#/calculator?" + "&".join(f"{name}={'no' if figure is None else figure}" for name, figure in pairs)
+def carved(on: Device, share: int) -> int:
+    return preferred_shared_bytes(on, share, "none")
 
 
-READ = """
-async (addresses) => {
-  const found = [];
-  for (const address of addresses) {
-    const drawn = new Promise((done) => addEventListener("hashchange", done, { once: true }));
-    location.hash = address;
-    await drawn;
-    const say = (query) => [...document.querySelectorAll(query)].map((node) => node.textContent);
-    found.push([say(".result-line")[0], say(".steps li"), say(".share.binds .name b")]);
-  }
-  return found;
-}
+ACT = """
+(acts) => acts.map(([kind, name, value]) => {
+  const control = document.querySelector(`.control.${name} ${kind === "select" ? "select" : `input[type=${kind}]`}`);
+  control.value = value;
+  control.dispatchEvent(new Event(kind === "select" ? "change" : "input"));
+  const say = (query) => [...document.querySelectorAll(query)].map((node) => node.textContent);
+  return [say(".result-line")[0], say(".steps li"), say(".share.binds .name b")];
+})
 """
+ORDER = ("device", "threads", "registers", "static", "dynamic", "optin", "carveout", "barriers")
+START = Configuration(device=device("sm_90"), registers=72, threads_per_block=256, static_shared_bytes=32768)
 BARS = {
     "registers": "Registers",
     "shared_memory": "Shared memory",
@@ -101,24 +128,43 @@ BARS = {
 }
 
 
+def address(configuration: Configuration) -> str:
+    """As the page itself writes it."""
+    pairs = zip(ORDER, setting(configuration), strict=True)
+    return "#/calculator?" + "&".join(f"{name}={'no' if figure is None else figure}" for name, figure in pairs)
+
+
 def steps(lines: list[str]) -> list[str]:
     """The next steps out of the text report."""
     rest = lines[lines.index("next steps") + 1 :]
-    return [line.strip() for line in rest[: next(place for place, line in enumerate(rest) if not line.startswith("  "))]]
+    return [
+        line.strip() for line in rest[: next(place for place, line in enumerate(rest) if not line.startswith("  "))]
+    ]
 
 
 def test_what_the_page_looks_up_is_what_the_model_says(page: Page) -> None:
-    chosen = list(random_settings())
-    found = page.evaluate(READ, [address(configuration) for configuration in chosen])
+    held: Setting = dict(zip(ORDER, setting(START), strict=True))
+    acts, expected = [], []
+    for act in walk(held):
+        acts.append(act)
+        expected.append(configuration_of(held))
     failures = 0
-    for configuration, (line, told, binding) in zip(chosen, found, strict=True):
+    for act, configuration, found in zip(acts, expected, page.evaluate(ACT, acts), strict=True):
         occupancy = resident(configuration)
         failures += not occupancy.can_launch
-        assert line == text.result(occupancy), configuration
-        assert told == steps(text.report(occupancy)), configuration
-        bars = [name for name in BARS if name in occupancy.limiters]
-        assert binding == [BARS[name] for name in bars], configuration
+        bars = [label for name, label in BARS.items() if name in occupancy.limiters]
+        assert found == [text.result(occupancy), steps(text.report(occupancy)), bars], (act, configuration)
     assert 100 < failures < SETTINGS - 100
+
+
+def test_an_address_takes_what_no_control_offers(page: Page) -> None:
+    chance = random.Random(9)
+    for _ in range(12):
+        held = dict(zip(ORDER, ("sm_80", 100, 33, 1000, 40_001, 0, 0, 3), strict=True))
+        held |= {"optin": chance.randrange(160_000), "carveout": chance.randrange(101)}
+        page.evaluate("address => { location.hash = address }", address(configuration_of(held)))
+        told = text.result(resident(configuration_of(held)))
+        page.wait_for_function("told => document.querySelector('.result-line').textContent === told", arg=told)
 
 
 def test_sliders_work_by_keyboard_and_say_what_they_mean(page: Page) -> None:
@@ -146,6 +192,7 @@ def test_the_address_holds_the_setting(page: Page) -> None:
     page.get_by_label("Shared memory limit").select_option("max")
     page.get_by_role("spinbutton", name="Dynamic shared").fill("60000")
     shown = result(page)
+    page.wait_for_function("() => location.hash.includes('dynamic=60000')")
     expected = Configuration(
         device=device("sm_120"),
         registers=40,
@@ -159,10 +206,12 @@ def test_the_address_holds_the_setting(page: Page) -> None:
     assert result(page) == shown
     assert page.get_by_role("spinbutton", name="Registers").input_value() == "40"
     page.get_by_role("button", name="Start again").click()
-    assert page.evaluate("location.hash") == "#/calculator"
+    page.wait_for_function("() => location.hash === '#/calculator'")
 
 
-@pytest.mark.parametrize("query", ["registers=999", "threads=-1", "device=__proto__", "optin=x&carveout=200", "static=1e9"])
+@pytest.mark.parametrize(
+    "query", ["registers=999", "threads=-1", "device=__proto__", "optin=x&carveout=200", "static=1e9"]
+)
 def test_an_address_that_says_nothing_sensible_changes_nothing(page: Page, query: str) -> None:
     before = result(page)
     page.evaluate("query => { location.hash = `#/calculator?${query}` }", query)
@@ -179,14 +228,13 @@ def test_a_figure_that_cannot_be_is_marked_and_not_taken(page: Page) -> None:
 
 
 def test_curves_tell_every_step_in_a_table(page: Page) -> None:
-    start = Configuration(device=device("sm_90"), registers=72, threads_per_block=256, static_shared_bytes=32768)
     page.locator(".curve.registers summary").click()
     rows = page.locator(".curve.registers tbody tr")
     found = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows.all()]
     assert found[0] == ["1–40", "6", "48", "75 %"]
     assert found[-1][0] == "129–255"
-    sizes = best_block_sizes(start)
-    labels = page.locator(".curve.warps text.cliff").all_inner_texts()
+    sizes = best_block_sizes(START)
+    labels = page.locator(".curve.warps text.cliff").all_text_contents()
     assert {str(size) for size in sizes.alternatives} >= set(labels)
     assert labels
     assert "72: 3 blocks, 37.5 %" in (page.locator(".curve.registers svg").get_attribute("aria-label") or "")
@@ -198,17 +246,31 @@ def test_budget_shows_each_block_and_what_is_left(page: Page) -> None:
     assert "10,240 left over, 8,192 too few for another block" in row.inner_text()
     assert "binds" in row.inner_text()
     page.get_by_role("spinbutton", name="Registers").fill("255")
+    page.get_by_role("spinbutton", name="Block size").fill("512")
     assert row.locator(".piece.refused").count() == 1
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_wider_than_the_screen(browser: Browser, file: Path, width: int, scheme: Any) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page.goto(file.as_uri())
+@pytest.mark.parametrize("options", [{}, {"viewport": PHONE, "color_scheme": "dark"}])
+def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing_serious(
+    browse: Open, file: Path, axe: str, options: dict[str, Any]
+) -> None:
+    page = browse(file, **options).page
     page.wait_for_selector(".chart")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.close()
+    for summary in page.locator(".curve summary").all():
+        summary.click()
+    page.evaluate(axe)
+    assert serious(page) == []
+
+
+def serious(page: Page) -> list[str]:
+    found = page.evaluate("axe.run()")["violations"]
+    return [
+        f"{each['id']}: {node['html']}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
 
 
 def test_print_leaves_the_controls_out(page: Page) -> None:
@@ -217,12 +279,9 @@ def test_print_leaves_the_controls_out(page: Page) -> None:
     assert page.locator(".budget").is_visible()
 
 
-def test_without_javascript_the_start_is_text(browser: Browser, file: Path) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(file.as_uri())
+def test_without_javascript_the_start_is_text(browse: Open, file: Path) -> None:
+    page = browse(file, java_script_enabled=False).page
     assert "3 blocks/SM, 24 of 64 warps" in page.inner_text("pre")
-    context.close()
 
 
 def test_the_page_is_the_same_bytes_again(tmp_path: Path) -> None:

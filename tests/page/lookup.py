@@ -1,4 +1,4 @@
-"""The page's look-up in Python: what ``assets/kernel.js`` does with the tables, step by step, and nothing of the model."""
+"""The page's look-up in Python: what ``assets/lookup.js`` does with the tables, and nothing of the model."""
 
 from __future__ import annotations
 

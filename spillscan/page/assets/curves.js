@@ -197,7 +197,9 @@ const curves = (() => {
     const node = h("figure", { class: `curve ${kind.hue}` }, h("figcaption", {}, kind.title), canvas, details);
     let given = null;
     let width = 0;
+    let waiting = false;
     const paint = () => {
+      waiting = false;
       if (!given || !width) return;
       canvas.replaceChildren(chart(given.tables, given.setting, given.built, name, width, pick));
       if (details.open) listing.replaceChildren(table(given.tables, given.setting, name));
@@ -207,7 +209,8 @@ const curves = (() => {
       const size = Math.floor(entry.contentRect.width);
       if (size && size !== width) { width = size; paint(); }
     }).observe(canvas);
-    return { node, draw: (tables, setting, built) => { given = { tables, setting, built }; paint(); } };
+    const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } };
+    return { node, draw: (tables, setting, built) => { given = { tables, setting, built }; soon(); } };
   }
 
   return { figure };

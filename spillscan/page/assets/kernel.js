@@ -2,6 +2,7 @@
 const calculator = (() => {
   const { h, number, count, remember } = spillscan;
   const NUMBERS = ["threads", "registers", "static", "dynamic", "barriers"];
+  const SETTLE_MS = 150;
   let serial = 0;
 
   const ORDER = ["device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers"];
@@ -153,9 +154,15 @@ const calculator = (() => {
   // launched, so that the start is only a bound.
   function draw(tables, start, { built = null, bound = false }) {
     let setting = read(tables, start, spillscan.route.params);
+    // Browsers refuse addresses that change as fast as a slider.
+    let timer = 0;
+    const settle = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => { if (node.isConnected) remember(write(setting, start)); }, SETTLE_MS);
+    };
     const change = (figures) => {
       setting = { ...setting, ...figures };
-      remember(write(setting, start));
+      settle();
       paint();
     };
     const controls = [
@@ -164,7 +171,7 @@ const calculator = (() => {
       choice("optin", "Shared memory limit", optinOptions, (value) => change({ optin: value === "no" ? null : value === "max" ? "max" : Number(value) })),
       choice("carveout", "Carve-out", carveoutOptions, (value) => change({ carveout: value === "no" ? null : Number(value) })),
     ];
-    const reset = h("button", { type: "button", onclick: () => { setting = { ...start }; remember({}); paint(); } }, built && !bound ? "As built" : "Start again");
+    const reset = h("button", { type: "button", onclick: () => change(start) }, built && !bound ? "As built" : "Start again");
     const figures = h("div", { class: "answer", "aria-hidden": "true" });
     const line = h("p", { class: "result-line", role: "status", "aria-live": "polite" });
     const shares = h("ul", { class: "budget" });

@@ -53,5 +53,5 @@ def calculator(start: Configuration) -> Iterator[str]:
 def _static(start: Configuration) -> Iterator[str]:
     """The start as text, for readers without JavaScript."""
     lines = words.report(resident(start))
-    yield "<h1>Occupancy of one SM</h1>\n<p>Sliders need JavaScript; this is the setting that the page starts with.</p>\n"
+    yield "<h1>Occupancy of one SM</h1>\n<p>The sliders need JavaScript; this is the setting at the start.</p>\n"
     yield f"<pre>{chr(10).join(text(line) for line in lines)}</pre>\n"

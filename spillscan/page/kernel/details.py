@@ -1,4 +1,4 @@
-"""The details of all kernels of a page: each distinct residency once, spill maps as far as their share of bytes goes."""
+"""The details of all kernels of a page: each distinct residency once, spill maps as far as there is room."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FINE = 12
 
 
 def details(kernels: Sequence[Kernel], summary_of: Callable[[Kernel], Summary | None]) -> dict[str, Any]:
-    """``devices``: the tables; ``subjects``: the distinct residencies; ``details``: for each kernel its subject's number
-    (-1: never launched) and, where there is one, its spill map.
+    """``devices``: the tables; ``subjects``: the distinct residencies; ``details``: for each kernel the number of its
+    subject (-1: never launched) and, where there is one, its spill map.
 
     ``kernels`` come worst first. A map is ``False`` where the kernel uses local memory but the page has no more room.
     """

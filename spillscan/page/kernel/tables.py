@@ -121,9 +121,7 @@ def _block_warps(on: Device) -> int:
 
 def _by_warps(on: Device) -> list[int | None]:
     """Blocks by warp slots, for blocks of 1, 2, … warps."""
-    return runs(
-        _at(on, threads_per_block=WARP_THREADS * warps).limit_warps for warps in range(1, _block_warps(on) + 1)
-    )
+    return runs(_at(on, threads_per_block=WARP_THREADS * warps).limit_warps for warps in range(1, _block_warps(on) + 1))
 
 
 @cache
@@ -185,12 +183,14 @@ def _carveout(on: Device) -> list[int] | None:
 def _cap_by_sm(on: Device) -> list[int]:
     """The register cap of launch bounds that ask for 1, 2, … resident warps, in blocks as small as they can be.
 
-    A cap is the less of this and of what a block's own warps allow. Numbers of warps that no blocks make up get what one
-    warp less gets.
+    A cap is the less of this and of what a block's own warps allow. Numbers of warps that no blocks make up get what
+    one warp less gets.
     """
     found: list[int] = []
     for warps in range(1, on.max_warps_per_sm + 1):
         blocks = [count for count in range(min(warps, on.max_blocks_per_sm), 0, -1) if warps % count == 0]
         fitting = [count for count in blocks if warps // count <= _block_warps(on)]
-        found.append(register_cap(on, WARP_THREADS * warps // fitting[0], fitting[0]).registers if fitting else found[-1])
+        found.append(
+            register_cap(on, WARP_THREADS * warps // fitting[0], fitting[0]).registers if fitting else found[-1]
+        )
     return found
