@@ -90,8 +90,9 @@ def walk(held: Setting) -> Iterator[Act]:
             held["optin"] = chance.choice((None, "max"))
             yield "select", name, held["optin"] or "no"
         elif name == "carveout":
-            shares = [share for share in range(101) if share == 0 or carved(on, share) != carved(on, share - 1)]
-            held["carveout"] = chance.choice((None, *shares))
+            now = None if held["carveout"] is None else carved(on, held["carveout"])
+            steps_of = {carved(on, share): share for share in range(100, -1, -1)}
+            held["carveout"] = chance.choice([None, *(share for size, share in steps_of.items() if size != now)])
             yield "select", name, "no" if held["carveout"] is None else held["carveout"]
         elif chance.random() < 0.5:
             most = on.shared_bytes_per_block if held["optin"] is None else on.shared_bytes_per_block_optin
