@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -52,7 +53,7 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
     for kernel in kernels:
         groups.setdefault(kernel.key.arch, []).append(kernel)
     found = []
-    for arch in sorted(groups, key=lambda arch: (arch is None, len(arch or ""), arch or "")):
+    for arch in sorted(groups, key=_natural):
         summed = [summaries.of(kernel) for kernel in groups[arch]]
         bound = Counter(binds(each) for each in summed)
         found.append(
@@ -64,6 +65,11 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
             }
         )
     return found
+
+
+def _natural(arch: str | None) -> tuple[object, ...]:
+    """sm_90 before sm_100; the unknown arch last."""
+    return (arch is None, [int(digits) for digits in re.findall(r"[0-9]+", arch or "")], arch or "")
 
 
 def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:

@@ -128,7 +128,7 @@
       h("h1", { class: "hidden" }, "Kernels"),
       h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "q" }, "Kernel"), search),
-        columns.arches.length > 1 ? select("arch", "Arch", "all", columns.arches) : null,
+        columns.arches.length > 1 ? select("arch", "Arch", "all", [...columns.arches].sort(collator.compare)) : null,
         bounds.length > 1 ? select("limiter", "Limited by", "anything", bounds) : null,
         h("div", { class: "field narrow-only" }, h("label", { for: "sort" }, "Order"), sorts),
         h("div", { class: "field check" }, spills, h("label", { for: "spills" }, "spills only")),

@@ -1,0 +1,299 @@
+"""Pages in a real browser: what they show, how they are used by hand and keyboard, what they never do."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import pages
+from tests.browser.conftest import DESKTOP, PHONE, Open, Tab
+
+Site = dict[str, Path]
+ROWS = ".rows .row"
+NAMES = ".rows .cell-name a"
+
+
+def first_kernel(tab: Tab) -> str:
+    """The address of the kernel in the first row of the table."""
+    tab.go("#/table")
+    return str(tab.page.locator(NAMES).first.get_attribute("href"))
+
+
+def routes(name: str, tab: Tab) -> list[str]:
+    """Addresses of all views of a page."""
+    links = tab.page.locator(".top nav a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    return [*links, first_kernel(tab)] if "#/table" in links and name != "empty" else links or ["#/"]
+
+
+# ---- what it shows --------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_tells_the_figures_of_the_log(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    assert tab.text("h1") == "2 of 12 kernels spill"
+    assert "608 B stored and 432 B reloaded" in tab.text(".headline p")
+    assert tab.texts(".limit-head b") == ["sm_80", "sm_90a"]
+    assert tab.texts(".worst tbody tr")[0] == "gemm<8> sm_80 64 304 216 ≤50 % registers"
+    assert (
+        tab.page.locator("svg[role=img]").get_attribute("aria-label").startswith("Registers per thread of 12 kernels")
+    )  # type: ignore[union-attr]
+    tab.page.locator(".keys a", has_text="registers").first.click()
+    assert tab.text(".tally") == "2 of 12 kernels"
+
+
+def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Open) -> None:
+    tab = browse(site["check"])
+    report = pages.checked()
+    errors = sum(finding.severity == "error" for finding in report.findings)
+    assert tab.text("#findings").startswith(f"{errors} errors")
+    assert tab.page.locator(".findings li").count() == 6
+    tab.page.get_by_role("button", name="more of").first.click()
+    assert tab.page.locator("section:has(#findings) li").count() == len(report.findings)
+
+
+def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
+    assert browse(site["empty"]).text("h1") == "The input names no kernel"
+    assert browse(site["empty"], "#/table").text(ROWS) == "No kernel fits."
+
+
+def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
+    tab = browse(site["diff"])
+    assert tab.text("h1") == "2 regressions"
+    assert tab.text(".headline p") == "4 changed · 2 added · 6 unchanged"
+    assert tab.texts("section > h2") == ["Errors 2", "Notes 2", "Other changes 2"]
+    assert "spill stores 0 → 304 B +304" in tab.text(".changes li")
+    tab.page.get_by_role("button", name="2 added").click()
+    assert tab.texts(".changes .who b") == ["gather", "gather"]
+    assert tab.page.url.endswith("#/changes?state=added")
+    tab.page.reload()
+    assert tab.texts(".changes .who b") == ["gather", "gather"]
+
+
+def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None:
+    tab = browse(site["matrix"])
+    assert "6 kernels" in tab.text("h1")
+    assert tab.texts("th[scope=colgroup]")[0] == "sm_75"
+    assert tab.texts(".heat tbody tr")[0].startswith("spill_i64 2,476 2,476")
+    tab.page.get_by_role("button", name="registers").click()
+    assert tab.page.url.endswith("metric=registers&by=change")
+    tab.page.reload()
+    assert tab.page.get_by_role("button", name="registers").get_attribute("aria-pressed") == "true"
+
+
+def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
+    tab = browse(site["trend"])
+    assert tab.text("h1") == "2 of 4 lines moved"
+    assert tab.texts(".trend .name") == [
+        "304 gemm<8> sm_90",
+        "32 softmax sm_90",
+        "8 late sm_90",
+        f"4 {pages.HOSTILE[1][:23]}…",
+    ]
+    assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
+
+
+def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
+    tab = browse(site["sweep"])
+    assert tab.text("tr.best") == "128 128 16 2 best"
+    assert tab.texts(".tradeoff .name.best")[0] == "cap 128, best"
+
+
+def test_without_javascript_the_worst_stand_in_the_file(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], java_script_enabled=False)
+    table = tab.page.locator("section", has_text="Kernels, worst first").locator("tbody tr")
+    assert table.count() == 50
+    assert f"{pages.MANY - 50:,} more" in tab.text("section:has-text('Kernels, worst first') .quiet")
+    assert "spill stores 0 → 304 B" in browse(site["diff"], java_script_enabled=False).text(
+        "section:has-text('changes')"
+    )
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_sort_filter_and_permalink(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/table")
+    page = tab.page
+    assert page.locator("[role=grid]").get_attribute("aria-rowcount") == "13"
+    page.get_by_role("button", name="registers").click()
+    assert tab.texts(".rows .cell-registers") == [
+        "64",
+        "64",
+        "56",
+        "48",
+        "46",
+        "32",
+        "32",
+        "30",
+        "16",
+        "16",
+        "12",
+        "10",
+    ]
+    page.get_by_role("button", name="registers").click()
+    assert page.locator("[role=columnheader][aria-sort=ascending]").count() == 1
+    assert tab.texts(".rows .cell-registers")[0] == "10"
+    page.get_by_label("Kernel", exact=True).fill("GEMM<*>")
+    page.get_by_label("Arch").select_option("sm_80")
+    assert tab.texts(NAMES) == ["gemm<4>", "gemm<8>"]
+    page.get_by_label("spills only").check()
+    assert tab.texts(NAMES) == ["gemm<8>"]
+    assert tab.text(".tally") == "1 of 12 kernels"
+    assert page.url.endswith("#/table?q=GEMM%3C*%3E&arch=sm_80&spills=1&sort=registers")
+    page.reload()
+    assert tab.texts(NAMES) == ["gemm<8>"]
+    assert page.get_by_label("spills only").is_checked()
+    page.get_by_label("Kernel", exact=True).fill("no such kernel")
+    assert tab.text(ROWS) == "No kernel fits."
+
+
+def test_names_are_found_by_their_full_and_mangled_form(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table?q=_Z8kernel_5ILi5E*")
+    tab.page.wait_for_function("document.querySelector('.tally').textContent.startsWith('3 of')")
+    tab.page.get_by_label("Kernel", exact=True).fill("void kernel_5<5, 35,*")
+    tab.page.wait_for_function("document.querySelector('.tally').textContent.startsWith('3 of')")
+
+
+def test_only_rows_in_sight_are_drawn(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table")
+    assert tab.page.locator("[role=grid]").get_attribute("aria-rowcount") == str(pages.MANY + 1)
+    assert tab.page.locator(ROWS).count() < 80
+    tab.page.locator("[role=grid]").evaluate("grid => { grid.scrollTop = grid.scrollHeight }")
+    tab.page.wait_for_selector(f"[aria-rowindex='{pages.MANY + 1}']")
+    assert tab.page.locator(ROWS).count() < 80
+
+
+def test_the_keyboard_reaches_everything(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table")
+    page = tab.page
+    page.keyboard.press("Tab")
+    assert tab.text(":focus") == "Skip to content"
+    page.locator("[role=grid]").focus()
+    assert page.locator("[role=grid]").evaluate("grid => getComputedStyle(grid).outlineStyle") == "solid"
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.locator("[role=grid]").get_attribute("aria-activedescendant") == "row-1"
+    page.keyboard.press("End")
+    assert page.locator(".row.active").get_attribute("aria-rowindex") == str(pages.MANY + 1)
+    page.keyboard.press("Home")
+    wanted = page.locator(".row.active a").get_attribute("href")
+    page.keyboard.press("Enter")
+    assert page.url.endswith(str(wanted))
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".names code")
+    assert tab.texts(".names code")[0].startswith("void kernel_")
+    assert tab.texts(".names code")[1].startswith("_Z")
+
+
+@pytest.mark.parametrize("name", ["scan", "hostile"])
+def test_csv_is_what_a_spreadsheet_may_open(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    tab.page.evaluate("navigator.clipboard.writeText = async (text) => { document.title = text }")
+    tab.go("#/table")
+    tab.page.get_by_role("button", name="Copy as CSV").click()
+    tab.page.wait_for_function("document.title.includes('full name')")
+    text = tab.page.evaluate("document.querySelector('title').text")
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert len(rows) == (12 if name == "scan" else len(pages.HOSTILE))
+    assert all(len(row) == len(header) for row in rows)
+    assert not any(cell.lstrip().startswith(tuple("=+-@")) for row in rows for cell in row)
+    if name == "scan":
+        assert dict(zip(header, rows[0], strict=True))["spill stores"] == "304"
+        assert rows[0][-1].startswith("void gemm<8>")
+
+
+# ---- colours, paper, phones -----------------------------------------------------------------------------------------
+
+
+def paper(tab: Tab) -> str:
+    return str(tab.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_dark_light_and_print(site: Site, browse: Open) -> None:
+    dark, light = browse(site["scan"], color_scheme="dark"), browse(site["scan"], color_scheme="light")
+    assert (paper(dark), paper(light)) == ("rgb(18, 21, 25)", "rgb(255, 255, 255)")
+    dark.page.get_by_role("button", name="Light colours").click()
+    assert paper(dark) == paper(light)
+    assert dark.page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
+    dark.page.get_by_role("button", name="Dark colours").click()
+    dark.page.emulate_media(media="print")
+    assert paper(dark) == paper(light)
+    assert not dark.page.locator(".top nav").is_visible()
+
+
+@pytest.mark.parametrize("name", ["check", "diff", "matrix", "hostile", "hostile-diff", "trend", "sweep"])
+def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    for route in routes(name, tab):
+        tab.go(route)
+        for details in tab.page.locator("details").all()[:2]:
+            details.evaluate("each => { each.open = true }")
+        for viewport in (DESKTOP, PHONE):
+            tab.page.set_viewport_size(viewport)
+            tab.page.wait_for_timeout(20)
+            wide = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, (route, viewport)
+
+
+# ---- what it never does ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "trend", "sweep"])
+def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    for route in routes(name, tab):
+        tab.go(route)
+        tab.page.wait_for_timeout(20)
+        assert "onerror" in tab.text("body") or "</script>" in tab.text("body"), "the names are there"
+        assert tab.page.evaluate("window.owned") is None
+        assert (
+            tab.page.locator("img, iframe, object, embed, base, form[action], body script ~ script ~ script").count()
+            == 0
+        )
+        links = tab.page.locator("a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+        assert all(link.startswith("#") for link in links)
+        shown = tab.page.locator("body").inner_text()
+        assert not any(sign in shown for sign in "\u202e\u2066")
+
+
+def test_hostile_addresses_lead_nowhere(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/kernel/%E0%A4%A")
+    assert tab.text("h1") == "No such kernel"
+    for fragment in ("#/kernel/%3Cimg%20src=x%3E", "#/__proto__/x", "#/table?sort=-__proto__&arch=%3Cb%3E", "#//"):
+        tab.go(fragment)
+        assert tab.page.locator("h1").count() == 1
+
+
+def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    refused = tab.page.evaluate(
+        """() => { try { document.body.innerHTML = "<b>"; return "written"; } catch (error) { return error.name; } }"""
+    )
+    assert refused == "TypeError"
+    tab.page.evaluate("fetch('https://example.invalid/').catch(() => {})")
+    tab.page.wait_for_timeout(50)
+    assert any("Content Security Policy" in complaint for complaint in tab.complaints)
+    tab.complaints.clear()
+
+
+@pytest.mark.parametrize("name", ["check", "diff", "matrix", "trend", "sweep"])
+def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
+    tab = browse(site[name], color_scheme="light", bypass_csp=True)
+    tab.page.evaluate(axe)
+    for route in routes(name, tab):
+        tab.go(route)
+        for scheme, rules in (("light", ""), ("dark", "{runOnly: ['color-contrast']}")):
+            tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            tab.page.wait_for_timeout(200)  # colours change by a transition
+            found: list[dict[str, Any]] = tab.page.evaluate(f"axe.run({rules}).then(({{violations}}) => violations)")
+            grave = [
+                f"{each['id']}: {each['nodes'][0]['html'][:150]} {each['nodes'][0].get('failureSummary', '')[:300]}"
+                for each in found
+                if each["impact"] in ("serious", "critical")
+            ]
+            assert grave == [], (route, scheme)
