@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
+	$(BIN)/python -m tests.benchmarks.page_bench
 
 oracle: $(READY)
 	$(BIN)/python tests/oracle/million.py

@@ -181,6 +181,60 @@ class Page(HTMLParser):
         self.comments.append(data)
 
 
+def bare(page: str) -> str:
+    """An HTML report without its style sheet and script, which have files of their own, and without their hashes."""
+    page = re.sub(r"(?s)(<(style|script)>).*?(?=</\2>)", r"\1", page)
+    return re.sub(r"'sha256-[^']*'", "'sha256-'", page)
+
+
+_VOID = ("meta", "br", "input", "hr", "img", "link")
+
+
+class Document(HTMLParser):
+    """What a browser would find in an HTML file before its script runs."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.ids: list[str] = []
+        self.comments: list[str] = []
+        self.open: list[str] = []
+        """Elements that are not closed."""
+        self.policy = ""
+        self.text: list[str] = []
+        self.raw: dict[str, str] = {}
+        """What ``style`` and ``script`` hold; the script with data by its id."""
+        self._raw = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.tags.append(tag)
+        self.attributes += attrs
+        if told.get("id"):
+            self.ids.append(str(told["id"]))
+        if told.get("http-equiv") == "Content-Security-Policy":
+            self.policy = str(told["content"])
+        if tag not in _VOID:
+            self.open.append(tag)
+        self._raw = str(told.get("id") or tag) if tag in ("style", "script") else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self._raw = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._raw:
+            self.raw[self._raw] = self.raw.get(self._raw, "") + data
+        else:
+            self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
 def rows_of(markdown: str) -> list[list[int]]:
     """Cells of each row of each table."""
     tables: list[list[int]] = []

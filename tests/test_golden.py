@@ -10,6 +10,7 @@ import pytest
 
 from spillscan import reports
 from tests.conftest import ROOT
+from tests.reporting import bare
 
 GOLDEN = ROOT / "tests" / "golden" / "reports"
 DEMO = "fixtures/demo"
@@ -29,6 +30,7 @@ SUFFIXES = {
     "csv": "csv",
     "github": "txt",
     "gitlab": "json",
+    "html": "html",
     "json": "json",
     "junit": "xml",
     "markdown": "md",
@@ -44,7 +46,7 @@ def printed(call: tuple[str, ...], name: str, stdin: bytes = b"") -> bytes:
     environment = {key: value for key, value in os.environ.items() if key not in unset}
     command = [sys.executable, "-m", "spillscan", *call, "-f", name]
     result = subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, check=False)
-    return result.stdout
+    return bare(result.stdout.decode()).encode() if name == "html" else result.stdout
 
 
 def cases() -> list[tuple[str, str]]:

@@ -20,7 +20,19 @@ from hypothesis import strategies as st
 from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.reports import Report, Style
 from spillscan.safe import printable
-from tests.reporting import Page, commands, csv_rows, kernel, pairs, rendered, report_of, retold, rows_of
+from tests.reporting import (
+    Document,
+    Page,
+    bare,
+    commands,
+    csv_rows,
+    kernel,
+    pairs,
+    rendered,
+    report_of,
+    retold,
+    rows_of,
+)
 
 PAYLOADS = (
     *("::error::x", "::error file=a,line=1::x", "  ::warning::x", "::stop-commands::t", "::set-env name=PATH::x"),
@@ -165,12 +177,18 @@ def test_no_payload_acts(name: str, kind: Any) -> None:
 
 def holds(name: str, report: Report) -> None:
     """The report, read by its format's rules, says what it shall and does nothing."""
-    output = rendered(name, report)
+    output = told(name, report)
     assert all(sign.isprintable() or sign in "\r\n" for sign in output), "no control, format or bidi characters"
     if name != "github":
         assert commands(output) == [], "printed by a step, it is no command"
     HOLDS[name](output, report)
-    assert rendered(name, report) == output
+    assert told(name, report) == output
+
+
+def told(name: str, report: Report) -> str:
+    """The report, without what of a page is the same in all of them."""
+    output = rendered(name, report)
+    return bare(output) if name == "html" else output
 
 
 def text_holds(output: str, report: Report) -> None:
@@ -197,10 +215,10 @@ def github_holds(output: str, report: Report) -> None:
         if "file" in command.properties:
             relative(command.properties["file"])
             assert command.properties["line"].isdecimal()
-    told = [command.data for command in found if "file" in command.properties]
-    assert told == [printable(finding.message, 600) for finding in report.findings][: len(told)]
+    messages = [command.data for command in found if "file" in command.properties]
+    assert messages == [printable(finding.message, 600) for finding in report.findings][: len(messages)]
     if len(report.findings) < 10:
-        assert len(told) == len(report.findings)
+        assert len(messages) == len(report.findings)
 
 
 def relative(path: str) -> None:
@@ -230,6 +248,42 @@ def junit_holds(output: str, report: Report) -> None:
     assert sum(len(suite) for suite in arches) == len(told)
     failed = {id(finding.kernel) for finding in report.findings if finding.severity == "error"}
     assert sum(case.find("failure") is not None for case in tree.iter("testcase")) == len(failed)
+
+
+HTML_TAGS = frozenset(
+    (
+        *("html", "head", "meta", "title", "style", "body", "div", "noscript", "main", "script"),
+        *("h1", "h2", "p", "section", "table", "thead", "tbody", "tr", "th", "td"),
+    )
+)
+
+
+def html_holds(output: str, report: Report) -> None:
+    page = Document(output)
+    assert set(page.tags) <= HTML_TAGS
+    assert page.tags.count("script") == 2
+    assert {name for name, _ in page.attributes} <= {
+        *("lang", "charset", "http-equiv", "content", "name", "id", "class", "scope", "type"),
+    }
+    assert page.comments == []
+    assert "<" not in page.raw["payload"]
+    payload = json.loads(page.raw["payload"])
+    assert all(text.isprintable() for text in texts_of(payload)), "the script shows texts as they are"
+    assert payload["kernels"]["count"] == len(report.build.kernels)
+    assert len(set(payload["kernels"]["id"])) == len(report.build.kernels)
+
+
+def texts_of(value: Any) -> Iterable[str]:
+    """Every text in JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
 
 
 def csv_holds(output: str, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import random
 import re
@@ -18,7 +19,7 @@ import xmlschema
 from spillscan.model import Issue, Kernel, Usage
 from spillscan.reports import Report
 from tests.conftest import FIXTURES, ROOT, read_any
-from tests.reporting import commands, csv_rows, kernel, pairs, rendered, report_of, retold
+from tests.reporting import Document, commands, csv_rows, kernel, pairs, rendered, report_of, retold
 
 SCHEMAS = ROOT / "tests" / "schemas"
 MANY = 10_000
@@ -77,7 +78,7 @@ def test_valid_and_within_limits_at_ten_thousand(name: str, kind: Any) -> None:
     if name in LIMITS:
         output = rendered(name, huge(kind))
         LIMITS[name](output)
-    else:  # csv and json hold every name in full: there is no limit, and no use in writing it a hundred times
+    else:  # csv, html and json hold every name in full: there is no limit, and no use in writing it a hundred times
         many = [kernel(f"k{index}", spills=8) for index in range(MANY)]
         output = rendered(name, report_of(kind, many, [kernel(f"k{index}") for index in range(MANY)]))
         assert output.count("k9999") >= 1
@@ -116,8 +117,22 @@ def validate(name: str, output: str) -> None:
             assert output.endswith("<!-- spillscan -->\n")
         case "text":
             assert output.endswith("\n")
+        case "html":
+            assert_html(output)
         case _:
             pytest.fail(f"{name} has no validator here")
+
+
+def assert_html(output: str) -> None:
+    """Every element is closed in its place, ids stand once, and the policy names the style sheet and the script."""
+    page = Document(output)
+    assert page.open == []
+    assert len(set(page.ids)) == len(page.ids)
+    assert page.policy.startswith("default-src 'none'; ")
+    for element in ("style", "script"):
+        digest = base64.b64encode(hashlib.sha256(page.raw[element].encode()).digest()).decode()
+        assert f"{element}-src 'sha256-{digest}';" in page.policy
+    json.loads(page.raw["payload"])
 
 
 def no_empty_strings(value: Any) -> None:

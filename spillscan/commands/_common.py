@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
 
 FORMAT_HELP = (
-    "text (default), json, csv, markdown; of check and diff also sarif, github, gitlab, junit, rdjsonl; "
+    "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl; "
     "to FILE (+FILE: append), or to standard output; repeatable"
 )
 ISSUES_SHOWN = 8

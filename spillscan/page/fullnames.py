@@ -19,19 +19,19 @@ _LEAST_CHARACTERS = 300
 _CHUNK_CHARACTERS = 2_000_000
 
 
-def packed(names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``plain``: (symbol, demangled) alternating; or ``packed``: chunks of such a list, each JSON, deflated, base64.
+def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
+    deflated, in base64. Symbols stand beside symbols, so that what names of one template share is near enough to be found.
 
     A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
     """
-    total = sum(len(symbol) + len(name) for symbol, name in names)
-    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(names)))
-    flat: list[str] = []
-    for symbol, name in names:
-        flat += (_clip(symbol, cut), "" if name == symbol else _clip(name, cut))
+    total = sum(len(symbol) + len(name) for symbol, name in pairs)
+    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))
+    symbols = [_clip(symbol, cut) for symbol, _ in pairs]
+    names = ["" if name == symbol else _clip(name, cut) for symbol, name in pairs]
     if total <= PLAIN_CHARACTERS:
-        return {"plain": flat, "cut": None}
-    return {"packed": [_deflated(chunk) for chunk in _chunks(flat)], "cut": cut}
+        return {"plain": [symbols, names], "cut": None}
+    return {"packed": [[_deflated(chunk) for chunk in _chunks(texts)] for texts in (symbols, names)], "cut": cut}
 
 
 def _clip(text: str, most: int | None) -> str:
@@ -53,4 +53,4 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def _deflated(texts: list[str]) -> str:
     told = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
-    return b64encode(zlib.compress(told, 6)).decode()
+    return b64encode(zlib.compress(told, 9)).decode()

@@ -204,7 +204,7 @@ def test_csv_is_what_a_spreadsheet_may_open(name: str, site: Site, browse: Open)
     assert not any(cell.lstrip().startswith(tuple("=+-@")) for row in rows for cell in row)
     if name == "scan":
         assert dict(zip(header, rows[0], strict=True))["spill stores"] == "304"
-        assert rows[0][-1].startswith("void gemm<8>")
+        assert rows[0][-1].startswith("void model::gemm<8>(")
 
 
 # ---- colours, paper, phones -----------------------------------------------------------------------------------------

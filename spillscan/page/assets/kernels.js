@@ -47,9 +47,9 @@ spillscan.around("kernel", (payload, id, box, render) => {
     const place = h("div", { class: "names" });
     const details = h("details", { class: "full", ontoggle: async () => {
       if (!details.open || place.firstChild) return;
-      const names = await store.names();
-      const symbol = names[2 * columns.symbol[i]];
-      const name = names[2 * columns.symbol[i] + 1];
+      const full = await store.names();
+      const symbol = full.symbols[columns.symbol[i]];
+      const name = full.names[columns.symbol[i]];
       place.replaceChildren(...[["demangled", name], ["symbol", symbol]].filter(([, text]) => text).map(([label, text]) =>
         h("div", {}, h("div", { class: "names-head" }, h("span", { class: "quiet" }, label),
           h("button", { type: "button", onclick: () => copy(text, label) }, `Copy ${label}`)), h("code", { tabindex: "0", role: "group", "aria-label": label }, text))));

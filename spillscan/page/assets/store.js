@@ -1,7 +1,7 @@
 // The kernels as columns: kernel i is row i of every list. Full names are unpacked when somebody asks.
 const store = (() => {
   const { payload, number, h } = spillscan;
-  const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], full: { plain: [] } };
+  const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], full: { plain: [[], []] } };
   const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16;
   let numbers = null;
   let full = null;
@@ -33,10 +33,11 @@ const store = (() => {
     return JSON.parse(await new Response(stream).text());
   }
 
-  // Promise of (symbol, demangled or "") by symbol, alternating.
+  // Promise of {symbols, names}: the symbol and the demangled name ("" where it is the same), by number.
   function names() {
-    if (!full) full = columns.full.plain ? Promise.resolve(columns.full.plain)
-      : Promise.all(columns.full.packed.map(unpack)).then((chunks) => chunks.flat());
+    if (!full) full = (columns.full.plain ? Promise.resolve(columns.full.plain)
+      : Promise.all(columns.full.packed.map((chunks) => Promise.all(chunks.map(unpack)).then((lists) => lists.flat()))))
+      .then(([symbols, names]) => ({ symbols, names }));
     return full;
   }
 

@@ -35,8 +35,8 @@
       if (column.num) for (let i = 0; i < rank.length; i++) { const value = column.value(i); rank[i] = value === null ? Infinity : down ? -value : value; }
       else {
         const texts = [...new Set(Array.from(order, column.value))];
-        const known = texts.filter((text) => text !== null).sort(collator.compare);
-        const place = new Map(known.map((text, at) => [text, down ? -at : at]));
+        const sorted = texts.filter((text) => text !== null).sort(collator.compare);
+        const place = new Map(sorted.map((text, at) => [text, down ? -at : at]));
         for (let i = 0; i < rank.length; i++) { const at = place.get(column.value(i)); rank[i] = at === undefined ? Infinity : at; }
       }
       order.sort((a, b) => (rank[a] === rank[b] ? a - b : rank[a] - rank[b]));
@@ -47,21 +47,22 @@
   }
 
   // A test of symbols by number: part of a name, or with * and ? all of one; upper and lower case are alike.
-  function tester(words, full) {
+  let lower = columns.names.map((name) => [name.toLowerCase()]);
+  function tester(words) {
     const wanted = words.trim().toLowerCase();
     if (!wanted) return null;
     const glob = /[*?]/.test(wanted);
     const expression = glob && new RegExp(`^${wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "su");
-    const fits = (text) => (glob ? expression.test(text.toLowerCase()) : text.toLowerCase().includes(wanted));
-    return (symbol) => fits(columns.names[symbol]) || (full !== null && (fits(full[2 * symbol]) || fits(full[2 * symbol + 1])));
+    const fits = glob ? (text) => expression.test(text) : (text) => text.includes(wanted);
+    return (symbol) => lower[symbol].some(fits);
   }
 
-  function filtered(state, full) {
-    const test = tester(state.q, full);
-    const known = test && Uint8Array.from(columns.names, (_, symbol) => (test(symbol) ? 1 : 0));
+  function filtered(state) {
+    const test = tester(state.q);
+    const fitting = test && Uint8Array.from(columns.names, (_, symbol) => (test(symbol) ? 1 : 0));
     const arch = state.arch ? columns.arches.indexOf(state.arch) : null;
     const bound = state.limiter ? spillscan.payload.overview.limiters.indexOf(state.limiter) : null;
-    return ordered(state.sort).filter((i) => (!known || known[columns.symbol[i]]) && (arch === null || columns.arch[i] === arch)
+    return ordered(state.sort).filter((i) => (!fitting || fitting[columns.symbol[i]]) && (arch === null || columns.arch[i] === arch)
       && (bound === null || columns.bound[i] === bound) && (!state.spills || columns.stores[i] > 0 || columns.loads[i] > 0));
   }
 
@@ -77,11 +78,20 @@
     const lines = [heads.map(cell).join(",")];
     for (const i of shown) {
       const symbol = columns.symbol[i];
-      const names = [full[2 * symbol], full[2 * symbol + 1] || full[2 * symbol]];
+      const names = [full.symbols[symbol], full.names[symbol] || full.symbols[symbol]];
       const values = visible.map((column) => (column.key === "occupancy" && columns.occupancy[i] !== null ? columns.occupancy[i] / 1000 : column.value(i)));
       lines.push([...values, store.unit(i), ...names].map(cell).join(","));
     }
     return `${lines.join("\r\n")}\r\n`;
+  }
+
+  // Full and mangled names join the search as soon as they are unpacked.
+  let unpacked = null;
+  function unpack() {
+    unpacked ||= store.names().then((full) => {
+      lower = lower.map((names, symbol) => [...names, full.names[symbol].toLowerCase(), full.symbols[symbol].toLowerCase()]);
+    });
+    return unpacked;
   }
 
   // ---- the view ---------------------------------------------------------------------------------------------------
@@ -91,7 +101,6 @@
     const state = { q: params.get("q") || "", arch: params.get("arch") || "", limiter: params.get("limiter") || "",
       spills: params.get("spills") === "1", sort: params.get("sort") || "" };
     const visible = ALL.filter(told);
-    let full = null;
     let shown = [];
     let active = 0;
     let drawnFrom = -1;
@@ -137,7 +146,7 @@
     narrow.addEventListener("change", () => draw(true));
     new ResizeObserver(() => draw(true)).observe(grid);
     apply(true);
-    store.names().then((names) => { full = names; if (state.q && box.isConnected) apply(true); }, () => {});
+    unpack().then(() => { if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
       if (column.key === "name") return "minmax(12rem, 1fr)";
@@ -151,7 +160,7 @@
     }
 
     function apply(first) {
-      shown = filtered(state, full);
+      shown = filtered(state);
       active = 0;
       heads.forEach((head, at) => {
         const { key } = visible[at];
