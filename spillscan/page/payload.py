@@ -41,7 +41,8 @@ def payload(report: Report) -> dict[str, Any]:
     if report.matrix is not None:
         found["heat"] = heat(report.matrix)
     found["kernels"] = columns(kernels, summaries)
-    found |= details(kernels, summaries.of)
+    if kernels:
+        found |= details(kernels, summaries.of)
     return found
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, get_args
 
 from spillscan.model import Kernel
+from spillscan.safe import printable
 from spillscan.sass import spillmap
 from spillscan.sass.model import AccessClass, LocalAccess, SassFunction, SassStats
 
@@ -48,7 +49,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
         **_marks(stats, slots, marks),
         "bands": list(_bands(local.accesses, _instruction_bytes(stats))),
-        "sentences": sentences[:LISTED],
+        "sentences": [printable(sentence) for sentence in sentences[:LISTED]],
         "more_sentences": max(len(sentences) - LISTED, 0),
         "slots": [[slot.name, slot.kind, len(slot.stores), len(slot.loads), slot.depth] for slot in slots[:LISTED]],
         "more_slots": max(len(slots) - LISTED, 0),
@@ -107,7 +108,7 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[
             "slot": [mark.slot for mark in chosen],
             "line": [mark.line for mark in chosen],
         },
-        "lines": list(lines),
+        "lines": [printable(place) for place in lines],
     }
 
 

@@ -8,9 +8,13 @@ from spillscan.residency.advice import LABELS, verdict
 from spillscan.residency.model import Configuration
 from spillscan.residency.summary import Summary
 from spillscan.residency.text import size
+from spillscan.safe import printable
 
 SETTING = ("device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers")
 """Order of the figures of a setting. ``fixed`` is static shared memory, ``optin`` the kernel's attribute."""
+
+LONGEST_REASON = 200
+"""Characters: a reason may quote what a log calls the arch."""
 
 
 def subject(summary: Summary) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def subject(summary: Summary) -> dict[str, Any]:
     launched = found is not None and not summary.assumed
     said = {
         "setting": None if found is None else setting(found.configuration),
-        "unknown": summary.unknown,
+        "unknown": printable(summary.unknown, LONGEST_REASON),
         "assumed": summary.assumed,
         "notes": list(_notes(summary)),
         "advice": [
