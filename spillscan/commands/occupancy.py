@@ -85,6 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what others take for granted, next to the true answer: no-reserve, max-warps=48, no-granule,"
         " no-partitions, loose-warps, shared-per-sm=48 (repeat, or join with commas)",
     )
+    many.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page with sliders, budget and curves for every device; figures not given start at sm_90, 256"
+        " threads, 64 registers",
+    )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
     parser.add_argument("-f", "--format", choices=_MANY, default="text", help="output format (default: text)")
 
@@ -93,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
     if arguments.source is not None:
         return _many(arguments)
+    if arguments.html is not None:
+        return _page(arguments)
     if arguments.launch_bounds is not None:
         return _bounds(arguments)
     configuration, gpu = _configuration(arguments)
@@ -101,6 +109,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.assume:
         return _assumed(arguments, configuration)
     return _one(arguments, configuration, gpu)
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    from spillscan.errors import UsageError
+    from spillscan.page.kernel.calculator import START, calculator
+    from spillscan.target import Target
+
+    elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
+    if (
+        arguments.assume
+        or arguments.format != "text"
+        or any(getattr(arguments, name) is not None for name in elsewhere)
+    ):
+        raise UsageError(
+            "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
+        )
+    for name, figure in START.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, figure)
+    target = Target.parse(arguments.html)
+    if target is None or target.append:
+        raise UsageError(f"{arguments.html!r} names no file to write", "give --html a file: --html occupancy.html")
+    target.write("".join(calculator(_configuration(arguments)[0])))
+    return 0
 
 
 def _whole(arguments: argparse.Namespace, name: str) -> int:
@@ -266,6 +298,7 @@ def _many(arguments: argparse.Namespace) -> int:
         arguments.vary
         or arguments.assume
         or arguments.launch_bounds
+        or arguments.html
         or arguments.arch
         or arguments.threads
         or arguments.registers

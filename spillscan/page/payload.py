@@ -9,12 +9,14 @@ from spillscan.model import Build
 from spillscan.page.changes import changes, findings, verdict
 from spillscan.page.columns import columns, worst_first
 from spillscan.page.heat import heat
+from spillscan.page.kernel import ASSETS as KERNEL_ASSETS
+from spillscan.page.kernel.details import details
 from spillscan.page.limiters import Summaries
 from spillscan.page.overview import overview
 from spillscan.reports import Report
 from spillscan.safe import printable
 
-ASSETS = ("store", "overview", "table", "kernels", "changes", "heat")
+ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", *KERNEL_ASSETS)
 """Style sheets and scripts of a report's page, in the order of loading."""
 _LONGEST_TITLE = 120
 
@@ -39,6 +41,8 @@ def payload(report: Report) -> dict[str, Any]:
     if report.matrix is not None:
         found["heat"] = heat(report.matrix)
     found["kernels"] = columns(kernels, summaries)
+    if kernels:
+        found |= details(kernels, summaries.of)
     return found
 
 

@@ -1,0 +1,154 @@
+// The code of a kernel as a strip: accesses to local memory in lanes, the loops around them as nested bands.
+const spillmap = (() => {
+  const { h, svg, number, count, printable } = spillscan;
+  const LANES = [
+    { key: "S", label: "spill stores", kind: "store" },
+    { key: "s", label: "spill reloads", kind: "load" },
+    { key: "Aa", label: "local arrays", kind: "array" },
+    { key: "Ff", label: "call frames", kind: "frame" },
+    { key: "Uu", label: "cannot be told", kind: "unknown" },
+  ];
+  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", unknown: "cannot be told" };
+  const EVIDENCE = {
+    annotation: "ptxas marked each spill",
+    "last-use+log": "by the last-use rule, and the build log counts the same bytes",
+    log: "the slots whose bytes are those that the build log counts",
+    "last-use": "by the last-use rule alone",
+    none: "nothing to judge",
+  };
+  const LANE = 30;
+  const BAND = 16;
+
+  // Marks with their places, out of the columns of the payload.
+  function unpack({ marks }) {
+    let at = 0;
+    return marks.at.map((step, place) => {
+      at += step;
+      return { at: at * marks.unit, what: marks.what[place], depth: marks.depth[place], count: marks.count[place],
+        slot: marks.slot[place], line: marks.line[place] };
+    });
+  }
+
+  const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
+
+  function tell(map, mark) {
+    const store = mark.what !== mark.what.toLowerCase();
+    const what = { s: store ? "spill store" : "spill reload", a: `local array ${store ? "store" : "load"}`,
+      f: `call frame ${store ? "store" : "load"}`, u: `local ${store ? "store" : "load"}` }[mark.what.toLowerCase()];
+    const words = [mark.count === 1 ? `${what} at ${hex(mark.at)}` : `${mark.count} × ${what} from ${hex(mark.at)}`];
+    if (mark.slot >= 0) words.push(map.slots[mark.slot][0]);
+    words.push(mark.depth === "?" ? "loop depth unknown" : mark.depth === "0" ? "outside of loops" : `loop depth ${mark.depth}`);
+    if (mark.line >= 0) words.push(printable(map.lines[mark.line]));
+    return words.join(", ");
+  }
+
+  function strip(map, marks, chosen, width) {
+    const lanes = LANES.filter(({ key }) => marks.some((mark) => key.includes(mark.what)));
+    const narrow = width < 560;
+    const [left, right] = [narrow ? 4 : 104, width - 8];
+    const deepest = Math.max(0, ...map.bands.map(([depth]) => depth));
+    const top = 8 + deepest * BAND;
+    const each = narrow ? LANE + 14 : LANE;
+    const bottom = top + lanes.length * each;
+    const x = (address) => left + ((right - left) * address) / Math.max(map.bytes, 1);
+    const parts = [];
+    for (const [depth, from, to] of map.bands) {
+      const [begin, wide] = [x(from), Math.max(x(to) - x(from), 2)];
+      parts.push(svg("rect", { class: `loop depth${Math.min(depth, 4)}`, x: begin, y: 6 + (depth - 1) * BAND, width: wide, height: bottom - 6 - (depth - 1) * BAND },
+        svg("title", {}, `loop depth ${depth}: ${hex(from)} to ${hex(to)}`)));
+      if (wide > 52) parts.push(svg("text", { class: "depth", x: begin + 5, y: 6 + depth * BAND - 4 }, `loop depth ${depth}`));
+    }
+    lanes.forEach((lane, row) => {
+      const base = top + (row + 1) * each - 5;
+      parts.push(svg("line", { class: "lane", x1: left, x2: right, y1: base, y2: base }),
+        svg("text", { class: "lane", x: narrow ? left : left - 10, y: narrow ? base - LANE + 5 : base - 6, "text-anchor": narrow ? "start" : "end" }, lane.label));
+      for (const mark of marks) {
+        if (!lane.key.includes(mark.what)) continue;
+        const store = mark.what !== mark.what.toLowerCase();
+        const tall = LANE - 11;
+        const at = x(mark.at);
+        const faded = chosen !== null && mark.line !== chosen;
+        // stores hang from above and end in a foot, loads stand on the line: told apart without colour
+        parts.push(svg("path", { class: `mark ${lane.kind}${faded ? " faded" : ""}`,
+          d: store ? `M${at.toFixed(1)} ${base - tall}v${tall}m-2.5 0h5` : `M${at.toFixed(1)} ${base}v${-tall}m-2.5 0h5` },
+          svg("title", {}, tell(map, mark))));
+      }
+    });
+    for (let tick = 0; tick <= 4; tick += 1) {
+      const address = Math.round((map.bytes * tick) / 4 / 16) * 16;
+      parts.push(svg("line", { class: "tick", x1: x(address), x2: x(address), y1: bottom, y2: bottom + 4 }),
+        svg("text", { class: "tick", x: x(address), y: bottom + 17, "text-anchor": tick === 4 ? "end" : tick ? "middle" : "start" }, hex(address)));
+    }
+    return svg("svg", { class: "strip", viewBox: `0 0 ${width} ${bottom + 22}`, width, height: bottom + 22, role: "img",
+      "aria-label": `The kernel's ${number(map.instructions)} instructions from left to right. ${summary(map)}` }, parts);
+  }
+
+  function summary(map) {
+    return Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) =>
+      `${NAMES[kind]}: ${count(stores, "store")} (${number(stored)} B), ${count(loads, "load")} (${number(loaded)} B)`).join("; ");
+  }
+
+  function totals(map) {
+    return h("div", { class: "scroll" }, h("table", { class: "local-totals" },
+      h("thead", {}, h("tr", {}, ["local memory", "stores", "bytes", "loads", "bytes"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
+      h("tbody", {}, Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => h("tr", {},
+        h("th", { scope: "row" }, NAMES[kind]), [stores, stored, loads, loaded].map((figure) => h("td", { class: "num" }, number(figure))))))));
+  }
+
+  function depths(map) {
+    return h("div", { class: "scroll" }, h("table", { class: "local-totals" },
+      h("thead", {}, h("tr", {}, ["loop depth", "spills", "arrays", "frames", "not told"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
+      h("tbody", {}, map.depths.map(([depth, ...counts]) => h("tr", {},
+        h("th", { scope: "row" }, depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth)),
+        counts.map((figure) => h("td", { class: "num" }, number(figure))))))));
+  }
+
+  function draw(map) {
+    const marks = map.marks ? unpack(map) : [];
+    const canvas = h("div", { class: "canvas" });
+    let chosen = null;
+    let width = 0;
+    const paint = () => { if (width) canvas.replaceChildren(strip(map, marks, chosen, width)); };
+    new ResizeObserver(([entry]) => {
+      const size = Math.floor(entry.contentRect.width);
+      if (size && size !== width) { width = size; paint(); }
+    }).observe(canvas);
+
+    const buttons = map.lines.map((place, number_) => {
+      const own = marks.filter((mark) => mark.line === number_ && mark.what.toLowerCase() === "s");
+      const amount = own.reduce((sum, mark) => sum + mark.count, 0);
+      const depth = Math.max(-1, ...own.map((mark) => (mark.depth === "?" ? -1 : Number(mark.depth))));
+      return { place, number: number_, amount, depth };
+    }).filter(({ amount }) => amount).sort((one, other) => other.depth - one.depth || other.amount - one.amount);
+    const pressed = buttons.slice(0, 12).map(({ place, number: line, amount, depth }) => {
+      const button = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
+        chosen = chosen === line ? null : line;
+        for (const [other, its] of pressed) other.setAttribute("aria-pressed", String(its === chosen));
+        paint();
+      } }, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${count(amount, "spill")}${depth > 0 ? `, depth ${depth}` : ""}`));
+      return [button, line];
+    });
+
+    const per = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
+    return h("div", { class: "spillmap" },
+      map.marks ? canvas : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not where they stand: scan the dump or the binary itself for the strip."),
+      map.marks ? h("p", { class: "quiet small" },
+        `Code from left to right, ${number(map.bytes)} bytes.`,
+        map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
+        per ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
+        ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
+      pressed.length ? h("div", { class: "lines", role: "group", "aria-label": "Show the spills of one source line" }, pressed.map(([button]) => button)) : null,
+      h("div", { class: "grid" },
+        h("div", {}, h("h3", {}, "By class"), totals(map)),
+        h("div", {}, h("h3", {}, "By loop depth"), depths(map))),
+      map.sentences.length ? h("details", {}, h("summary", {}, "Spills by depth and source line, worst first"),
+        h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
+      map.slots.length ? h("details", {}, h("summary", {}, "Slots"), h("div", { class: "scroll" }, h("table", {},
+        h("thead", {}, h("tr", {}, ["slot", "class", "stores", "loads", "deepest loop"].map((head, place) => h("th", { scope: "col", class: place > 1 ? "num" : null }, head)))),
+        h("tbody", {}, map.slots.map(([name, kind, stores, loads, depth]) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, kind),
+          h("td", { class: "num" }, number(stores)), h("td", { class: "num" }, number(loads)), h("td", { class: "num" }, depth < 0 ? "unknown" : depth)))))),
+        map.more_slots ? h("p", { class: "quiet" }, `… ${number(map.more_slots)} more slots`) : null) : null);
+  }
+
+  return { draw };
+})();

@@ -1,0 +1,115 @@
+"""The view of one kernel: its residency, its launch where it is known, its local memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import scan
+from spillscan.model import Build, Kernel, KernelKey, Usage
+from spillscan.names import display_name
+from spillscan.page.columns import identifiers, worst_first
+from spillscan.policy import LaunchMap
+from spillscan.reports import Report
+from spillscan.residency.model import Launch
+from tests.browser.conftest import PHONE, Open, Tab
+from tests.browser.test_calculator import serious
+from tests.conftest import FIXTURES
+from tests.reporting import rendered
+
+DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
+UNKNOWN = Kernel(key=KernelKey(symbol="silent", arch="sm_90"), role="entry", usage=Usage(spill_store_bytes=8))
+
+
+@pytest.fixture(scope="module")
+def build() -> Build:
+    logged, dumped = scan([str(FIXTURES / "demo" / "head.log")]), scan([str(DUMP)])
+    return Build(kernels=(*logged.kernels, *dumped.kernels, UNKNOWN))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, build: Build) -> dict[str, Path]:
+    """The same build, once without a word on its launches."""
+    folder = tmp_path_factory.mktemp("kernel-view")
+    launches = LaunchMap((("*", Launch(threads_per_block=256, source="policy")),))
+    reports = {
+        "open": Report(kind="scan", build=build),
+        "launched": Report(kind="scan", build=build, launches=launches),
+    }
+    for name, report in reports.items():
+        (folder / f"{name}.html").write_text(rendered("html", report), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in reports}
+
+
+def address(build: Build, name: str, arch: str) -> str:
+    kernels = worst_first(build.kernels)
+    found = next(each for each in kernels if display_name(each.key.symbol).startswith(name) and each.key.arch == arch)
+    return f"#/kernel/{identifiers(kernels)[kernels.index(found)]}"
+
+
+def test_a_known_launch_is_drawn_as_built(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["launched"], address(build, "gemm<8>", "sm_80"))
+    assert tab.text(".result-line") == "4 blocks/SM, 32 of 64 warps, occupancy 50 %, limited by registers"
+    assert tab.text(".answer b") == "50 %"
+    assert tab.text(".advice .entry").startswith("registers a block takes 16,384 of the SM's 65,536")
+    assert "__launch_bounds__(256, 5)" in tab.text(".advice .entry")
+    assert tab.page.locator(".notice").count() == 0
+    tab.page.get_by_role("spinbutton", name="Registers").fill("48")
+    assert tab.text(".result-line").startswith("5 blocks/SM")
+    assert tab.page.locator(".curve.registers .built").count() == 1
+    tab.page.get_by_role("button", name="As built").click()
+    assert tab.text(".result-line").startswith("4 blocks/SM")
+
+
+def test_an_unknown_launch_is_a_bound_until_somebody_decides(
+    browse: Open, build: Build, files: dict[str, Path]
+) -> None:
+    tab = browse(files["open"], address(build, "gemm<8>", "sm_80"))
+    assert "does not say how this kernel is launched" in tab.text(".notice")
+    assert tab.text(".answer b") == "≤ 50 %"
+    assert tab.text(".result-line").startswith("at the best block size: 1 blocks/SM")
+    assert tab.page.locator(".advice").count() == 0
+    tab.page.get_by_role("spinbutton", name="Block size").fill("192")
+    assert tab.text(".answer b") == "46.88 %"
+    assert tab.text(".result-line").startswith("5 blocks/SM")
+
+
+def test_without_registers_no_picture_is_invented(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["open"], address(build, "silent", "sm_90"))
+    assert "no registers in the input" in tab.text(".unknown")
+    assert tab.page.locator(".calculator").count() == 0
+
+
+def test_the_strip_tells_classes_loops_and_lines(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["open"], address(build, "array_and_spills", "sm_80"))
+    tab.page.wait_for_selector(".strip")
+    shown = {kind: tab.page.locator(f".strip .mark.{kind}").count() for kind in ("store", "load", "array", "frame")}
+    assert shown == {"store": 40, "load": 40, "array": 21, "frame": 0}
+    assert tab.page.locator(".strip .loop").count() == 1
+    titles = tab.page.locator(".strip .mark title").all_text_contents()
+    assert "spill store at 0x0370, R1+0x40, outside of loops, sass.cu:32" in titles
+    assert "40 stores (160 B), 40 loads (160 B)" in (tab.page.locator(".strip").get_attribute("aria-label") or "")
+    button = tab.page.get_by_role("button", name="sass.cu:36")
+    button.focus()
+    tab.page.keyboard.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    marked = tab.page.locator(".strip .mark:not(.faded) title").all_text_contents()
+    assert marked
+    assert all(title.endswith("sass.cu:36") for title in marked)
+    tab.page.keyboard.press("Enter")
+    assert tab.page.locator(".strip .mark.faded").count() == 0
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}])
+def test_a_kernel_fits_the_screen_and_axe_finds_nothing_serious(
+    browse: Open, build: Build, files: dict[str, Path], axe: str, options: dict[str, Any]
+) -> None:
+    tab: Tab = browse(files["launched"], address(build, "array_and_spills", "sm_80"), **options)
+    tab.page.wait_for_selector(".strip")
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for summary in tab.page.locator("summary").all():
+        summary.click()
+    tab.page.evaluate(axe)
+    assert serious(tab.page) == []
