@@ -21,7 +21,7 @@ _CHUNK_CHARACTERS = 2_000_000
 
 def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
-    deflated, in base64. Symbols stand beside symbols, so that what names of one template share is near enough to be found.
+    deflated, in base64. Symbols stand beside symbols: what names of one template share is then near enough to be found.
 
     A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
     """

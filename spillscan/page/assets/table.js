@@ -2,6 +2,7 @@
 (() => {
   const { h, number, count } = spillscan;
   const { columns } = store;
+  const PRINTED = 200; // rows on paper
   const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
 
   const figure = (key, label, short, title) => ({ key, label, short, title, num: true, value: (i) => columns[key][i], text: (i) => number(columns[key][i]) });
@@ -105,6 +106,7 @@
     let active = 0;
     let drawnFrom = -1;
     const narrow = matchMedia("(max-width: 40rem)");
+    const paper = matchMedia("print");
 
     const search = h("input", { type: "search", id: "q", value: state.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
     const select = (name, label, all, options) => {
@@ -131,7 +133,9 @@
     const body = h("div", { role: "rowgroup", class: "rows" });
     const grid = h("div", { role: "grid", class: "table", tabindex: "0", "aria-label": "Kernels", "aria-colcount": visible.length, onscroll: () => draw(), onkeydown: keys },
       h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads)), body);
-    grid.style.setProperty("--columns", visible.map(width).join(" "));
+    const widths = visible.map(width);
+    grid.style.setProperty("--columns", `minmax(12rem, 1fr) ${widths.slice(1).join(" ")}`);
+    grid.style.setProperty("--least", `calc(12rem + ${widths.slice(1).join(" + ")})`);
 
     spillscan.add(box, 
       h("h1", { class: "hidden" }, "Kernels"),
@@ -143,13 +147,12 @@
         h("div", { class: "field check" }, spills, h("label", { for: "spills" }, "spills only")),
         h("div", { class: "field end" }, tally, button)),
       grid);
-    narrow.addEventListener("change", () => draw(true));
+    for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
     new ResizeObserver(() => draw(true)).observe(grid);
     apply(true);
     unpack().then(() => { if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
-      if (column.key === "name") return "minmax(12rem, 1fr)";
       let longest = 0.85 * column.label.length + 1;
       if (column.num) {
         let most = 0;
@@ -167,7 +170,8 @@
         head.setAttribute("aria-sort", state.sort === key ? "ascending" : state.sort === `-${key}` ? "descending" : "none");
       });
       grid.setAttribute("aria-rowcount", shown.length + 1);
-      tally.textContent = shown.length === columns.count ? count(columns.count, "kernel") : `${number(shown.length)} of ${count(columns.count, "kernel")}`;
+      const all = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
+      tally.textContent = shown.length === columns.count ? all : `${number(shown.length)} of ${all}`;
       if (!first) {
         grid.scrollTop = 0;
         spillscan.remember({ ...state, spills: state.spills ? "1" : "" });
@@ -177,10 +181,11 @@
 
     function draw(anew) {
       const high = narrow.matches ? 56 : 34;
-      const from = Math.max(0, Math.floor(grid.scrollTop / high) - 8);
+      const from = paper.matches ? 0 : Math.max(0, Math.floor(grid.scrollTop / high) - 8);
       if (!anew && Math.abs(from - drawnFrom) < 4) return;
       drawnFrom = from;
-      const until = Math.min(shown.length, from + Math.ceil(Math.max(grid.clientHeight, 400) / high) + 20);
+      const sight = paper.matches ? PRINTED : Math.ceil(Math.max(grid.clientHeight, 400) / high) + 20;
+      const until = Math.min(shown.length, from + sight);
       body.style.setProperty("height", `${shown.length * high}px`);
       const rows = [];
       for (let at = from; at < until; at++) rows.push(row(at, high));
