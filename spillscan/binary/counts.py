@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 def code_of(window: Window, table: Table, number: int) -> Code:
     """The instructions in a window that begins with one (Maxwell and Pascal: with a control word)."""
-    return Wide(window, number, table.selectors) if table.wide else Narrow(window)
+    return Wide(window, number, table.selectors, table.split) if table.wide else Narrow(window)
 
 
 def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Function]]:

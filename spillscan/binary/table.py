@@ -31,12 +31,14 @@ class Table:
         self.mask = (1 << (WIDE_BITS if self.wide else NARROW_BITS)) - 1
         """The opcode's own bits of a code."""
         self.selectors: tuple[int, ...] = tuple(document["selectors"])
-        """Bits of the instruction that, above the 12 of the opcode, tell mnemonics apart which share one."""
+        """Bits of the instruction that tell mnemonics apart which share an opcode; in a code above its 12."""
         codes = list(_codes(document["opcodes"], self.selectors))
         self.names = sorted({mnemonic for _, mnemonic, _ in codes})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
         size = (1 << WIDE_BITS << len(self.selectors)) if self.wide else 1 << NARROW_BITS
+        self.split: NDArray[np.bool_] = np.zeros(self.mask + 1, bool)
+        """By the opcode's own bits: whether selectors must tell its mnemonic."""
         self.unknown = len(self.names)
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
@@ -47,6 +49,7 @@ class Table:
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
         for code, mnemonic, letters in codes:
             self.ranks[code] = rank[mnemonic]
+            self.split[code & self.mask] |= code > self.mask
             for letter in letters:
                 self.fields[letter][code] = True
         for letter in "abc":
@@ -78,13 +81,22 @@ class Pairs(dict[int, tuple[str, int]]):
 
 
 def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:
-    """(code with its selector bits, mnemonic, register fields)."""
+    """(code, mnemonic, register fields). A code has selector bits only where these tell its mnemonic."""
     for text, (name, letters, _) in entries.items():
         first, _, last = text.partition("-")
         for code in range(int(first, 16), int(last or first, 16) + 1):
+            if isinstance(name, str):
+                yield code, name, letters
+                continue
             for chosen in range(1 << len(selectors)):
-                mnemonic = name if isinstance(name, str) else name[chosen >> selectors.index(name[2]) & 1]
-                yield code | chosen << WIDE_BITS, mnemonic, letters
+                yield code | chosen << WIDE_BITS, _chosen(name, selectors, chosen), letters
+
+
+def _chosen(name: Any, selectors: tuple[int, ...], chosen: int) -> str:
+    """The mnemonic that selector bits choose: [where the bit is 0, where it is 1, bit], and so on."""
+    while not isinstance(name, str):
+        name = name[chosen >> selectors.index(name[2]) & 1]
+    return name
 
 
 @cache

@@ -66,7 +66,7 @@ class Code(Protocol):
     start: int
     """Of the first, in the buffer that holds it."""
     codes: Words
-    """Opcode of each, with its selector bits above."""
+    """Opcode of each, with selector bits above where these tell its mnemonic."""
 
     def rows_before(self, offset: int) -> int:
         """Instructions in the first ``offset`` bytes."""
@@ -101,13 +101,16 @@ class Wide:
 
     bytes_per_instruction = group_bytes = 16
 
-    def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
+    def __init__(self, code: Window, number: int, selectors: Sequence[int], split: Flags) -> None:
         self.start = code.start
         self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
         self.codes: Words = self._pairs[0::2] & 0xFFF
-        for index, bit in enumerate(selectors):
-            self.codes |= (self._pairs[bit // 64 :: 2] >> (bit % 64) & 1) << (12 + index)
+        if selectors and len(rows := np.flatnonzero(split.take(self.codes))):
+            chosen = self.codes[rows]
+            for index, bit in enumerate(selectors):
+                chosen |= (self._pairs[2 * rows + bit // 64] >> (bit % 64) & 1) << (12 + index)
+            self.codes[rows] = chosen
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""

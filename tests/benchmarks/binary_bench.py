@@ -41,7 +41,8 @@ from spillscan.binary import containers
 from spillscan.binary.limits import DEFAULT, Budget
 from spillscan.binary.window import Window
 from spillscan.sass.model import SassFunction
-from tests.oracle.binary_oracle import ROOT, libraries, number, tool_folder, wheel
+from tests.oracle.binary_oracle import number, tool_folder
+from tests.oracle.binary_sources import ROOT, libraries, wheel
 
 WHEELS = {
     "bitsandbytes==0.48.1": "*libbitsandbytes_cuda130.so",

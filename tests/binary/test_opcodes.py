@@ -76,7 +76,7 @@ def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:
 
 def test_neighbours_become_a_range_and_are_read_again() -> None:
     sys.path.insert(0, str(FIXTURES))
-    from opcodes import ranges
+    from maker.opcodes.naming import ranges
 
     entries: dict[str, list[object]] = {
         "100": ["A", "d", 1],

@@ -1,18 +1,22 @@
 """Holds the reader of binaries against NVIDIA's own tools, function by function. Not part of `make test`.
 
-    python -m tests.oracle.binary_oracle [--cache DIR] [--arch ARCH]… [--quick] [FILE]…
+    python -m tests.oracle.binary_oracle [--cache DIR] [--windows] [--arch ARCH]… [--quick | --instructions N]
+                                         [--ledger FILE] [FILE]…
 
-FILE is a library or a wheel; without one the wheels below are taken from PyPI and their libraries compared:
+FILE is a library or a wheel; without one the wheels of `binary_sources.py` are taken from PyPI and their libraries
+compared:
 
     resources     cuobjdump -res-usage   registers, stack, shared and local memory, constant banks
+    attributes    cuobjdump -elf         min stack size, barriers, launch bounds, spill annotations
     code          cuobjdump -sass        opcodes by mnemonic, instructions, code bytes; each STL and LDL with address,
                                          width, form, slot, last use, predicate, loop depth
-    attributes    cuobjdump -elf         min stack size, barriers, launch bounds, spill annotations
 
 cuobjdump of Linux reads no Windows files: objcopy takes their fat binaries out and puts them into an ELF object. Where
 it gives up a library because of one member, it gets each cubin of the architecture alone.
 
-`--quick` leaves out -sass, which takes minutes a library. Differences are counted by kind, the first of each is shown;
+-sass takes minutes a library. `--quick` leaves it out; `--instructions N` compares of each library and architecture
+only the largest cubins, until they hold N instructions. Each step that is finished is written to the ledger; a run with
+the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is shown;
 exit status 1 where there is one that is not explained in docs/binaries.md.
 """
 
@@ -26,7 +30,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,22 +38,8 @@ from spillscan import binary, sass
 from spillscan.model import Issue
 from spillscan.sass.model import LocalAccess, SassFunction
 from spillscan.sass.resusage import FunctionUsage, ResourceUsage
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-WHEELS = {
-    "bitsandbytes==0.48.1": "*.so",
-    "xgboost==3.2.0": "*libxgboost.so",
-    "faiss-gpu-cu12==1.14.1.post1": "*libfaiss*.so",
-    "nvidia-curand-cu12==10.3.10.19": "*libcurand.so*",
-    "nvidia-curand==10.4.5.25": "*libcurand.so*",
-    "cupy-cuda12x==14.2.0": "*.so",
-    "nvidia-npp-cu12==12.4.1.87": "*.so*",
-    "nvidia-nvjpeg-cu12==12.4.0.76": "*.so*",
-    "nvidia-cusolver-cu12==11.7.5.82": "*.so*",
-}
-"""Public projects and the libraries in them that hold machine code."""
+from tests.oracle.binary_sources import ROOT, cubins, libraries, readable, wheels
+from tests.oracle.ledger import Differences, Ledger
 
 OLD, NEW = "sass-12.8", "sass-13.5"
 """Toolchains of fixtures/cases.yaml: the first reads Maxwell to Volta, the second what is newer."""
@@ -60,31 +49,8 @@ RENAMED = 101
 NO_REGISTERS = re.compile(r"__cuda_sm\d+_div")
 """Helpers without a register count of their own: cuobjdump prints 0, their section's header tells."""
 
-PE_SECTION = ".nv_fatb"
-"""Of a Windows file: what its loader hands to the driver."""
-
 Key = tuple[str, str]
 """Arch and symbol."""
-
-
-class Differences:
-    """What differs, counted by kind."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.compared: Counter[str] = Counter()
-        self.failures: list[str] = []
-        """Runs of NVIDIA's tools that ended with an error."""
-
-    def equal(self, kind: str, where: object, ours: object, theirs: object) -> None:
-        """Compare one figure."""
-        self.compared[kind] += 1
-        if ours != theirs:
-            self.counts[kind] += 1
-            if self.counts[kind] <= 3:
-                print(f"  {kind} differs: {str(where)[:160]}")
-                print(f"    ours   {str(ours)[:300]}")
-                print(f"    theirs {str(theirs)[:300]}")
 
 
 def tool_folder(name: str, cache: Path | None) -> Path:
@@ -92,39 +58,6 @@ def tool_folder(name: str, cache: Path | None) -> Path:
     from maker.toolchains import Toolchains
 
     return Toolchains(ROOT / "fixtures" / "cases.yaml", cache).root(name) / "bin"
-
-
-def wheel(requirement: str, cache: Path | None) -> Path:
-    """A wheel, downloaded once."""
-    from maker import toolchains
-
-    folder = (cache or toolchains.default_cache()) / "wheels"
-    return toolchains.download(requirement, folder)
-
-
-def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
-    """The libraries of a wheel, put where cuobjdump can read them; any other file is itself one."""
-    if file.suffix != ".whl":
-        yield file
-        return
-    with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if Path(name).match(pattern) and archive.open(name).read(4).startswith((b"\x7fELF", b"MZ")):
-                yield Path(archive.extract(name, folder))
-
-
-def readable(path: Path, folder: Path) -> Path:
-    """What cuobjdump reads of a library: itself, or an ELF object with the fat binaries of a Windows file."""
-    with path.open("rb") as file:
-        if file.read(2) != b"MZ":
-            return path
-    plain = folder / "fatbin"
-    subprocess.run(["objcopy", "-O", "binary", f"--only-section={PE_SECTION}", path, plain], check=True)
-    made = folder / f"{path.stem}.o"
-    subprocess.run(["as", "-o", made, "/dev/null"], check=True)
-    add = [f"--add-section=.nv_fatbin={plain}", "--set-section-flags=.nv_fatbin=alloc,readonly"]
-    subprocess.run(["objcopy", *add, made], check=True)
-    return made
 
 
 def ours(path: Path) -> dict[Key, list[SassFunction]]:
@@ -180,11 +113,9 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
         told.equal("function", key, len(functions), 0)
 
 
-def dumped(
-    path: Path, tools: Path, arch: str, left: dict[Key, list[SassFunction]], told: Differences
-) -> Iterator[object]:
+def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], told: Differences) -> Iterator[object]:
     """What cuobjdump -sass prints of one architecture; member by member where it fails on the whole library."""
-    process = run(tools, "-sass", "-arch", arch, path)
+    process = run(tools, "-sass", "-arch", arch, given)
     assert process.stdout
     text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
     if text.peek(1):
@@ -194,24 +125,52 @@ def dumped(
         told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
         return
     process.wait()
-    members = sorted({function.member for functions in left.values() for function in functions})
-    with path.open("rb") as file, tempfile.TemporaryDirectory(prefix="oracle-") as folder:
-        library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        for member in members:
-            cubin = Path(folder) / f"{member}.cubin"
-            cubin.write_bytes(binary.extract(library, member))
+    yield from dumped_alone(path, tools, members, told)
+
+
+def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) -> Iterator[object]:
+    """What cuobjdump -sass prints of some cubins of a library."""
+    with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+        for cubin in cubins(path, members, Path(folder)):
             single = run(tools, "-sass", cubin)
             assert single.stdout
             yield from sass.read(single.stdout, path.name)
             if single.wait():
-                told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {member} of {path.name}")
+                told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
 
 
-def code(path: Path, tools: Path, arch: str, found: dict[Key, list[SassFunction]], told: Differences) -> None:
-    """Against the text of -sass of one architecture."""
-    left = {key: list(functions) for key, functions in found.items() if key[0] == arch}
-    seen = 0
-    for item in dumped(path, tools, arch, left, told):
+def largest(found: Iterable[SassFunction], instructions: int | None) -> set[int]:
+    """The members with most instructions, so many that they hold ``instructions`` (``None``: all)."""
+    sizes: Counter[int] = Counter()
+    for function in found:
+        sizes[function.member] += function.stats.instructions
+    chosen: set[int] = set()
+    held = 0
+    for member, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        if instructions is not None and held >= instructions:
+            break
+        chosen.add(member)
+        held += size
+    return chosen
+
+
+def code(
+    path: Path,
+    given: Path,
+    tools: Path,
+    arch: str,
+    found: dict[Key, list[SassFunction]],
+    told: Differences,
+    instructions: int | None = None,
+) -> None:
+    """Against the text of -sass (of ``given``) of one architecture, or of its largest cubins."""
+    members = largest((each for key, group in found.items() if key[0] == arch for each in group), instructions)
+    left = {key: [f for f in group if f.member in members] for key, group in found.items() if key[0] == arch}
+    if instructions is None:
+        text = dumped(path, given, tools, arch, members, told)
+    else:
+        text = dumped_alone(path, tools, members, told)
+    for item in text:
         if isinstance(item, Issue) or not isinstance(item, SassFunction):
             continue
         where = (path.name, item.arch, item.symbol)
@@ -219,19 +178,24 @@ def code(path: Path, tools: Path, arch: str, found: dict[Key, list[SassFunction]
         told.equal("function", where, bool(mine), True)
         if not mine:
             continue
-        seen += 1
-        function = mine.pop(0)
-        stats, text = function.stats, item.stats
-        told.compared["instruction"] += text.instructions
-        told.equal("instructions", where, stats.instructions, text.instructions)
-        told.equal("code bytes", where, stats.code_bytes, text.code_bytes)
-        told.equal("opcodes", where, *_only(stats.opcodes, text.opcodes))
-        told.compared["STL and LDL"] += len(text.local.accesses)
-        told.equal("local memory", where, _places(stats.local.accesses), _places(text.local.accesses))
-        if stats.local.evidence == text.local.evidence:
-            kinds = ([a.kind for a in local.accesses] for local in (stats.local, text.local))
-            told.equal("classes", where, *kinds)
-    told.compared[f"functions of {arch} by -sass"] += seen
+        told.compared[f"functions of {arch} by -sass"] += 1
+        compare(mine.pop(0), item, where, told)
+    if instructions is not None:  # a whole library's text may end early, which is told as a failure
+        told.equal("functions left", (path.name, arch), sum(map(len, left.values())), 0)
+
+
+def compare(ours: SassFunction, theirs: SassFunction, where: object, told: Differences) -> None:
+    """One function by its instructions."""
+    stats, text = ours.stats, theirs.stats
+    told.compared["instruction"] += text.instructions
+    told.equal("instructions", where, stats.instructions, text.instructions)
+    told.equal("code bytes", where, stats.code_bytes, text.code_bytes)
+    told.equal("opcodes", where, *_only(stats.opcodes, text.opcodes))
+    told.compared["STL and LDL"] += len(text.local.accesses)
+    told.equal("local memory", where, _places(stats.local.accesses), _places(text.local.accesses))
+    if stats.local.evidence == text.local.evidence:
+        kinds = ([access.kind for access in local.accesses] for local in (stats.local, text.local))
+        told.equal("classes", where, *kinds)
 
 
 def _only(ours: Iterable[tuple[str, int]], theirs: Iterable[tuple[str, int]]) -> tuple[list[object], list[object]]:
@@ -282,38 +246,56 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
             told.equal("min stack", (path.name, key), key in theirs, True)
 
 
+def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledger) -> None:
+    """All steps of one library."""
+    found = ours(path)
+    archs = sorted({arch for arch, _ in found}, key=number)
+    old, new = (tool_folder(name, arguments.cache) for name in (OLD, NEW))
+    bound = "all" if arguments.instructions is None else str(arguments.instructions)
+    with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+        if found:
+            print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
+            given = readable(path, Path(folder))
+            if not ledger.has(label, "resources"):
+                told = Differences()
+                resources(given, new, found, told)
+                attributes(given, new, found, told)
+                told.compared["MiB"] = path.stat().st_size >> 20
+                ledger.finish(told, label, "resources")
+        for arch in [] if arguments.quick else [arch for arch in archs if arch in (arguments.arch or archs)]:
+            if not ledger.has(label, arch, bound):
+                told = Differences()
+                tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
+                code(path, given, tools, arch, found, told, arguments.instructions)
+                ledger.finish(told, label, arch, bound)
+
+
 def main() -> int:
     """Compare; 1 where anything differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--windows", action="store_true", help="the wheels of Windows")
     parser.add_argument("--arch", action="append", default=[], help="only these, of -sass")
     parser.add_argument("--quick", action="store_true", help="leave out -sass")
+    parser.add_argument("--instructions", type=int, metavar="N", help="of -sass: so many an architecture and library")
+    parser.add_argument("--ledger", type=Path, help="remember here what was compared")
     arguments = parser.parse_args()
-    given = [(file, "*.so*") for file in arguments.files]
-    given = given or [(wheel(name, arguments.cache), pattern) for name, pattern in WHEELS.items()]
-    old, new = (tool_folder(name, arguments.cache) for name in (OLD, NEW))
-    told = Differences()
-    size = 0
+    ledger = Ledger(arguments.ledger)
+    scope = "quick" if arguments.quick else f"{arguments.instructions} {' '.join(arguments.arch)}"
+    given = [(file, "*") for file in arguments.files] or wheels(arguments.cache, windows=arguments.windows)
     for file, pattern in given:
+        if ledger.has(file.name, "whole", scope):
+            continue
         with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
             for path in libraries(file, pattern, Path(folder)):
-                found = ours(path)
-                if not found:
-                    continue
-                archs = sorted({arch for arch, _ in found}, key=number)
-                size += path.stat().st_size
-                print(f"{path.name}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
-                given_to_tools = readable(path, Path(folder))
-                resources(given_to_tools, new, found, told)
-                attributes(given_to_tools, new, found, told)
-                for arch in [] if arguments.quick else arguments.arch or archs:
-                    tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
-                    code(given_to_tools, tools, arch, found, told)
-    print(f"{size >> 20} MiB of libraries; compared: " + ", ".join(f"{n:,} {k}" for k, n in told.compared.items()))
-    print("\n".join(f"failed: {failure}" for failure in told.failures))
-    print("differences: " + (", ".join(f"{count} {kind}" for kind, count in told.counts.items()) or "none"))
-    return 1 if told.counts.keys() - {"registers of helpers"} else 0
+                library(path, f"{file.name}/{path.name}", arguments, ledger)
+        ledger.finish(Differences(), file.name, "whole", scope)
+    total = ledger.total
+    print("compared: " + ", ".join(f"{count:,} {kind}" for kind, count in total.compared.items()))
+    print("\n".join(f"failed: {failure}" for failure in total.failures))
+    print("differences: " + (", ".join(f"{count} {kind}" for kind, count in total.counts.items()) or "none"))
+    return 1 if total.counts.keys() - {"registers of helpers"} else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""Libraries of public wheels, in a shape that NVIDIA's tools of Linux can read."""
+
+from __future__ import annotations
+
+import mmap
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from spillscan.binary import containers
+from spillscan.binary.limits import DEFAULT, Budget
+from spillscan.binary.window import Window
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+WHEELS = {
+    "bitsandbytes==0.48.1": "*.so",
+    "xgboost==3.2.0": "*libxgboost.so",
+    "faiss-gpu-cu12==1.14.1.post1": "*libfaiss*.so",
+    "nvidia-curand-cu12==10.3.10.19": "*libcurand.so*",
+    "nvidia-curand==10.4.5.25": "*libcurand.so*",
+    "cupy-cuda12x==14.2.0": "*.so",
+    "nvidia-npp-cu12==12.4.1.87": "*.so*",
+    "nvidia-nvjpeg-cu12==12.4.0.76": "*.so*",
+    "nvidia-cusolver-cu12==11.7.5.82": "*.so*",
+    "nvidia-nccl-cu12==2.32.3": "*.so*",
+}
+"""Public projects and the libraries in them that hold machine code."""
+
+WINDOWS = {
+    "bitsandbytes==0.48.1": "*.dll",
+    "xgboost==3.2.0": "*.dll",
+    "nvidia-curand-cu12==10.3.10.19": "*.dll",
+    "nvidia-curand==10.4.5.25": "*.dll",
+    "cupy-cuda12x==14.2.0": "*.pyd",
+    "nvidia-npp-cu12==12.4.1.87": "*.dll",
+}
+"""The same of Windows."""
+
+PE_SECTION = ".nv_fatb"
+"""Of a Windows file: what its loader hands to the driver."""
+
+
+def wheel(requirement: str, cache: Path | None, platform: str = "linux") -> Path:
+    """A wheel, downloaded once."""
+    from maker import toolchains
+
+    return toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform)
+
+
+def wheels(cache: Path | None, *, windows: bool) -> Iterator[tuple[Path, str]]:
+    """Each wheel, and the pattern of its libraries."""
+    for requirement, pattern in (WINDOWS if windows else WHEELS).items():
+        yield wheel(requirement, cache, "win_amd64" if windows else "linux"), pattern
+
+
+def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
+    """The libraries of a wheel, put where tools can read them, one at a time; any other file is itself one."""
+    if file.suffix != ".whl":
+        yield file
+        return
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if Path(name).match(pattern) and archive.open(name).read(4).startswith((b"\x7fELF", b"MZ")):
+                path = Path(archive.extract(name, folder))
+                yield path
+                path.unlink()
+
+
+def readable(path: Path, folder: Path) -> Path:
+    """What cuobjdump reads of a library: itself, or an ELF object with the fat binaries of a Windows file."""
+    with path.open("rb") as file:
+        if file.read(2) != b"MZ":
+            return path
+    plain = folder / "fatbin"
+    subprocess.run(["objcopy", "-O", "binary", f"--only-section={PE_SECTION}", path, plain], check=True)
+    made = folder / f"{path.stem}.o"
+    subprocess.run(["as", "-o", made, "/dev/null"], check=True)
+    add = [f"--add-section=.nv_fatbin={plain}", "--set-section-flags=.nv_fatbin=alloc,readonly"]
+    subprocess.run(["objcopy", *add, made], check=True)
+    return made
+
+
+def cubins(path: Path, members: set[int], folder: Path) -> Iterator[Path]:
+    """Some cubins of a library, by their numbers in it (``SassFunction.member``); each is there until the next one."""
+    with path.open("rb") as file:
+        library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        found = containers.images(Window(library), Budget(DEFAULT, len(library)))
+        images = (image for image in found if isinstance(image, containers.Image))
+        for number, image in enumerate(images):
+            if number in members:
+                cubin = folder / f"{number}.cubin"
+                cubin.write_bytes(image.window.copy(0, image.window.size, "cubin"))
+                yield cubin
+                cubin.unlink()
