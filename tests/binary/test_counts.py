@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.binary import counts
@@ -62,6 +62,7 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])
+@settings(deadline=None)
 @given(sizes=SIZES)
 def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,41 @@ def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:
     (found,) = counts.of_stretch([Window(words.tobytes())], held, 100)
     assert found.opcodes == (("BRA", 1), ("IADD", 1), ("IADD3", 2), ("unknown 0x111", 1))
     assert found.unknown == 1
+
+
+def test_several_selectors_tell_one_code_apart() -> None:
+    name = [["UTCHMMA", ["UTCIMMA", "UTCQMMA", 73], 72], "UTCOMMA", 63]
+    opcodes = {"5ea": [name, "", 1], "947": ["BRA", "", 1]}
+    held = Table({"arch": "sm_100", "word_bits": 128, "selectors": [63, 72, 73], "opcodes": opcodes})
+    words = [(0x5EA, 0), (0x5EA, 1 << 8), (0x5EA, 3 << 8), (0x5EA | 1 << 63, 0), (0x947 | 1 << 63, 1 << 8)]
+    (found,) = counts.of_stretch([Window(np.array(words, "<u8").tobytes())], held, 100)
+    assert found.opcodes == (("BRA", 1), ("UTCHMMA", 1), ("UTCIMMA", 1), ("UTCOMMA", 1), ("UTCQMMA", 1))
+    assert not found.unknown
+
+
+def test_bits_are_found_that_tell_mnemonics_apart() -> None:
+    sys.path.insert(0, str(FIXTURES))
+    from maker.opcodes.asking import Row
+    from maker.opcodes.layout import WIDE
+    from maker.opcodes.naming import Naming
+
+    naming = Naming(WIDE)
+    names = {0: "UTCHMMA", 1 << 72: "UTCIMMA", 3 << 72: "UTCQMMA", 1 << 63: "UTCOMMA"}
+    for bits, name in names.items():
+        for other in (0, 1 << 80):
+            word = 0x5EA | bits | other
+            naming.add([Row(name, b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
+    naming.add(
+        [
+            Row("MOV", b" R8, R4", (0x202 | 8 << 16 | 4 << 32, 0)),
+            Row("MOV", b" R4, RZ", (0x202 | 4 << 16 | 255 << 32, 0)),
+        ]
+    )
+    naming.add([Row("MOV", b" RZ, R12", (0x202 | 255 << 16 | 12 << 32, 0))], real=True)
+    entries, left_out = naming.entries(Counter({0x202: 3}))
+    assert entries["5ea"][0] == [["UTCHMMA", ["UTCIMMA", "UTCQMMA", 73], 72], "UTCOMMA", 63]
+    assert entries["202"] == ["MOV", "db", 3]
+    assert not left_out
 
 
 def test_neighbours_become_a_range_and_are_read_again() -> None:

@@ -3,7 +3,8 @@
     python -m tests.fuzz.binary_fuzz [CORPUS] [libFuzzer options: -runs=N -max_total_time=SECONDS -jobs=N …]
 
 Without a corpus, that of `tests/fuzz/corpus/binary` is used and added to. Seeds are our own sources' code
-(`fixtures/binary/tiny-*`) and archives of it. Limits of libFuzzer are set to 10 seconds and 512 MB an execution.
+(`fixtures/binary/tiny-*`) and archives of it. Limits of libFuzzer are set to 10 seconds and 512 MB an execution; it
+does not look for the finds of other jobs (give `-reload=1` with `-jobs`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> None:
     """Hand over to libFuzzer."""
     corpus = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     options = [argument for argument in sys.argv[1:] if argument.startswith("-")]
-    limits = ["-timeout=10", "-rss_limit_mb=512", "-max_len=65536"]
+    limits = ["-timeout=10", "-rss_limit_mb=512", "-max_len=65536", "-reload=0"]
     atheris.Setup([sys.argv[0], *(corpus or [str(CORPUS)]), *limits, *options], one)
     atheris.Fuzz()
 
