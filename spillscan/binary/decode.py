@@ -20,6 +20,7 @@ from spillscan.sass.kept import Marked
 from spillscan.sass.local import Access, Target
 from spillscan.sass.model import AddressForm, LocalTraffic
 from spillscan.sass.moves import Kind, Moves
+from spillscan.sass.pointer import Plain, StackUse
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
@@ -112,7 +113,7 @@ class Decoded:
         conditional[jumps] |= code.conditions(rows[jumps])
         return Moves(code.addresses(rows), np.where(direct, code.targets(rows), -1), kinds, conditional)
 
-    def _stack_uses(self) -> Iterator[tuple[int, bytes]]:
+    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
         code, table = self.code, self.table
         rows = np.arange(len(self.ranks))
@@ -126,9 +127,9 @@ class Decoded:
         amounts = code.immediates(rows).tolist()
         for row, address, amount in zip(rows.tolist(), code.addresses(rows).tolist(), amounts, strict=True):
             if not written[row]:
-                yield address, b" R0, R1"
+                yield address, Plain(taken=True)
             elif self.table.names[int(self.ranks[row])] in _FRAMES and not table.fields["b"][codes[row]]:
-                yield address, b" R1, R1, %s%#x" % (b"-" if amount < 0 else b"", abs(amount))
+                yield address, Plain(taken=False, change=amount)
 
 
 _CALL_RELATIVE = 0x944

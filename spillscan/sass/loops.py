@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,36 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) ->
         return [0] * len(points)
     columns = tuple(column.tobytes() for column in controls)
     return _depths(columns, tuple(entries), tuple(points))
+
+
+class Depths(Sequence[int | None]):
+    """What :func:`depths` tells, found when somebody looks: of most functions nobody asks for more than their sums."""
+
+    __slots__ = ("_asked", "_known")
+
+    def __init__(self, controls: Controls, entries: Sequence[int], points: Sequence[int]) -> None:
+        self._asked: tuple[Controls, Sequence[int], Sequence[int]] | None = controls, entries, points
+        self._known: Sequence[int | None] = ()
+
+    def _all(self) -> Sequence[int | None]:
+        if self._asked is not None:
+            self._known, self._asked = depths(*self._asked), None
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._all() if self._asked is None else self._asked[2])
+
+    @overload
+    def __getitem__(self, index: int) -> int | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int | None]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int | None] | None:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[int | None]:
+        return iter(self._all())
 
 
 @lru_cache(maxsize=64)

@@ -114,6 +114,9 @@ class Grouped(Protocol):
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
 
+    def own(self, kind: AccessClass) -> Traffic:
+        """Those of one class in the function itself, wherever they stand: no loop is looked for."""
+
 
 def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
     stores = loads = store_bytes = load_bytes = 0
@@ -166,6 +169,8 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
+        if self.kept is None and isinstance(self.accesses, Grouped):
+            return self.accesses.own("spill")
         return _sum(item for item in self.groups.items() if item[0].kind == "spill" and not item[0].inner)
 
     def of(self, kind: AccessClass) -> Traffic:
