@@ -49,7 +49,7 @@ class Decoded:
         if not offsets:
             return 0
         rows = self._rows_at(offsets)
-        return int(np.isin(self.ranks[rows], self.table.shared).sum())
+        return int(self.table.is_shared[self.ranks[rows]].sum())
 
     def _rows_at(self, offsets: Sequence[int]) -> Words:
         """Instructions by their offsets; what lies outside of the function is left out."""
@@ -69,14 +69,13 @@ class Decoded:
         self._check(marked.moves)
         listing = Listing(function.symbol, member, _NOWHERE)
         listing.role = function.role
-        listing.opcodes = dict(counts.opcodes)
+        if function.role == "unknown":  # they decide
+            listing.opcodes = dict(counts.opcodes)
         listing.last_address = counts.code_bytes - self.code.bytes_per_instruction
-        listing.local_count = counts.local
         listing.parts = parts
         listing.annotations = spills is not None
         listing.stack_uses = self._stack_uses
-        record = listing.record(marked)
-        return record.role, record.stats.local
+        return listing.judged(marked)
 
     def _check(self, moves: Moves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
@@ -96,7 +95,8 @@ class Decoded:
         fields = self.code.local(accesses) | (ranks[is_local] == table.store) * _STORE
         fields |= (self.code.guards(accesses) != ALWAYS) * _PREDICATED
         if annotated:
-            fields |= np.isin(addresses, annotated) * _ANNOTATED
+            ordered = np.sort(np.array((*annotated, -1), np.int64))
+            fields |= (ordered[np.searchsorted(ordered, addresses, side="right") - 1] == addresses) * _ANNOTATED
         found = list(map(_ACCESSES.__getitem__, fields.tolist()))
         return Marked(addresses.tolist(), [None] * len(found), found, None, self._moves(rows[~is_local]))
 

@@ -54,7 +54,8 @@ class Table:
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
         self.local = [rank for rank in (self.store, self.load) if rank >= 0]
         """Ranks of STL and LDL."""
-        self.shared = tuple(rank[name] for name in SHARED if name in rank)
+        self.is_shared = np.isin([*self.names, ""], SHARED)
+        """By rank: STS and LDS."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():

@@ -64,7 +64,8 @@ def summary(build: Build) -> str:
 
 def arches_of(build: Build) -> str:
     """``sm_80, sm_90``; empty where the input names none."""
-    arches = sorted({printable(kernel.key.arch, LONGEST_ARCH) for kernel in build.kernels if kernel.key.arch})
+    named = {kernel.key.arch for kernel in build.kernels if kernel.key.arch}
+    arches = sorted({printable(arch, LONGEST_ARCH) for arch in named})
     more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
     return ", ".join(arches[:MOST_ARCHES]) + more
 

@@ -66,10 +66,10 @@ class Accesses(Sequence[LocalAccess]):
             found[Group(kind, access.store, access.target.bytes, depth, part > 0)] += count
         return found
 
-    def own(self, kind: AccessClass) -> Traffic:
-        """Those of one class in the function itself."""
+    def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
         columns = zip(self.accesses, self.kinds, self.parts, strict=True)
-        return _traffic([access for access, which, part in columns if which == kind and not part])
+        return _traffic([access for access, which, part in columns if kind in (None, which) and not (own and part)])
 
     def frame(self, size: int | None) -> Traffic:
         """The slots of the function's own frame of ``size`` bytes; all slots where that is not known."""

@@ -11,7 +11,7 @@ from spillscan.sass import kept
 from spillscan.sass.headers import Cubin
 from spillscan.sass.judge import Judge
 from spillscan.sass.kept import Instruction, Marked, Piece
-from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
+from spillscan.sass.model import NO_TRAFFIC, LivePeak, LocalTraffic, SassFunction, SassStats
 from spillscan.sass.operands import OperandReader
 from spillscan.sass.pointer import StackUse
 
@@ -95,6 +95,11 @@ class Code:
                 origin=self.origin,
             ),
         )
+
+    def judged(self, marked: Marked) -> tuple[Role, LocalTraffic]:
+        """What a function that uses local memory is, and its accesses."""
+        judge = Judge(self, marked, self._role())
+        return judge.role, judge.traffic()
 
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""

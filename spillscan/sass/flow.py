@@ -69,9 +69,9 @@ def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
         outside = (kinds == Kind.FAR_CALL) | (kinds == Kind.CALL) & ((targets <= 0) | (targets > last))
         calls = addresses[outside].tolist()
         called = np.flatnonzero((kinds == Kind.CALL) & ~outside)
-        begins = np.unique(targets[called])
+        begins = distinct(targets[called])
         entries.update(begins[_returns(moves, leaving, begins)].tolist())
-        among = np.isin(targets[called], list(entries))
+        among = np.array([target in entries for target in targets[called].tolist()], bool)
         inner = list(zip(addresses[called[among]].tolist(), targets[called[among]].tolist(), strict=True))
         jumps = called[~among]  # ptxas also uses a call as a jump to where warps meet again
         ends[jumps] = targets[jumps]
@@ -89,6 +89,13 @@ def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
         leaves=list(zip(addresses[leaving].tolist(), (kinds[leaving] == Kind.RETURN).tolist(), strict=True)),
         guessed=bool(present[Kind.INDIRECT] or pops),
     )
+
+
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
+    ordered = np.sort(values)
+    found: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
 
 
 def _returns(moves: Moves, leaving: NDArray[np.bool_], begins: NDArray[np.int64]) -> NDArray[np.bool_]:
