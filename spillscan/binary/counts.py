@@ -11,9 +11,8 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from spillscan.binary import table as tables
 from spillscan.binary.cubin import Function
-from spillscan.binary.table import Table
+from spillscan.binary.table import Pairs, Table
 from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import Code, Narrow, Wide, Words
 
@@ -29,19 +28,20 @@ class Opcodes(Sequence[tuple[str, int]]):
     """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number. As numbers until
     somebody looks: most kernels are only counted."""
 
-    __slots__ = ("_number", "_packed", "_rest")
+    __slots__ = ("_known", "_named", "_packed", "_rest")
 
-    def __init__(self, number: int, packed: bytes, rest: Sequence[tuple[str, int]] = ()) -> None:
-        self._number = number
-        """Of the architecture."""
+    def __init__(self, named: Pairs, packed: bytes, rest: Sequence[tuple[str, int]] = ()) -> None:
+        self._named = named
         self._packed = packed
         """``rank << 32 | instructions``, 8 bytes each."""
         self._rest = tuple(rest)
+        self._known: tuple[tuple[str, int], ...] | None = None
 
     def _pairs(self) -> tuple[tuple[str, int], ...]:
-        table = tables.table(self._number)
-        known = map(table.pairs.__getitem__, np.frombuffer(self._packed, np.int64).tolist()) if table else ()
-        return *known, *self._rest
+        if self._known is None:
+            numbers = np.frombuffer(self._packed, np.int64).tolist()
+            self._known = *map(self._named.__getitem__, numbers), *self._rest
+        return self._known
 
     def __len__(self) -> int:
         return len(self._packed) // 8 + len(self._rest)
@@ -117,7 +117,7 @@ def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Func
 
 
 def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[Counts]:
-    """The counts of the functions in a stretch; ``number``: of their architecture, which ``table`` is of."""
+    """The counts of the functions in a stretch; ``number``: of their architecture."""
     begin = codes[0].start
     code = code_of(Window(codes[-1].buffer, begin, codes[-1].end - begin), table, number)
     bounds = [code.rows_before(at - begin) for window in codes for at in (window.start, window.end)]
@@ -131,7 +131,7 @@ def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[C
     for index in range(len(codes)):
         first, end = bounds[2 * index : 2 * index + 2]
         rest = _unknown(code.codes[first:end], ranks[first:end], table) if unknown[index] else ()
-        held = Opcodes(number, packed[cuts[index] : cuts[index + 1]], rest)
+        held = Opcodes(table.pairs, packed[cuts[index] : cuts[index + 1]], rest)
         yield Counts(end - first, code.bytes_to(end - first), held, local[index], unknown[index])
 
 

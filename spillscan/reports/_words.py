@@ -71,8 +71,9 @@ def arches_of(build: Build) -> str:
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
-    spilling = [kernel.spills for kernel in kernels if kernel.spills and sum(kernel.spills)]
-    unknown = sum(kernel.spills is None for kernel in kernels)
+    told = [kernel.spills for kernel in kernels]
+    spilling = [spills for spills in told if spills and sum(spills)]
+    unknown = told.count(None)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
         return f" ({said})" if unknown else (" (none spills)" if kernels else "")

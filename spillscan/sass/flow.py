@@ -126,6 +126,8 @@ def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> No
 def unnamed(flow: Flow) -> Iterator[int]:
     """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
     leads there, and the next sure way out is a return."""
+    if not any(returns for _, returns in flow.leaves):
+        return
     controls = flow.controls
     sure = set(controls.addresses[(controls.targets < 0) & ~controls.conditional & ~controls.indirect].tolist())
     leaves = [(address, returns) for address, returns in flow.leaves if address in sure]
