@@ -75,8 +75,8 @@ class Counts(NamedTuple):
     """All, padding included."""
     code_bytes: int
     """To the end of the last instruction."""
-    opcodes: Opcodes
-    """How many of each."""
+    opcodes: Sequence[tuple[str, int]]
+    """How many of each: :class:`Opcodes`."""
     local: int
     """STL and LDL."""
     unknown: int
