@@ -53,6 +53,8 @@ class Point:
     """Spill stores and loads, bytes per thread."""
     blocks: int | None
     """Resident blocks per SM; ``None`` where the launch is not known."""
+    warps: int | None = None
+    """Resident warps per SM, of the best block size where the launch is not known; ``None``: not known."""
     best: bool = False
     """Whether the sweep recommends it."""
     label: str = ""

@@ -39,6 +39,7 @@ def _point(point: Point, fastest: bool) -> page.Point:
         registers=point.registers,
         spill_bytes=point.spill_bytes,
         blocks=point.blocks,
+        warps=point.warps,
         best=point.best,
         failure="; ".join(filter(None, failures)),
         time=timing.median if timing else None,

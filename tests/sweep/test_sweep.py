@@ -143,7 +143,7 @@ def test_a_failure_is_a_row_and_harmless(fake: tuple[Path, tuple[str | Path, ...
     folder, words = fake
     done = run(*words, folder=folder, COUNT=str(folder / "count"), FAIL="1")
     assert done.returncode == 0
-    assert "1 compilations failed" in done.stderr
+    assert "1 compilation failed" in done.stderr
     assert re.search(r"cap 32 .* failed\n", done.stdout)
     assert "cap 32: ptxas fatal" in done.stdout
     data = run("-f", "json", *words, folder=folder, COUNT=str(folder / "count"), FAIL="1").stdout
