@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
     question = plan.Question(
-        units=tuple(commands.unit(text) for text in arguments.inputs),
+        units=tuple(dict.fromkeys(commands.unit(text) for text in arguments.inputs)),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
         settings=settings.parse(caps, arguments.bounds, arguments.maxnreg),

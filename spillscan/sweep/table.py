@@ -132,7 +132,8 @@ def _said(point: Point) -> tuple[str, ...]:
     timing = point.timing
     if timing is None or not timing.failure:
         return said
-    after = f" after {len(timing.figures)} runs" if timing.figures else ""
+    runs = len(timing.figures)
+    after = f" after {runs} run{'' if runs == 1 else 's'}" if runs else ""
     return (*said, f"run: {timing.failure}{after}")
 
 

@@ -39,7 +39,7 @@
     const across = [WARPS, BLOCKS, REGISTERS].find(({ x }) => kernel.points.every((point) => point.registers === null || x(point) !== null)) || REGISTERS;
     const timed = kernel.points.some(({ time_text: text }) => text);
     const measured = kernel.points.filter(({ time, cap }) => time !== null && cap !== null);
-    const placed = kernel.points.some(({ blocks }) => blocks !== null);
+    const placed = kernel.points.every(({ registers, blocks }) => registers === null || blocks !== null);
     const heads = ["registers", "spills, B", placed ? "blocks/SM" : "warps/SM", ...(timed ? ["time"] : [])];
     return h("section", { class: "sweep" },
       h("h2", {}, kernel.name, " ", h("span", { class: "quiet" }, kernel.arch || "")),
