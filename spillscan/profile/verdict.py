@@ -1,8 +1,8 @@
 """What the published procedure makes of a launch, in words: low occupancy and latency-bound, look at the limiter; low
 occupancy and busy, leave it; high occupancy and slow, look elsewhere. Never how fast something else would be.
 
-Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the verdict is unknown
-and says what is.
+Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the verdict is
+unknown and says what is.
 """
 
 from __future__ import annotations

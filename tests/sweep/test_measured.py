@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillscan.cli import main
 from spillscan.sweep import measured
 from spillscan.sweep.model import Curve
 from spillscan.sweep.settings import AS_IS
@@ -199,9 +200,15 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, words: tuple[str | Path,
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_compiled(
-    tmp_path: Path, more: tuple[str, ...], says: str
+    tmp_path: Path,
+    more: tuple[str, ...],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "k.ptx").write_text(KERNEL)
-    done = run("k.ptx", "--toolkits", "/nowhere", *more, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert says in done.stderr
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", "k.ptx", "--toolkits", "/nowhere", *more]) == 2
+    out, said = capsys.readouterr()
+    assert (out, said.count("\n")) == ("", 1)
+    assert says in said
