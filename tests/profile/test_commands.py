@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 import yaml
 
+from spillscan.cli import main
 from spillscan.pipeline import scan
 from spillscan.policy.load import load
 from spillscan.policy.words import from_options
@@ -26,9 +28,10 @@ LAUNCHES, LAUNCHES_LOG = NCU / "report-raw.csv.zst", NCU / "launches-13.0.log"
 
 
 def lines(*arguments: str | Path) -> list[str]:
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.decode().split("\n")
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        assert main([str(word) for word in arguments]) == 0
+    return shown.getvalue().split("\n")
 
 
 def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> None:
