@@ -47,7 +47,11 @@ def fastest(points: Sequence[Point]) -> str:
 
 def winner(points: Sequence[Point]) -> Point | None:
     """The point of the least median; caps that the kernel's own bounds override are none of its points."""
-    return min(filter(_counts, points), key=lambda point: point.timing.median or 0 if point.timing else 0, default=None)
+    return min(filter(_counts, points), key=_median, default=None)
+
+
+def _median(point: Point) -> float:
+    return (point.timing and point.timing.median) or 0.0
 
 
 def _counts(point: Point) -> bool:
