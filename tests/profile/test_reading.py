@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -151,6 +152,14 @@ def test_cells_that_lack_or_are_too_many_are_refused(raw: list[str], long: list[
     assert "cells, not" in refusal("\n".join([*raw[:-1], raw[-1] + ',"1"']))
     metric = next(line for line in long if '"Registers Per Thread"' in line)
     assert "cells, not" in refusal("\n".join([*long, metric.split(',"Registers')[0]]))
+
+
+def test_a_launchs_columns_may_not_stand_behind_the_end_of_its_row(long: list[str]) -> None:
+    begin = next(place for place, line in enumerate(long) if line.startswith('"ID"'))
+    header = long[begin].replace('"Kernel Name"', '"Name"').replace('"Rule Name"', '"Kernel Name"')
+    least = next(csv.reader([header])).index("Metric Value") + 1
+    row = ",".join(f'"{cell}"' for cell in next(csv.reader([long[begin + 1]]))[:least])
+    assert "cells, not" in refusal(f"{header}\n{row}")
 
 
 def test_a_table_without_what_it_needs_is_refused(raw: list[str], long: list[str]) -> None:
