@@ -98,7 +98,7 @@ def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
 
 def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
     tab = browse(site["sweep"])
-    assert tab.text("tr.best") == "128 128 16 2 best"
+    assert tab.text("tr.best") == "cap 128 128 16 2 best"
     assert tab.texts(".tradeoff .name.best")[0] == "cap 128, best"
 
 
