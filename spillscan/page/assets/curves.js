@@ -71,7 +71,7 @@ const curves = (() => {
       const line = path(runs, runs, x, (answer) => y(answer.warps / on.warps));
       if (line !== own) parts.push(svg("path", { class: "line earlier", d: `M${line}` }, svg("title", {}, "before")));
     }
-    return [...parts, svg("line", { class: "drop", x1: x(figure), x2: x(figure), y1: up + 5, y2: level }),
+    return [...parts, svg("line", { class: "drop", x1: x(figure), x2: x(figure), y1: up + 19, y2: level }),
       svg("circle", { class: "point before", cx: x(figure), cy: level, r: 5.5 }, svg("title", {}, text)),
       svg("text", { class: "cliff", x: free(x(figure), up, text), y: up, "text-anchor": "middle" }, text)];
   }
@@ -245,6 +245,8 @@ const curves = (() => {
   }
 
   const NAMES = Object.keys(KINDS);
+  // What the marks of a comparison mean.
+  const key = () => h("p", { class: "quiet small curve-key" }, "○ before, ● after; a dashed grey line is the curve as it was before.");
 
-  return { figure, NAMES };
+  return { figure, key, NAMES };
 })();

@@ -206,7 +206,7 @@ const calculator = (() => {
         h("div", { class: "head" }, h("h2", {}, "What if"), reset), controls.map((control) => control.node)),
       h("div", { class: "reading" }, figures, line, was),
       h("div", { class: "outcome" }, shares, h("h2", {}, "Next steps"), steps),
-      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node)));
+      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node), before ? curves.key() : null));
     paint();
     return node;
   }
@@ -269,7 +269,7 @@ const comparison = (() => {
       const figure = curves.figure(name, null);
       figure.draw(payload.devices, setting, { built: setting, before });
       return figure.node;
-    }));
+    }), curves.key());
   }
 
   // payload.details[index]: the number of its subject (-1: never launched), and its spill map where it has one
