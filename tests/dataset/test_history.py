@@ -144,6 +144,27 @@ def test_trend_draws(root: Path) -> None:
     )
 
 
+def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
+    aim = tmp_path / "trend.html"
+    done = command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
+    assert (done.status, done.out) == (0, "")
+    page = aim.read_text()
+    assert page == command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out.removesuffix("\n")
+    payload = json.loads(
+        page.partition('<script type="application/json"')[2].partition(">")[2].partition("</script>")[0]
+    )
+    told = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
+    assert told["gemm<8>", "registers"] == list(REGISTERS)
+    assert told["gemm<8>", "spill_bytes"] == list(SPILLS)
+    assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
+    assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
+    assert payload["builds"] == [f"b{at}" for at in range(8)]
+    for word in ("pdf", "html:", "json:x", ""):
+        with pytest.raises(SystemExit) as raised:
+            command("trend", "*", "-d", root, "-f", word)
+        assert raised.value.code == 2
+
+
 def test_bisect_names_the_first_build(root: Path) -> None:
     done = command("bisect", "gemm", "-d", root, "-f", "json", "--metric", "spill_bytes", "--metric", "registers")
     assert [(row["metric"], row["last_build_before"], row["first_build"]) for row in json.loads(done.out)] == [
