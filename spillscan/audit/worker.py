@@ -163,8 +163,10 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=16)
 def _known(run: str, root: str, label: str) -> _Known:
     from spillscan.dataset import seen
+    from spillscan.dataset.extra import without_pandas
 
-    units = patiently(lambda: seen(root, label))
+    with without_pandas():
+        units = patiently(lambda: seen(root, label))
     return _Known(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
         frozenset((unit.uri, unit.content_hash) for unit in units if unit.failed),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common
@@ -58,29 +56,10 @@ def root_of(arguments: argparse.Namespace) -> str:
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
     from spillscan.dataset import open_dataset
+    from spillscan.dataset.extra import without_pandas
 
-    with _without_pandas():
+    with without_pandas():
         return open_dataset(root_of(arguments))
-
-
-@contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Arrow's datasets take pandas along where it is installed: half of what a question costs, and no use to it."""
-    if "pandas" in sys.modules:
-        yield
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("not now", name=name)
 
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
