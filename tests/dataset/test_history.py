@@ -190,6 +190,11 @@ def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
     assert "softmax" not in command("top", "-d", root).out, "it spills nothing"
     assert json.loads(command("top", "-d", root, "--label", "b0", "-f", "json").out) == []
     assert command("top", "-d", root, "--label", "b9").err == "spillscan: there is no build 'b9'; the last one is b7\n"
+    copies = json.loads(command("top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
+    assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
+        ("void ns::gemm<8>", 64, 1),
+        ("void ns::softmax<float>", 46, 2),
+    ]
     put(tmp_path, "x", kernel(GEMM, None, None))
     for measure in ("--spills", "--registers", "--lost-blocks"):
         assert command("top", measure, "-d", tmp_path).status == 2, "nothing is known is not nothing is wrong"
