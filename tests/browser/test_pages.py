@@ -183,7 +183,7 @@ def test_the_keyboard_reaches_everything(site: Site, browse: Open) -> None:
     wanted = page.locator(".row.active a").get_attribute("href")
     page.keyboard.press("Enter")
     assert page.url.endswith(str(wanted))
-    page.locator("summary").focus()
+    page.locator(".full summary").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".names code")
     assert tab.texts(".names code")[0].startswith("void kernel_")
