@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spillscan.errors import SpillscanError
 
 if TYPE_CHECKING:
-    from lark import Lark
+    from lark import Lark, Token, Tree
     from lark.grammar import Symbol
 
 _STARTS = {
@@ -63,6 +63,16 @@ def load(name: str, *starts: str) -> Lark:
         source_path=str(folder() / f"{name}.lark"),
         maybe_placeholders=False,
     )
+
+
+def parse(name: str, line: str, start: str | None = None) -> Tree[Token] | None:
+    """``line`` by grammar ``name``; ``None`` where the grammar does not describe it."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return load(name).parse(line, start=start)
+    except UnexpectedInput:
+        return None
 
 
 def local_name(qualified: str) -> str:

@@ -28,7 +28,7 @@ class Target:
         return cls(path, append=path != text) if path else None
 
     def check(self) -> None:
-        """Refuse what a link would lead out of the folder that was named.
+        """Refuse what has no folder, and what a link would lead out of the folder that was named.
 
         A relative path stays below the current folder (or as many folders above it as it begins with ``..``), whatever
         links a checkout holds; a file that is a link stays in its folder. ``/dev`` and ``/proc`` are the system's own.
@@ -37,6 +37,8 @@ class Target:
         if os.path.abspath(folder).startswith(("/dev", "/proc")) and os.path.isabs(folder):
             return
         real = os.path.realpath(folder or os.curdir)
+        if not os.path.isdir(real):
+            raise UsageError(f"cannot write {self.path}: there is no folder {folder}")
         if not os.path.isabs(folder):
             parts = folder.split(os.sep)
             climbs = next((index for index, part in enumerate(parts) if part not in ("", os.curdir, os.pardir)), None)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 """How long a scheduler, and its first worker, are waited for."""
 
+_QUIETLY = "import logging, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); logging.disable(logging.CRITICAL)"
+"""What a worker on this machine does first: the terminal sends Ctrl-C to all, and who started it ends it."""
+
 _LOST = "every machine that read it was lost"
 
 
@@ -31,7 +34,12 @@ def local(workers: int) -> Iterator[Client]:
     _hush()
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            preload=[_QUIETLY],
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -56,6 +56,11 @@ def head(url: str, uri: str, size_bytes: int) -> bytes:
     return from_store(read, uri)
 
 
+def tag(url: str, uri: str) -> str | None:
+    """What the store calls the content at ``url`` now, if anything; errors as of :func:`fetched`."""
+    return from_store(lambda: stores.tag_now(url), uri)
+
+
 def from_store(action: Callable[[], T], uri: str) -> T:
     """What ``action`` returns, patiently; errors of drivers become one of ours."""
     try:

@@ -23,18 +23,18 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     left: list[Outcome] = []
     leaves: list[trees.Leaf] = []
 
-    def admit(uri: str, path: str, below: str, size_bytes: int | None) -> None:
+    def admit(uri: str, path: str, below: str, size_bytes: int | None, tag: str | None = None) -> None:
         if reason := selection.refusal(below, size_bytes):
             left.append(Outcome(label=label, uri=uri, state="skipped", reason=reason))
         else:
-            items[uri] = Item(uri=uri, path=path, size_bytes=size_bytes or 0)
+            items[uri] = Item(uri=uri, path=path, size_bytes=size_bytes or 0, store_tag=tag)
 
     for given in inputs:
         if given == "-":
             raise UsageError("audit keeps files, and standard input is none", "name a file or a folder")
         if stores.is_url(given) and not given.startswith("file://"):
-            for url, below, size_bytes in _listed(given):
-                admit(stores.shown(url), url, below, size_bytes)
+            for each in _listed(given):
+                admit(stores.shown(each.url), each.url, each.below, each.size_bytes, each.tag)
         else:
             leaves += trees.leaves(given.removeprefix("file://"), selection, into)
     seen: set[tuple[int, int]] = set()
@@ -51,7 +51,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     return [items[uri] for uri in sorted(items)], sorted(left, key=lambda outcome: outcome.uri)
 
 
-def _listed(url: str) -> list[tuple[str, str, int | None]]:
+def _listed(url: str) -> list[stores.Listed]:
     try:
         return patiently(lambda: list(stores.listing(url)), (*LASTING, FileNotFoundError))
     except SpillscanError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from spillscan.audit.messages import Item, Outcome
@@ -15,6 +17,7 @@ from spillscan.safe import clip
 _PAUSE_SECONDS = 0.1
 _MEMORY_SECONDS = 30.0
 """The rate is that of so long: a resumed audit runs first through what is finished."""
+_BEAT_SECONDS = 0.5
 _ERASE = "\r\x1b[K"
 _BAR = 10
 
@@ -30,6 +33,25 @@ class Gauge:
         self._bytes = self._all_bytes = 0
         self._past: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._shown = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Draw also while nothing comes: a cluster tells of a whole batch at once. Leaves the terminal as it was."""
+        over = threading.Event()
+
+        def draw() -> None:
+            while not over.wait(_BEAT_SECONDS):
+                self.draw()
+
+        thread = threading.Thread(target=draw, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self.erase()
 
     def expect(self, items: Sequence[Item]) -> None:
         """These will come to an outcome."""
@@ -40,16 +62,22 @@ class Gauge:
         """One of them has."""
         self._files += 1
         self._bytes += outcome.size_bytes
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _PAUSE_SECONDS
-        self._past.append((now, self._bytes))
-        while now - self._past[0][0] > _MEMORY_SECONDS and len(self._past) > 2:
-            self._past.popleft()
-        self._terminal.write(_ERASE + clip(self._line(), shutil.get_terminal_size().columns - 1))
-        self._terminal.flush()
-        self._shown = True
+        self.draw()
+
+    def draw(self) -> None:
+        """Show how far it is, unless that was done just now."""
+        with self._lock:
+            now = self._clock()
+            if now < self._next or not self._all_files:
+                return
+            self._next = now + _PAUSE_SECONDS
+            self._past.append((now, self._bytes))
+            # Where nothing came for longer, the rate is that since the last time that something did.
+            while now - self._past[0][0] > _MEMORY_SECONDS and self._past[1][1] < self._bytes:
+                self._past.popleft()
+            self._terminal.write(_ERASE + clip(self._line(), shutil.get_terminal_size().columns - 1))
+            self._terminal.flush()
+            self._shown = True
 
     def erase(self) -> None:
         """Leave the terminal as it was."""

@@ -19,6 +19,8 @@ class Item:
     """Where it is opened: absolute, or a URL."""
     size_bytes: int
     """As it was listed."""
+    store_tag: str | None = None
+    """What its store calls its present content; ``None`` where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

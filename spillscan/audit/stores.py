@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 """At least two letters: ``C:`` is a drive."""
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id")
+"""Where drivers tell it: S3 and the Web, Google, Azure, Hugging Face. A weak ETag (``W/``) may outlive a change."""
 
 
 def is_url(name: str) -> bool:
@@ -45,9 +47,37 @@ def filesystem(url: str) -> tuple[Any, str]:
     return found, path
 
 
-def listing(url: str) -> Iterator[tuple[str, str, int | None]]:
-    """(URL, path below ``url``, size in bytes) of every file at or below ``url``, or that it matches, sorted; the size
-    is ``None`` where the store does not tell.
+class Listed(NamedTuple):
+    """One file as its store lists it."""
+
+    url: str
+    below: str
+    """The path below the URL that it was found in."""
+    size_bytes: int | None
+    """``None`` where the store does not tell."""
+    tag: str | None
+    """See :func:`tag_of`."""
+
+
+def tag_of(entry: Mapping[str, Any]) -> str | None:
+    """What a store calls the content of a file: as long as it does, the bytes are the same. ``None`` where it has no
+    name for it; a size and a time are none, for both may stay while the bytes change."""
+    for name in _TAGS:
+        tag = entry.get(name)
+        if isinstance(tag, str) and tag and not tag.startswith("W/"):
+            return f"{name}={tag}"
+    return None
+
+
+def tag_now(url: str) -> str | None:
+    """What the store calls the content at ``url`` now; errors as of :func:`listing`."""
+    found, path = filesystem(url)
+    found.invalidate_cache()
+    return tag_of(found.info(path))
+
+
+def listing(url: str) -> Iterator[Listed]:
+    """Every file at or below ``url``, or that it matches, sorted.
 
     Raises what the driver raises where the store fails, and ``FileNotFoundError`` where nothing is there.
     """
@@ -57,7 +87,7 @@ def listing(url: str) -> Iterator[tuple[str, str, int | None]]:
     elif (single := found.info(path))["type"] == "directory":
         entries = found.find(path, detail=True)
     else:
-        yield url, path.rpartition("/")[2], single.get("size")
+        yield Listed(url, path.rpartition("/")[2], single.get("size"), tag_of(single))
         return
     if not entries:
         raise FileNotFoundError(url)
@@ -68,4 +98,4 @@ def listing(url: str) -> Iterator[tuple[str, str, int | None]]:
             full = found.unstrip_protocol(name)
             if account and "@" not in urlsplit(full).netloc:
                 full = full.replace("://", f"://{account}@", 1)
-            yield full, name.removeprefix(top), entries[name].get("size")
+            yield Listed(full, name.removeprefix(top), entries[name].get("size"), tag_of(entries[name]))

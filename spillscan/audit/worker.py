@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from spillscan import cores
 from spillscan.audit import fetch, reading, stores
@@ -38,7 +38,7 @@ class Shift:
     def __init__(self, batch: Batch, say: Callable[[Event], None]) -> None:
         self._batch = batch
         self._say = say
-        self._finished, self._failed = _known(batch.run, batch.root, batch.label)
+        self._known = _known(batch.run, batch.root, batch.label)
         self._results: list[tuple[Unit, Build | None]] = []
         self._outcomes: list[Kept] = []
         self._kernels = 0
@@ -61,16 +61,20 @@ class Shift:
 
     def _remote(self, number: int, item: Item) -> None:
         try:
+            if item.store_tag is not None and (item.uri, item.store_tag) in self._known.tags:
+                self._end(number, item, "present")
+                return
             beginning = fetch.head(item.path, item.uri, HEAD_BYTES)
             if not reading.may_be_read(beginning):
                 self._end(number, item, "skipped", reading.NO_OUTPUT)
                 return
             with fetch.fetched(item.path, item.uri) as copy:
-                self._local(number, item, copy)
+                same = item.store_tag is not None and item.store_tag == fetch.tag(item.path, item.uri)
+                self._local(number, item, copy, item.store_tag if same else None)
         except SpillscanError as error:
             self._fail(number, item, str(error))
 
-    def _local(self, number: int, item: Item, path: str) -> None:
+    def _local(self, number: int, item: Item, path: str, tag: str | None = None) -> None:
         content_hash = ""
         try:
             with fetch.opened(path, item.uri) as file, Stream(file, item.uri) as stream:
@@ -84,10 +88,10 @@ class Shift:
                 before = os.fstat(file.fileno())
                 content_hash = fetch.digest(path, item.uri)
                 self._say(Begun(number, content_hash))
-                if (item.uri, content_hash) in self._finished:
+                if (item.uri, content_hash) in self._known.read:
                     self._end(number, item, "present")
                     return
-                if (item.uri, content_hash) in self._failed and not self._batch.again:
+                if (item.uri, content_hash) in self._known.failed and not self._batch.again:
                     self._end(number, item, "failed", FAILED_BEFORE)
                     return
                 build = reading.build_of(reader, stream, item.uri)
@@ -98,7 +102,7 @@ class Shift:
                 if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
                     content_hash = ""
                     raise InputError(f"{item.uri} was written to while it was read", "audit it again")
-                self._keep(number, item, content_hash, build)
+                self._keep(number, item, content_hash, tag, build)
         except SpillscanError as error:
             self._fail(number, item, str(error), content_hash)
         except MemoryError:
@@ -106,12 +110,13 @@ class Shift:
         except Exception as error:  # a file that the readers are not made for shall not stop the others
             self._fail(number, item, f"{item.uri} cannot be read: {type(error).__name__}: {error}", content_hash)
 
-    def _keep(self, number: int, item: Item, content_hash: str, build: Build) -> None:
+    def _keep(self, number: int, item: Item, content_hash: str, tag: str | None, build: Build) -> None:
         from spillscan.dataset import Unit
 
         entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
         spilling = sum(any(kernel.spills or ()) for kernel in entries)
-        self._results.append((Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes), build))
+        unit = Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes, store_tag=tag)
+        self._results.append((unit, build))
         self._note(number, item, "read", kernels=len(entries), spilling=spilling)
         self._kernels += len(build.kernels)
 
@@ -144,14 +149,29 @@ class Shift:
         self._results, self._outcomes, self._kernels = [], [], 0
 
 
-@lru_cache(maxsize=16)
-def _known(run: str, root: str, label: str) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
-    """(uri, content hash) of what had been read when the audit began, and of what had failed."""
-    from spillscan.dataset import finished
+class _Known(NamedTuple):
+    """What the dataset held when the audit began."""
 
-    known = patiently(lambda: finished(root, label))
-    read = patiently(lambda: finished(root, label, failed=False)) if known else known
-    return read, known - read
+    read: frozenset[tuple[str, str]]
+    """(uri, content hash) of what was read."""
+    failed: frozenset[tuple[str, str]]
+    """(uri, content hash) of what could not be."""
+    tags: frozenset[tuple[str, str]]
+    """(uri, tag of its store) of what was read."""
+
+
+@lru_cache(maxsize=16)
+def _known(run: str, root: str, label: str) -> _Known:
+    from spillscan.dataset import seen
+    from spillscan.dataset.extra import without_pandas
+
+    with without_pandas():
+        units = patiently(lambda: seen(root, label))
+    return _Known(
+        frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
+        frozenset((unit.uri, unit.content_hash) for unit in units if unit.failed),
+        frozenset((unit.uri, unit.store_tag) for unit in units if unit.store_tag is not None and not unit.failed),
+    )
 
 
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:

@@ -6,6 +6,7 @@ A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ SPILL = 1
 """Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
 
 _SIZED = 4
+_DIMENSIONS = struct.Struct("<3I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT})
 _TELLING = frozenset({MAX_THREADS, REQNTID, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
 """Attributes that :func:`of_function` reads."""
@@ -82,17 +84,18 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says."""
-    found: dict[str, object] = {}
+    threads: dict[int, tuple[int, int, int]] = {}
+    barriers: int | None = None
+    toolkit: int | None = None
+    spills: tuple[int, ...] | None = None
     for attribute, value, payload in records(section, _TELLING):
         if attribute == NUM_BARRIERS:
-            found["barriers"] = value & 0xFF
+            barriers = value & 0xFF
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
-            found["toolkit"] = int.from_bytes(payload[:4], "little")
+            toolkit = int.from_bytes(payload[:4], "little")
         elif attribute in (MAX_THREADS, REQNTID) and len(payload) >= 12:
-            name = "max_threads" if attribute == MAX_THREADS else "required_threads"
-            found[name] = tuple(int.from_bytes(payload[at : at + 4], "little") for at in (0, 4, 8))
+            threads[attribute] = _DIMENSIONS.unpack_from(payload)
         elif attribute == ANNOTATIONS:
             pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
-            marked = pairs[pairs[:, 0] == SPILL, 1].tolist()
-            found["spills"] = (*found.get("spills", ()), *marked)  # type: ignore[misc]
-    return FunctionInfo(**found)  # type: ignore[arg-type]
+            spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
+    return FunctionInfo(threads.get(MAX_THREADS), threads.get(REQNTID), barriers, toolkit, spills)

@@ -7,12 +7,12 @@ NumPy and counted into one table: a row a function, a column a mnemonic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
 from spillscan.binary.cubin import Function
-from spillscan.binary.table import Table
+from spillscan.binary.table import Pairs, Table
 from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import Code, Narrow, Wide, Words
 
@@ -24,6 +24,50 @@ _GAP_BYTES = 1 << 12
 _HEX = "unknown 0x{:03x}"
 
 
+class Opcodes(Sequence[tuple[str, int]]):
+    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number. As numbers until
+    somebody looks: most kernels are only counted."""
+
+    __slots__ = ("_known", "_named", "_packed", "_rest")
+
+    def __init__(self, named: Pairs, packed: bytes, rest: Sequence[tuple[str, int]] = ()) -> None:
+        self._named = named
+        self._packed = packed
+        """``rank << 32 | instructions``, 8 bytes each."""
+        self._rest = tuple(rest)
+        self._known: tuple[tuple[str, int], ...] | None = None
+
+    def _pairs(self) -> tuple[tuple[str, int], ...]:
+        if self._known is None:
+            numbers = np.frombuffer(self._packed, np.int64).tolist()
+            self._known = *map(self._named.__getitem__, numbers), *self._rest
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._packed) // 8 + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[tuple[str, int], ...]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | tuple[tuple[str, int], ...]:
+        return self._pairs()[index]
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._pairs())
+
+    def __eq__(self, other: object) -> bool:
+        return self._pairs() == (other._pairs() if isinstance(other, Opcodes) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._pairs())
+
+    def __repr__(self) -> str:
+        return repr(self._pairs())
+
+
 class Counts(NamedTuple):
     """What one function holds."""
 
@@ -31,8 +75,8 @@ class Counts(NamedTuple):
     """All, padding included."""
     code_bytes: int
     """To the end of the last instruction."""
-    opcodes: tuple[tuple[str, int], ...]
-    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number."""
+    opcodes: Sequence[tuple[str, int]]
+    """How many of each: :class:`Opcodes`."""
     local: int
     """STL and LDL."""
     unknown: int
@@ -80,17 +124,15 @@ def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[C
     ranks = table.ranks.take(code.codes)
     counts = _table(ranks, bounds, table.unknown + 1)
     rows, columns = counts[:, : table.unknown].nonzero()
-    pairs = list(map(table.pairs.__getitem__, (columns << 32 | counts[rows, columns]).tolist()))
-    cuts = np.searchsorted(rows, np.arange(len(codes) + 1)).tolist()
+    packed = (columns << 32 | counts[rows, columns]).tobytes()
+    cuts = (8 * np.searchsorted(rows, np.arange(len(codes) + 1))).tolist()
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
     for index in range(len(codes)):
-        opcodes = pairs[cuts[index] : cuts[index + 1]]
-        mine = slice(*bounds[2 * index : 2 * index + 2])
-        if unknown[index]:
-            opcodes += _unknown(code.codes[mine], ranks[mine], table)
-        instructions = mine.stop - mine.start
-        yield Counts(instructions, code.bytes_to(instructions), tuple(opcodes), local[index], unknown[index])
+        first, end = bounds[2 * index : 2 * index + 2]
+        rest = _unknown(code.codes[first:end], ranks[first:end], table) if unknown[index] else ()
+        held = Opcodes(table.pairs, packed[cuts[index] : cuts[index + 1]], rest)
+        yield Counts(end - first, code.bytes_to(end - first), held, local[index], unknown[index])
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:

@@ -7,9 +7,8 @@ section's flags, registers in its info) and the one after it (ABI 8: second byte
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,7 @@ _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """One function: a ``.text`` section and what belongs to it."""
 
     symbol: str

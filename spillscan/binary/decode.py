@@ -20,6 +20,7 @@ from spillscan.sass.kept import Marked
 from spillscan.sass.local import Access, Target
 from spillscan.sass.model import AddressForm, LocalTraffic
 from spillscan.sass.moves import Kind, Moves
+from spillscan.sass.pointer import Plain, StackUse
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
@@ -48,7 +49,7 @@ class Decoded:
         if not offsets:
             return 0
         rows = self._rows_at(offsets)
-        return int(np.isin(self.ranks[rows], self.table.shared).sum())
+        return int(self.table.is_shared[self.ranks[rows]].sum())
 
     def _rows_at(self, offsets: Sequence[int]) -> Words:
         """Instructions by their offsets; what lies outside of the function is left out."""
@@ -68,14 +69,13 @@ class Decoded:
         self._check(marked.moves)
         listing = Listing(function.symbol, member, _NOWHERE)
         listing.role = function.role
-        listing.opcodes = dict(counts.opcodes)
+        if function.role == "unknown":  # they decide
+            listing.opcodes = dict(counts.opcodes)
         listing.last_address = counts.code_bytes - self.code.bytes_per_instruction
-        listing.local_count = counts.local
         listing.parts = parts
         listing.annotations = spills is not None
         listing.stack_uses = self._stack_uses
-        record = listing.record(marked)
-        return record.role, record.stats.local
+        return listing.judged(marked)
 
     def _check(self, moves: Moves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
@@ -95,7 +95,8 @@ class Decoded:
         fields = self.code.local(accesses) | (ranks[is_local] == table.store) * _STORE
         fields |= (self.code.guards(accesses) != ALWAYS) * _PREDICATED
         if annotated:
-            fields |= np.isin(addresses, annotated) * _ANNOTATED
+            ordered = np.sort(np.array((*annotated, -1), np.int64))
+            fields |= (ordered[np.searchsorted(ordered, addresses, side="right") - 1] == addresses) * _ANNOTATED
         found = list(map(_ACCESSES.__getitem__, fields.tolist()))
         return Marked(addresses.tolist(), [None] * len(found), found, None, self._moves(rows[~is_local]))
 
@@ -112,7 +113,7 @@ class Decoded:
         conditional[jumps] |= code.conditions(rows[jumps])
         return Moves(code.addresses(rows), np.where(direct, code.targets(rows), -1), kinds, conditional)
 
-    def _stack_uses(self) -> Iterator[tuple[int, bytes]]:
+    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
         code, table = self.code, self.table
         rows = np.arange(len(self.ranks))
@@ -126,9 +127,9 @@ class Decoded:
         amounts = code.immediates(rows).tolist()
         for row, address, amount in zip(rows.tolist(), code.addresses(rows).tolist(), amounts, strict=True):
             if not written[row]:
-                yield address, b" R0, R1"
+                yield address, Plain(taken=True)
             elif self.table.names[int(self.ranks[row])] in _FRAMES and not table.fields["b"][codes[row]]:
-                yield address, b" R1, R1, %s%#x" % (b"-" if amount < 0 else b"", abs(amount))
+                yield address, Plain(taken=False, change=amount)
 
 
 _CALL_RELATIVE = 0x944

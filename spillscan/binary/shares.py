@@ -15,6 +15,11 @@ LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
+_OWN_WORK = 0.2
+"""What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
+_HEAP_BYTES = 31 << 20
+"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed: each
+member's pages would be made anew. So one that is never touched is freed at first."""
 
 
 def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Told]]]:
@@ -29,6 +34,7 @@ def together(functions: Functions, found: Sequence[Found], origin: str) -> Itera
     sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
     count = max(1, min(cores.available(), sum(sizes) // LEAST_BYTES, _MOST)) if forked.POSSIBLE else 1
     owners = dealt(sizes, count)
+    bytes(min(max(sizes, default=0), _HEAP_BYTES))
     pages = Pages()
 
     def share(owner: int) -> Iterator[list[Told]]:
@@ -45,11 +51,13 @@ def together(functions: Functions, found: Sequence[Found], origin: str) -> Itera
 
 
 def dealt(sizes: Sequence[int], count: int) -> list[int]:
-    """For each size whose it is: neighbours belong together, so that this process, which is first, never waits."""
+    """For each size whose it is: neighbours belong together, so that this process, which is first, seldom waits. Its
+    share is smaller by what else it does."""
     total = max(1, sum(sizes))
-    return [
-        min(count - 1, (end - size // 2) * count // total) for size, end in zip(sizes, accumulate(sizes), strict=True)
-    ]
+    own = total * max(0.0, (1 - _OWN_WORK * (count - 1)) / count)
+    other = (total - own) / max(1, count - 1)
+    middles = [end - size / 2 for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]
 
 
 def _told(functions: Functions, each: Found, pages: Pages) -> Iterator[Told]:

@@ -57,7 +57,8 @@ class Table:
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
         self.local = [rank for rank in (self.store, self.load) if rank >= 0]
         """Ranks of STL and LDL."""
-        self.shared = tuple(rank[name] for name in SHARED if name in rank)
+        self.is_shared = np.isin([*self.names, ""], SHARED)
+        """By rank: STS and LDS."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():
@@ -74,6 +75,9 @@ class Pairs(dict[int, tuple[str, int]]):
     def __init__(self, names: list[str]) -> None:
         super().__init__()
         self._names = names
+
+    def __reduce__(self) -> tuple[type[Pairs], tuple[list[str]]]:
+        return Pairs, (self._names,)  # what was looked up already is no part of it
 
     def __missing__(self, key: int) -> tuple[str, int]:
         pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF

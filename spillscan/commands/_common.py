@@ -106,6 +106,14 @@ def whole_number(text: str) -> int:
     return value
 
 
+def positive_number(text: str) -> int:
+    """Of an argument: 1, 2, 3 …"""
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
 def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     """``inputs``; without any, standard input where something is piped into it."""
     if inputs:

@@ -56,8 +56,10 @@ def root_of(arguments: argparse.Namespace) -> str:
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
     from spillscan.dataset import open_dataset
+    from spillscan.dataset.extra import without_pandas
 
-    return open_dataset(root_of(arguments))
+    with without_pandas():
+        return open_dataset(root_of(arguments))
 
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:

@@ -103,10 +103,8 @@ def _watched(plan: Plan) -> Summary:
     from spillscan.audit.gauge import Gauge
 
     gauge = Gauge(sys.stderr)
-    try:
+    with gauge.kept_alive():
         return audit(plan, gauge)
-    finally:
-        gauge.erase()
 
 
 def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]]:

@@ -92,8 +92,9 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         for entry in summary.advice:
             yield f"  {entry.finding}"
-            yield f"    to reduce: {entry.remedy}"
-            yield f"    trade-off: {entry.trade_off}"
+            if entry.remedy:
+                yield f"    to reduce: {entry.remedy}"
+                yield f"    trade-off: {entry.trade_off}"
     elif summary.occupancy is not None:
         yield f"  limited by {summary.cells['limiter']} at the best block size"
     if summary.local_memory is not None and summary.local_memory.matters:

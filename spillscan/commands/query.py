@@ -6,12 +6,19 @@ The query can read nothing else: no files, networks, extensions or settings.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from spillscan.commands import _common, _dataset
 
 NAME = "query"
 HELP = "ask a dataset anything, in SQL"
 ORDER = 71
+_GRACE_SECONDS = 1.0
+"""Behind the time limit, for DuckDB to obey."""
 EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
 
 
@@ -39,11 +46,30 @@ def run(arguments: argparse.Namespace) -> int:
     connection = sql.connect(_dataset.dataset_of(arguments), arguments.memory_limit)
     most = arguments.top if arguments.format == "text" and not arguments.all else None
     asked = None if most is None else most + 1
-    found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
+    with _ended_after(arguments.time_limit + _GRACE_SECONDS):
+        found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
     more = f"… more than {most:,} rows (--all shows them)" if most is not None and len(found.rows) > most else ""
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
     _dataset.show(found.columns, found.rows[:most], arguments.format, words, more)
     return 0
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """A function of DuckDB that makes one enormous value looks at no interruption: then the process has to go."""
+
+    def end() -> None:
+        sys.stderr.write("spillscan: the query took more time than it may; ask for less, or give it --time-limit\n")
+        sys.stderr.flush()
+        os._exit(2)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _seconds(text: str) -> float:

@@ -1,6 +1,7 @@
 """Compile a kernel with real ptxas at each register cap or launch bound, and tabulate what comes out: registers, spills
 and the loops they stand in, stack, resident blocks. Best points are marked; --advise adds the launch bounds that reach
-the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU.
+the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU; where there is
+one, --run times your own program at each cap.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _common, _policy, _runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from spillscan.sweep.bench import Bench
-    from spillscan.sweep.model import Curve
 
 NAME = "sweep"
 HELP = "what real ptxas makes of a kernel at each register cap or launch bound"
@@ -53,14 +51,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_launches(parser)
     _policy.add_file(parser)
-    parser.add_argument("-j", "--jobs", type=_positive, metavar="N", help="compilers at once (default: processors)")
+    _runs.add_runs(parser)
     parser.add_argument(
-        "--timeout", type=_positive, default=600, metavar="SECONDS", help="for each compiler (default: 600)"
+        "-j", "--jobs", type=_common.positive_number, metavar="N", help="compilers at once (default: processors)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_common.positive_number,
+        default=600,
+        metavar="SECONDS",
+        help="for each compiler (default: 600)",
     )
     cache = parser.add_mutually_exclusive_group()
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     cache.add_argument("--no-cache", action="store_true", help="keep no results, and use none")
-    parser.add_argument("-f", "--format", choices=("text", "json", "csv"), default="text", help="text (default)")
+    parser.add_argument(
+        "-f",
+        "--format",
+        action="append",
+        default=[],
+        metavar="FORMAT[:FILE]",
+        help="text (default), json, csv, html; to FILE, or to standard output; repeatable",
+    )
     parser.add_argument("--plot", action="store_true", help="draw occupancy and spills over registers")
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--top", type=_common.whole_number, default=10, metavar="N", help="kernels of text (default: 10)")
@@ -68,86 +80,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 where anything could be compiled; a failed point is a row. 2 where nothing could."""
+    """0 where anything could be compiled; a failed point is a row. 2 where nothing could, where no run of --run went
+    well, and where Ctrl-C left some of them out.
+    """
     from spillscan import cores
-    from spillscan.sweep import commands, plan, settings
+    from spillscan.reports import render
+    from spillscan.sweep import commands, plan, report, settings
     from spillscan.sweep.bench import Bench
     from spillscan.sweep.cache import Cache, default_folder
     from spillscan.sweep.process import Crew
     from spillscan.sweep.watch import Watch
 
+    forms = render.parse_forms(arguments.format, report.FORMATS)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
-    if arguments.advise and caps is None:
+    if arguments.advise and caps is None and not arguments.timed:
         caps = []
     question = plan.Question(
-        units=tuple(commands.unit(text) for text in arguments.inputs),
+        units=tuple(dict.fromkeys(commands.unit(text) for text in arguments.inputs)),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
         settings=settings.parse(caps, arguments.bounds, arguments.maxnreg),
         globs=tuple(arguments.kernel),
         advise=arguments.advise,
     )
+    runs = _runs.runs_of(arguments, question.settings)
     folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else default_folder()
-    watched = sys.stderr.isatty()
-    bench = Bench(
-        Crew(arguments.timeout),
-        Cache(folder),
-        arguments.jobs or cores.available(),
-        Watch(sys.stderr if watched else None),
-    )
+    terminal = sys.stderr if sys.stderr.isatty() else None
+    bench = Bench(Crew(arguments.timeout), Cache(folder), arguments.jobs or cores.available(), Watch(terminal))
     try:
         curves = plan.sweep(question, bench, _policy.policy_of(arguments))
     except KeyboardInterrupt:
         if folder is not None:
             print(f"spillscan: {bench.compiled} compilations are kept; the same command goes on", file=sys.stderr)
         raise
-    _write(curves, arguments, bench)
-    return 0
-
-
-def _write(curves: Sequence[Curve], arguments: argparse.Namespace, bench: Bench) -> None:
-    if arguments.format == "json":
-        import json
-
-        from spillscan.reports._json import harmless
-        from spillscan.sweep.data import VERSION, curve_data
-
-        document = {"version": VERSION, "curves": [curve_data(curve) for curve in curves]}
-        print(harmless(json.dumps(document, indent=1)))
-    elif arguments.format == "csv":
-        import csv
-
-        from spillscan.sweep.data import rows
-
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows(curves))
-    else:
-        _text(curves, arguments)
-    if bench.failed:
-        print(f"spillscan: {bench.failed} compilations failed; their points say why", file=sys.stderr)
-
-
-def _text(curves: Sequence[Curve], arguments: argparse.Namespace) -> None:
-    from spillscan.reports.render import style_of
-    from spillscan.sweep import chart, table
-    from spillscan.sweep.results import damage
-
-    style = style_of(None)
-    worst = sorted(curves, key=damage)
-    names = list(dict.fromkeys(curve.symbol for curve in worst))
-    most = None if arguments.all else arguments.top
+    ended = ""
+    if runs is not None:
+        curves, ended = _runs.timed(curves, runs, Watch(terminal))
     plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-    for name in names[:most]:
-        for curve in (curve for curve in curves if curve.symbol == name):
-            for line in table.lines(curve, style):
-                _common.say(line)
-            if arguments.plot:
-                for line in chart.draw(curve, style.width, style.color, plain):
-                    _common.say(line)
-            print()
-    if len(names[:most]) < len(names):
-        print(f"… {len(names) - len(names[:most]):,} more kernels (--all shows them)")
-    for line in table.legend(style):
-        _common.say(line)
+    rows = _common.rows_of(arguments)
+    render.put(
+        forms,
+        lambda form: report.render(
+            form.name,
+            curves,
+            render.style_of(rows, to_terminal=form.target is None),
+            plot=arguments.plot,
+            ascii_only=plain and form.target is None,
+        ),
+    )
+    if bench.failed:
+        count = "1 compilation" if bench.failed == 1 else f"{bench.failed:,} compilations"
+        print(f"spillscan: {count} failed; the points say why", file=sys.stderr)
+    if ended:
+        print(f"spillscan: {ended}", file=sys.stderr)
+    return 2 if ended else 0
 
 
 def _archs(words: Sequence[str]) -> list[str]:
@@ -160,10 +146,3 @@ def _archs(words: Sequence[str]) -> list[str]:
         if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
             raise UsageError(f"--arch: {arch!r} is no real arch", "write sm_90 or sm_90a")
     return list(dict.fromkeys(archs))
-
-
-def _positive(text: str) -> int:
-    number = _common.whole_number(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("it must be 1 or more")
-    return number

@@ -65,7 +65,8 @@ def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], l
     columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
     if measure == "lost-blocks":
         columns += ["threads", "blocks/SM", "lost", "limited by"]
-    columns.append("object")
+    several = not text or any(entry.copies > 1 for entry in entries)
+    columns += ["copies", "object"] if several else ["object"]
     if not text:
         machine = {
             "spill bytes": "spill_bytes",
@@ -86,5 +87,5 @@ def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], l
             occupancy = entry.occupancy
             threads = occupancy.configuration.threads_per_block
             row += [threads, occupancy.resident_blocks, entry.lost_blocks, "+".join(occupancy.limiters)]
-        rows.append([*row, entry.object])
+        rows.append([*row, *([entry.copies] if several else []), entry.object])
     return columns, rows

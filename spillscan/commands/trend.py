@@ -1,4 +1,4 @@
-"""How a kernel's registers, spills and resident blocks went over the builds of a dataset."""
+"""How a kernel's registers, spills and resident blocks went over the builds of a dataset, drawn here or as a page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spillscan.commands import _common, _dataset, _policy
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.history import Series
+    from spillscan.target import Target
 
 NAME = "trend"
 HELP = "how a kernel's figures went over the builds of a dataset"
@@ -32,7 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _dataset.add_order(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
-    _dataset.add_format(parser)
+    parser.add_argument(
+        "-f",
+        "--format",
+        type=_format,
+        default=("text", None),
+        metavar="FORMAT",
+        help="text (default), json, csv, html (a page that stands alone); html:FILE writes it to FILE",
+    )
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--top", type=_common.whole_number, default=10, metavar="N", help="kernels to draw (default: 10)")
     rows.add_argument("--all", action="store_true", help="draw all kernels")
@@ -45,12 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
     dataset = _dataset.dataset_of(arguments)
     builds = _dataset.builds_of(dataset, arguments)[-arguments.last :]
     found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
-    if arguments.format != "text":
+    form, target = arguments.format
+    if form in ("json", "csv"):
         columns = ("label", "time", "canonical", "name", "arch", "copies", *METRICS)
-        _dataset.show(columns, list(_rows(found, builds)), arguments.format)
+        _dataset.show(columns, list(_rows(found, builds)), form)
         return 0
     found.sort(key=_liveliest)
     shown = found if arguments.all else found[: arguments.top]
+    if form == "html":
+        page = "".join(_page(arguments.kernel, shown, builds))
+        if target is None:
+            _common.say(page)
+        else:
+            target.write(page)
+        return 0
     width = min(_dataset.width(), 100)
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf") or os.environ.get("TERM") == "dumb"
     for series in shown:
@@ -58,6 +74,34 @@ def run(arguments: argparse.Namespace) -> int:
     if len(shown) < len(found):
         _common.say(f"… {len(found) - len(shown):,} more kernels (--all draws them)")
     return 0
+
+
+def _format(text: str) -> tuple[str, Target | None]:
+    from spillscan.target import Target
+
+    name, colon, path = text.partition(":")
+    target = Target.parse(path) if name == "html" and colon else None
+    if name not in ("text", "json", "csv", "html") or (colon and target is None):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of text, json, csv, html, html:FILE")
+    return name, target
+
+
+def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[str]:
+    from spillscan.names import display_name
+    from spillscan.page import Line, Trend, trend_document
+
+    lines = (
+        Line(
+            name=display_name(series.kernel.key.symbol),
+            metric=metric,
+            values=tuple(series.values(metric)),
+            arch=series.kernel.key.arch,
+        )
+        for series in shown
+        for metric in _SHOWN
+    )
+    told = tuple(line for line in lines if any(value is not None for value in line.values))
+    return trend_document(Trend(title=pattern, builds=tuple(build.label for build in builds), series=told))
 
 
 def _liveliest(series: Series) -> tuple[Any, ...]:

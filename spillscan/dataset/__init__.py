@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from spillscan.dataset.unit import Unit
 
 if TYPE_CHECKING:
-    from spillscan.dataset.reading import Dataset
+    from spillscan.dataset.reading import Claim, Dataset
     from spillscan.model import Build
 
-__all__ = ["Unit", "finished", "load_build", "open_dataset", "write_batch"]
+__all__ = ["Unit", "finished", "load_build", "open_dataset", "seen", "write_batch"]
 
 
 def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> None:
@@ -39,9 +39,14 @@ def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[s
     A unit whose content nobody saw is never finished; one that failed with its content known is, unless ``failed`` is
     false.
     """
-    from spillscan.dataset.reading import finished
+    return frozenset((each.uri, each.content_hash) for each in seen(root, label) if failed or not each.failed)
 
-    return finished(root, label, failed=failed)
+
+def seen(root: str, label: str) -> list[Claim]:
+    """The units of ``label`` whose content somebody saw, read or failed, one a uri; none where there is no dataset."""
+    from spillscan.dataset.reading import seen
+
+    return seen(root, label)
 
 
 def open_dataset(root: str) -> Dataset:

@@ -36,10 +36,8 @@ FEWER_IS_WORSE = frozenset(("resident_blocks",))
 
 _STORED = tuple(name for name in METRICS if name != "resident_blocks")
 _COLUMNS = (
-    "label", "arch", "canonical", "symbol", "role", "final", "confidence", "launch_bounds", *_STORED
+    "arch", "canonical", "symbol", "role", "final", "confidence", "launch_bounds", *_STORED, "labels"
 )  # fmt: skip
-_PIECE = 1000
-"""Names asked for at once."""
 
 
 class Copy(NamedTuple):
@@ -117,24 +115,26 @@ def steps(series: Series, metric: str) -> Iterator[Step]:
 def _rows(dataset: Dataset, pattern: str, at: dict[str, int]) -> Iterator[tuple[str, int, Copy]]:
     exact = compiled(pattern).exact
     rows = [] if exact is None else _called(dataset, [canonical(exact)])
-    wanted = [] if rows else _named(dataset, pattern)
-    for start in range(0, max(1, len(wanted)), _PIECE):
-        for row in rows or _called(dataset, wanted[start : start + _PIECE]):
-            told = dict(zip(_COLUMNS, row, strict=True))
-            if told["label"] in at:
-                copy = Copy(light_kernel(told), told["spill_bytes"], told["spills_in_loops"])
-                yield told["canonical"], at[told["label"]], copy
+    for row in rows or _called(dataset, _named(dataset, pattern)):
+        told = dict(zip(_COLUMNS, row, strict=True))
+        copy = Copy(light_kernel(told), told["spill_bytes"], told["spills_in_loops"])
+        for label in row[-1]:
+            if label in at:
+                yield told["canonical"], at[label], copy
 
 
 def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of the kernels of these canonical names."""
-    from spillscan.dataset.sql import ask
+    """The rows of the kernels of these canonical names, equal ones of several builds as one; last the builds' labels.
+
+    Arrow leaves out all others before DuckDB sees them: most names stand in every build, and equal figures do, too.
+    """
+    from spillscan.dataset.sql import ask, connect
 
     if not names:
         return []
-    marks = ", ".join("?" * len(names))
-    question = f"SELECT {', '.join(_COLUMNS)} FROM kernels WHERE canonical IN ({marks})"
-    return ask(dataset.connection, question, names).rows
+    columns = ", ".join(_COLUMNS[:-1])
+    question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
+    return ask(connect(dataset, only=names), question).rows
 
 
 def _named(dataset: Dataset, pattern: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 
-_CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit")
+_CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit", "store_tag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class Claim:
     unit_id: str
     commit: str
     time: str
+    store_tag: str | None
 
 
 class Dataset:
@@ -48,6 +49,7 @@ class Dataset:
         self.place = place
         self.commits = tuple(held)
         self._dead: dict[str, frozenset[tuple[str, str]]] = {}
+        self._whole: dict[str, pyarrow.dataset.Dataset] = {}
 
     @classmethod
     def open(cls, root: str) -> Dataset:
@@ -104,6 +106,15 @@ class Dataset:
         self, table: str, labels: Iterable[str] | None = None, arches: Collection[str | None] | None = None
     ) -> pyarrow.dataset.Dataset:
         """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""
+        if labels is None and arches is None:  # asked for again and again: what Arrow knows of the files stays known
+            if table not in self._whole:
+                self._whole[table] = self._table(table, None, None)
+            return self._whole[table]
+        return self._table(table, labels, arches)
+
+    def _table(
+        self, table: str, labels: Iterable[str] | None, arches: Collection[str | None] | None
+    ) -> pyarrow.dataset.Dataset:
         import pyarrow.dataset as ds
 
         wanted = None if labels is None else set(labels)
@@ -127,13 +138,9 @@ class Dataset:
             for claim in _losers(self._claims(label))
         )
 
-    def finished(self, label: str, *, failed: bool) -> frozenset[tuple[str, str]]:
-        """(uri, content hash) of what needs no second reading."""
-        return frozenset(
-            (claim.uri, claim.content_hash)
-            for claim in _winners(self._claims(label))
-            if claim.content_hash and (failed or not claim.failed)
-        )
+    def seen(self, label: str) -> list[Claim]:
+        """The units of ``label`` of which the content is known; one a uri."""
+        return [claim for claim in _winners(self._claims(label)) if claim.content_hash]
 
     def build(self, label: str) -> Build:
         """The build called ``label``."""
@@ -166,6 +173,7 @@ class Dataset:
                 unit_id=row["unit_id"],
                 commit=row["commit"],
                 time=times.get(row["commit"], ""),
+                store_tag=row["store_tag"],
             )
             for row in self.rows("units", label, columns=_CLAIMED, dead=True)
         ]
@@ -206,13 +214,13 @@ class Dataset:
         return self._dead[label]
 
 
-def finished(root: str, label: str, *, failed: bool) -> frozenset[tuple[str, str]]:
-    """See :func:`spillscan.dataset.finished`."""
+def seen(root: str, label: str) -> list[Claim]:
+    """See :func:`spillscan.dataset.seen`."""
     names.check_label(label)
     with needed():
         import pyarrow.dataset  # noqa: F401 - before the store is asked
     place = store(root)
-    return Dataset(place, commits.load(place, label)).finished(label, failed=failed)
+    return Dataset(place, commits.load(place, label)).seen(label)
 
 
 def _expression(label: str, table: str, arch: str | None) -> Any:
@@ -266,7 +274,7 @@ def _kernel(row: dict[str, Any]) -> Kernel:
         origins=row["origins"] or (),
         compile_ms=row["compile_ms"],
         source=row["source"] or "",
-        sass=row["sass"],
+        sass=None if row["sass"] is None else replace(row["sass"], maker=row["maker"]),
         launch_bounds=row["launch_bounds"],
     )
 

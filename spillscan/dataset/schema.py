@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spillscan.dataset.shape import Field, Many, Record, Scalar, Shape, arrow_type
 from spillscan.identity import canonical
 from spillscan.model import Advisory, Issue, Kernel, LaunchBounds, Origin, Stats
-from spillscan.sass.model import Group, LivePeak, LocalTraffic, Operands, SassStats, SourceLine, Traffic
+from spillscan.sass.model import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
 from spillscan.snapshot import FIGURES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.unit import Unit
     from spillscan.model import Build
 
-VERSION = 2
+VERSION = 3
 """Of the schema that this spillscan writes; it reads this and all before."""
 
 
@@ -170,7 +170,7 @@ def _stats(
         instructions=instructions,
         code_bytes=code_bytes,
         opcodes=opcodes,
-        local=LocalTraffic(kept=local, evidence=evidence, flow=flow, frame=frame),
+        local=LocalTraffic(kept=local or None, evidence=evidence, flow=flow, frame=frame),
         shared_spills=shared_spills,
         registers=registers,
         operands=operands,
@@ -193,6 +193,12 @@ _SASS = Record(
         Field(name="origin", shape=_ORIGIN, get=attrgetter("origin")),
     ),
     _stats,
+)
+
+
+_MAKER = Record(
+    _plain(("tool", "version", "options"), "text"),
+    lambda tool, version, options: Maker(tool=tool, version=version, options=options),
 )
 
 
@@ -275,6 +281,13 @@ KERNELS: tuple[Field, ...] = (
         about="spill instructions inside loops, where the machine code was read",
         since=2,
     ),
+    Field(
+        name="maker",
+        shape=_MAKER,
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.maker,
+        about="what made its cubin, where that tells",
+        since=3,
+    ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
 
@@ -297,6 +310,7 @@ UNITS: tuple[Field, ...] = (
     _of_build("kernels", lambda build: len(build.kernels), "kernels and device functions in it"),
     *(_of_build(name, attrgetter(f"stats.{name}"), _READ[name]) for name in Stats.__dataclass_fields__),
     _column("commit", "text", "commit", "the commit that wrote it"),
+    _column("store_tag", "text", "unit.store_tag", "what its store calls this content; null where it does not", 3),
 )
 """Of ``units``, besides ``label``."""
 

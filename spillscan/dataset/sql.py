@@ -19,6 +19,7 @@ from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow.dataset
 
     from spillscan.dataset.reading import Dataset
 
@@ -52,8 +53,11 @@ class Answer(NamedTuple):
     rows: list[tuple[Any, ...]]
 
 
-def connect(dataset: Dataset, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
-    """A connection with the views ``kernels``, ``units``, ``issues`` and ``builds``, and nothing else."""
+def connect(dataset: Dataset, memory: str = MEMORY, only: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection with the views ``kernels``, ``units``, ``issues`` and ``builds``, and nothing else.
+
+    ``only``: ``kernels`` holds those of these canonical names.
+    """
     with needed():
         import duckdb
         import pyarrow as pa
@@ -68,7 +72,8 @@ def connect(dataset: Dataset, memory: str = MEMORY) -> duckdb.DuckDBPyConnection
         connection.register("dead", pa.table(columns, names=["commit", "unit_id"]))
     old = any(commit.version < 2 for commit in dataset.commits)
     for table in ("kernels", "units", "issues"):
-        connection.register(f"all_{table}", dataset.table(table))
+        whole = dataset.table(table)
+        connection.register(f"all_{table}", _called(whole, only) if table == "kernels" and only is not None else whole)
         computed = ", ".join(f"{how} AS {name}" for name, how in _OLD.items())
         columns_asked = f"* REPLACE ({computed})" if old and table == "kernels" else "*"
         living = f" WHERE NOT {_MARKED}" if dead else ""
@@ -79,6 +84,12 @@ def connect(dataset: Dataset, memory: str = MEMORY) -> duckdb.DuckDBPyConnection
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
+
+
+def _called(kernels: pyarrow.dataset.Dataset, names: Sequence[str]) -> pyarrow.dataset.Dataset:
+    import pyarrow.dataset as ds
+
+    return kernels.filter(ds.field("canonical").isin(list(names)))
 
 
 def ask(connection: duckdb.DuckDBPyConnection, question: str, words: Sequence[Any] = ()) -> Answer:

@@ -18,6 +18,8 @@ class Unit:
     """Its bytes as they are stored; ``None`` where nobody told."""
     failure: str | None = None
     """Why it could not be read, one line; ``None`` where it was read."""
+    store_tag: str | None = None
+    """What its store calls this content (an ETag): while it does, the bytes are these; ``None`` where it tells none."""
 
     @property
     def id(self) -> str:

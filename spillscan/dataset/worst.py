@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spillscan.dataset.history import light_kernel
 from spillscan.dataset.sql import ask
 from spillscan.errors import UndecidedError, UsageError
+from spillscan.identity import canonical
 from spillscan.model import Kernel, Usage
 from spillscan.residency.summary import summarise
 
@@ -48,6 +49,8 @@ class Entry(NamedTuple):
     lost_blocks: int | None
     """Blocks per SM that warp and block slots would hold and registers, shared memory and barriers do not."""
     occupancy: Occupancy | None
+    copies: int = 1
+    """Kernels of this canonical name and arch (in a log, an object, a library) that are ranked; this is the worst."""
 
 
 class Ranking(NamedTuple):
@@ -78,11 +81,14 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         raise UndecidedError(f"no kernel of {label} tells its {measure}", "audit logs of ptxas -v, or binaries")
     rows = ask(
         dataset.connection,
-        f"SELECT {', '.join(_COLUMNS)} FROM kernels WHERE label = ? AND {column} > 0{_entries(measure)} "
-        f"ORDER BY {column} DESC, canonical, symbol, arch, object LIMIT ?",
+        f"SELECT {', '.join(_COLUMNS)}, count(*) OVER same FROM kernels "
+        f"WHERE label = ? AND {column} > 0{_entries(measure)} "
+        "WINDOW same AS (PARTITION BY canonical, arch) "
+        f"QUALIFY row_number() OVER (same ORDER BY {column} DESC, spills_in_loops DESC NULLS LAST, symbol, object) = 1 "
+        f"ORDER BY {column} DESC, canonical, arch LIMIT ?",
         [label, most],
     ).rows
-    entries = [_entry(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+    entries = [_entry(dict(zip(_COLUMNS, row[:-1], strict=True)))._replace(copies=row[-1]) for row in rows]
     return Ranking(entries, total - told)
 
 
@@ -112,7 +118,11 @@ def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> R
             "tell it: --launch 'GLOB=THREADS'",
         )
     entries.sort(key=lambda entry: -(entry.lost_blocks or 0))
-    return Ranking(entries[:most], unknown)
+    worst: dict[tuple[str, str | None], Entry] = {}
+    for entry in entries:
+        key = canonical(entry.kernel.key.symbol), entry.kernel.key.arch
+        worst[key] = worst[key]._replace(copies=worst[key].copies + 1) if key in worst else entry
+    return Ranking(list(worst.values())[:most], unknown)
 
 
 def _entry(told: dict[str, object]) -> Entry:

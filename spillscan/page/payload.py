@@ -42,7 +42,12 @@ def payload(report: Report) -> dict[str, Any]:
         found["heat"] = heat(report.matrix)
     found["kernels"] = columns(kernels, summaries)
     if kernels:
-        found |= details(kernels, summaries.of)
+        before = {
+            index[id(change.after)]: change.before
+            for change in report.changes
+            if change.before is not None and id(change.after) in index
+        }
+        found |= details(kernels, summaries.of, before if report.kind == "diff" else None)
     return found
 
 

@@ -12,7 +12,7 @@ from spillscan.page.document import document
 from spillscan.page.static import figure, table
 from spillscan.safe import printable
 
-_LONGEST_LABEL = 60
+_LONGEST_LABEL, _LONGEST_SENTENCE = 60, 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,20 @@ class Point:
     """Spill stores and loads, bytes per thread."""
     blocks: int | None
     """Resident blocks per SM; ``None`` where the launch is not known."""
+    warps: int | None = None
+    """Resident warps per SM, of the best block size where the launch is not known; ``None``: not known."""
     best: bool = False
     """Whether the sweep recommends it."""
+    label: str = ""
+    """What was asked for, where it is no register cap: ``256x4``."""
+    failure: str = ""
+    """Why it, or its run, has no figures; empty where it has."""
+    time: float | None = None
+    """What the user's program took at this cap, in the unit of the program; ``None`` where it was not run."""
+    time_text: str = ""
+    """The time for people: ``3.04 ms``."""
+    fastest: bool = False
+    """Whether no other point was measured to take less time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +79,10 @@ class Swept:
     """Its target."""
     points: tuple[Point, ...]
     """Its compilations, the highest cap first."""
+    facts: tuple[str, ...] = ()
+    """The trade-off, a sentence each."""
+    time_unit: str = ""
+    """The unit of its points' times, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +120,9 @@ def sweep_document(sweep: Sweep) -> Iterator[str]:
             {
                 "name": _name(kernel.name),
                 "arch": _arch(kernel.arch),
-                "points": [asdict(point) for point in kernel.points],
+                "facts": [printable(fact, _LONGEST_SENTENCE) for fact in kernel.facts],
+                "time_unit": printable(kernel.time_unit, _LONGEST_LABEL),
+                "points": [_point(point) for point in kernel.points],
             }
             for kernel in sweep.kernels
         ],
@@ -128,17 +146,26 @@ def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
         yield from table(metric["label"], ("kernel", "arch", *payload["builds"]), rows, len(lines), numbers=2)
 
 
+def _point(point: Point) -> dict[str, Any]:
+    label = point.label or ("no cap" if point.cap is None else f"cap {point.cap}")
+    return asdict(point) | {
+        "label": printable(label, _LONGEST_LABEL),
+        "failure": printable(point.failure, _LONGEST_SENTENCE),
+        "time_text": printable(point.time_text, _LONGEST_LABEL),
+    }
+
+
 def _static_sweep(swept: list[dict[str, Any]]) -> Iterator[str]:
     rows = [
         (
-            *(kernel["name"], kernel["arch"] or "", "none" if point["cap"] is None else str(point["cap"])),
+            *(kernel["name"], kernel["arch"] or "", point["label"]),
             *(figure(point[name]) for name in ("registers", "spill_bytes", "blocks")),
-            "best" if point["best"] else "",
+            *(point["time_text"], ", ".join(filter(None, (point["best"] and "best", point["failure"])))),
         )
         for kernel in swept
         for point in kernel["points"]
     ]
-    heads = ("kernel", "arch", "cap", "registers", "spills (B)", "blocks/SM", "")
+    heads = ("kernel", "arch", "point", "registers", "spills (B)", "blocks/SM", "time", "")
     yield from table("Sweep", heads, rows, len(rows), numbers=2)
 
 

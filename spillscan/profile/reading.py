@@ -59,6 +59,8 @@ def read(stream: Stream, name: str) -> Profile:
         if shape.takes_units(row):
             continue
         identity = shape.identity(row)
+        if not identity["Kernel Name"]:
+            raise InputError(f"{_called(name)}:{row.line}: this row of the table names no kernel", AGAIN)
         key = (f"{row.line}" if shape.wide else f"table {around.tables}", *identity.values())
         draft = drafts.setdefault(key, _Draft(row.line, identity))
         for metric, text, unit, told_as in shape.figures(row):

@@ -40,7 +40,7 @@ class Shape:
             missing = [column for column in _LONG if column not in self._places]
             if missing:
                 raise InputError(f"{name}:{line}: the table has no column {missing[0]!r}", AGAIN)
-            self._least = 1 + max(self._places[column] for column in _LONG)
+            self._least = 1 + max(self._places[column] for column in (*_LONG, *IDENTITY) if column in self._places)
 
     def takes_units(self, row: Row) -> bool:
         """Take the row of units that stands below the names of a raw page's columns; ``True`` where ``row`` is it."""

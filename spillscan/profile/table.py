@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 
 from spillscan.errors import InputError
 from spillscan.model import Issue, Origin
@@ -20,6 +22,8 @@ from spillscan.source import Stream
 AGAIN = "export the profile again: ncu -i REPORT --csv --page raw --print-units base"
 _HEADER = b'"ID","'
 _ROW = re.compile(rb'"\d*",')
+_INNER_ROW = re.compile(rb'"\d+","')
+_MOST_TRIED = 4
 _MOST_JOINED_LINES = 256
 _LONGEST_COMPLAINT = 300
 
@@ -50,11 +54,13 @@ def rows(stream: Stream, name: str, around: Around) -> Iterator[Row]:
     """Every row of every table, the row of units included; :class:`InputError` where one is damaged."""
     columns: tuple[str, ...] = ()
     for number, line in _logical_lines(stream, name):
-        if line.startswith(_HEADER):
-            columns = tuple(_cells(line, name, number))
+        if header := _header(line):
+            columns = tuple(_cells(header, name, number))
             around.tables += 1
         elif columns and _ROW.match(line):
             yield Row(number, columns, _cells(line, name, number))
+        elif columns and (cells := _behind(line, columns)):
+            yield Row(number, columns, cells)
         elif line.startswith(b"==ERROR=="):
             text = printable(line[9:].decode(errors="replace").strip(), _LONGEST_COMPLAINT)
             around.complaints.append(
@@ -87,6 +93,23 @@ def _logical_lines(stream: Stream, name: str) -> Iterator[tuple[int, bytes]]:
             yield number, line
     if pending:
         raise InputError(f"{name}:{begin}: a quoted cell of the table is not closed: the file is cut off", AGAIN)
+
+
+def _header(line: bytes) -> bytes | None:
+    """The names of columns in ``line``, before which the program may have left a line of its own unended."""
+    begin = line.find(_HEADER)
+    return line[begin:] if begin == 0 or (begin > 0 and b'","Kernel Name","' in line[begin:]) else None
+
+
+def _behind(line: bytes, columns: tuple[str, ...]) -> list[str] | None:
+    """The cells of a row before which the program left a line of its own unended; ``None`` where there is none."""
+    least = columns.index("Metric Value") + 1 if "Metric Value" in columns else len(columns)
+    for begin in islice(_INNER_ROW.finditer(line), _MOST_TRIED):
+        with suppress(UnicodeDecodeError, csv.Error):
+            cells = next(csv.reader([line[begin.start() :].decode()], strict=True))
+            if least <= len(cells) <= len(columns):
+                return cells
+    return None
 
 
 def _lines(stream: Stream) -> Iterator[bytes]:

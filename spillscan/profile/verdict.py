@@ -1,7 +1,8 @@
 """What the published procedure makes of a launch, in words: low occupancy and latency-bound, look at the limiter; low
 occupancy and busy, leave it; high occupancy and slow, look elsewhere. Never how fast something else would be.
 
-Every threshold is published; where a figure that a step needs is missing, the verdict is unknown and says what is.
+Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the verdict is
+unknown and says what is.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ LOCAL_INSTRUCTIONS = Threshold(
     10, "Nsight Compute, rule LocalMemoryUsage (LocalMemoryUsage.py), percent of the instructions executed"
 )
 LOCAL_TRAFFIC = Threshold(
-    5, "a rule of thumb of published CUDA tutorials (no NVIDIA document has it), percent of local and global traffic"
+    5,
+    "a convention without a source that states it; what to compare: NVIDIA, Local Memory and Register Spilling"
+    " (P. Micikevicius, 2011); percent of local and global traffic",
 )
 
 THRESHOLDS = {

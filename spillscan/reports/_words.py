@@ -64,14 +64,16 @@ def summary(build: Build) -> str:
 
 def arches_of(build: Build) -> str:
     """``sm_80, sm_90``; empty where the input names none."""
-    arches = sorted({printable(kernel.key.arch, LONGEST_ARCH) for kernel in build.kernels if kernel.key.arch})
+    named = {kernel.key.arch for kernel in build.kernels if kernel.key.arch}
+    arches = sorted({printable(arch, LONGEST_ARCH) for arch in named})
     more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
     return ", ".join(arches[:MOST_ARCHES]) + more
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
-    spilling = [kernel.spills for kernel in kernels if kernel.spills and sum(kernel.spills)]
-    unknown = sum(kernel.spills is None for kernel in kernels)
+    told = [kernel.spills for kernel in kernels]
+    spilling = [spills for spills in told if spills and sum(spills)]
+    unknown = told.count(None)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
         return f" ({said})" if unknown else (" (none spills)" if kernels else "")

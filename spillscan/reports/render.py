@@ -40,13 +40,18 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
     """
     forms = check_forms(wanted, report.kind)
     report = replace(report, tree=_tree())
+    put(forms, lambda form: _pieces(report, form, rows))
+
+
+def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str]]) -> None:
+    """Write the ``pieces`` of each form where it was asked for: all files first, then standard output."""
     drafts: list[Draft] = []
     try:
         for form in forms:
             if form.target is not None:
                 draft = form.target.draft()
                 drafts.append(draft)
-                draft.fill(lambda file, form=form: _copy(_pieces(report, form, rows), file))  # type: ignore[misc]
+                draft.fill(lambda file, form=form: _copy(pieces(form), file))  # type: ignore[misc]
         for draft in drafts:
             draft.commit()
     finally:
@@ -56,12 +61,22 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
         if form.target is None:
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-            _copy(_pieces(report, form, rows), sys.stdout)
+            _copy(pieces(form), sys.stdout)
 
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
-    forms = [_form(text, kind) for text in wanted or ("text",)]
+    forms = parse_forms(wanted, reports.names())
+    for form in forms:
+        if kind not in reports.of_name(form.name).KINDS:
+            able = ", ".join(other for other, module in reports.all_formats().items() if kind in module.KINDS)
+            raise UsageError(f"{form.name} cannot show a {kind}", f"choose from {able}")
+    return forms
+
+
+def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
+    """The forms asked for, of a command that knows the formats ``names``; without any, text."""
+    forms = [_form(text, names) for text in wanted or ("text",)]
     if sum(form.target is None for form in forms) > 1:
         raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
     places = [os.path.realpath(form.target.path) for form in forms if form.target is not None]
@@ -71,13 +86,10 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     return forms
 
 
-def _form(text: str, kind: Kind) -> Form:
+def _form(text: str, names: Sequence[str]) -> Form:
     name, colon, path = text.partition(":")
-    if name not in reports.names():
-        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(reports.names())}")
-    if kind not in reports.of_name(name).KINDS:
-        able = ", ".join(other for other, module in reports.all_formats().items() if kind in module.KINDS)
-        raise UsageError(f"{name} cannot show a {kind}", f"choose from {able}")
+    if name not in names:
+        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(names)}")
     if not colon:
         return Form(name, None)
     target = Target.parse(path)

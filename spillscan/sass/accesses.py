@@ -66,6 +66,11 @@ class Accesses(Sequence[LocalAccess]):
             found[Group(kind, access.store, access.target.bytes, depth, part > 0)] += count
         return found
 
+    def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
+        columns = zip(self.accesses, self.kinds, self.parts, strict=True)
+        return _traffic([access for access, which, part in columns if kind in (None, which) and not (own and part)])
+
     def frame(self, size: int | None) -> Traffic:
         """The slots of the function's own frame of ``size`` bytes; all slots where that is not known."""
         own = [
@@ -73,6 +78,10 @@ class Accesses(Sequence[LocalAccess]):
             for access, part in zip(self.accesses, self.parts, strict=True)
             if not part and access.target.slot is not None and (size is None or access.target.slot < size)
         ]
-        stored = [access.target.bytes for access in own if access.store]
-        loaded = [access.target.bytes for access in own if not access.store]
-        return Traffic(stores=len(stored), loads=len(loaded), store_bytes=sum(stored), load_bytes=sum(loaded))
+        return _traffic(own)
+
+
+def _traffic(accesses: Sequence[Access]) -> Traffic:
+    stored = [access.target.bytes for access in accesses if access.store]
+    loaded = [access.target.bytes for access in accesses if not access.store]
+    return Traffic(stores=len(stored), loads=len(loaded), store_bytes=sum(stored), load_bytes=sum(loaded))

@@ -11,15 +11,16 @@ from spillscan.sass import kept
 from spillscan.sass.headers import Cubin
 from spillscan.sass.judge import Judge
 from spillscan.sass.kept import Instruction, Marked, Piece
-from spillscan.sass.model import NO_TRAFFIC, LivePeak, SassFunction, SassStats
+from spillscan.sass.model import NO_TRAFFIC, LivePeak, LocalTraffic, SassFunction, SassStats
 from spillscan.sass.operands import OperandReader
+from spillscan.sass.pointer import StackUse
 
 LOCAL = frozenset({b"STL", b"LDL"})
 WORD = 8
 FIRST_WIDE_ARCH = 70
 
 
-def _no_uses() -> Iterator[tuple[int, bytes]]:
+def _no_uses() -> Iterator[tuple[int, StackUse]]:
     return iter(())
 
 
@@ -31,8 +32,8 @@ class Code:
     """Rows by opcode number, of the row scanner."""
     last_address = 0
     local_count = 0
-    stack_uses: Callable[[], Iterator[tuple[int, bytes]]] = staticmethod(_no_uses)
-    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    stack_uses: Callable[[], Iterator[tuple[int, StackUse]]] = staticmethod(_no_uses)
+    """(address, use) of the instructions other than STL and LDL that name R1; called only where it decides."""
     annotations = False
     shared_spills = 0
     registers: int | None = None
@@ -94,6 +95,11 @@ class Code:
                 origin=self.origin,
             ),
         )
+
+    def judged(self, marked: Marked) -> tuple[Role, LocalTraffic]:
+        """What a function that uses local memory is, and its accesses."""
+        judge = Judge(self, marked, self._role())
+        return judge.role, judge.traffic()
 
     def _role(self) -> Role:
         """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""

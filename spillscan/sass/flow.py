@@ -69,9 +69,9 @@ def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
         outside = (kinds == Kind.FAR_CALL) | (kinds == Kind.CALL) & ((targets <= 0) | (targets > last))
         calls = addresses[outside].tolist()
         called = np.flatnonzero((kinds == Kind.CALL) & ~outside)
-        begins = np.unique(targets[called])
+        begins = distinct(targets[called])
         entries.update(begins[_returns(moves, leaving, begins)].tolist())
-        among = np.isin(targets[called], list(entries))
+        among = np.array([target in entries for target in targets[called].tolist()], bool)
         inner = list(zip(addresses[called[among]].tolist(), targets[called[among]].tolist(), strict=True))
         jumps = called[~among]  # ptxas also uses a call as a jump to where warps meet again
         ends[jumps] = targets[jumps]
@@ -89,6 +89,13 @@ def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
         leaves=list(zip(addresses[leaving].tolist(), (kinds[leaving] == Kind.RETURN).tolist(), strict=True)),
         guessed=bool(present[Kind.INDIRECT] or pops),
     )
+
+
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
+    ordered = np.sort(values)
+    found: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
 
 
 def _returns(moves: Moves, leaving: NDArray[np.bool_], begins: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -119,6 +126,8 @@ def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> No
 def unnamed(flow: Flow) -> Iterator[int]:
     """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
     leads there, and the next sure way out is a return."""
+    if not any(returns for _, returns in flow.leaves):
+        return
     controls = flow.controls
     sure = set(controls.addresses[(controls.targets < 0) & ~controls.conditional & ~controls.indirect].tolist())
     leaves = [(address, returns) for address, returns in flow.leaves if address in sure]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spillscan.model import Role
-from spillscan.sass import flow, loops, spills, terminals
+from spillscan.sass import flow, loops, pointer, spills
 from spillscan.sass.accesses import Accesses
 from spillscan.sass.kept import Marked
 from spillscan.sass.model import AccessClass, LocalTraffic, Traffic
+from spillscan.sass.pointer import StackUse
 
 if TYPE_CHECKING:
     from spillscan.sass.code import Code
@@ -37,7 +38,7 @@ class Judge:
         }
         """Parts that call something which may look for arguments on the stack."""
         self._uses = code.stack_uses()
-        self._seen: list[tuple[int, bytes]] = []
+        self._seen: list[tuple[int, StackUse]] = []
 
     def _role(self) -> Role:
         returns = {is_return for address, is_return in self._flow.leaves if self._part_of(address) == 0}
@@ -53,14 +54,14 @@ class Judge:
             return {0} if addresses else set()
         return set((np.searchsorted(self._starts, addresses, side="right") - 1).tolist())
 
-    def _stack_uses(self, part: int) -> Iterator[bytes]:
-        """Operands of what names the stack pointer in one part; the text is read as far as somebody asks."""
-        yield from (operands for where, operands in self._seen if where == part)
-        for address, operands in self._uses:
+    def _stack_uses(self, part: int) -> Iterator[StackUse]:
+        """What names the stack pointer in one part; the code is read as far as somebody asks."""
+        yield from (use for where, use in self._seen if where == part)
+        for address, use in self._uses:
             where = self._part_of(address)
-            self._seen.append((where, operands))
+            self._seen.append((where, use))
             if where == part:
-                yield operands
+                yield use
 
     def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
         """Loops around each of some ascending addresses."""
@@ -81,7 +82,7 @@ class Judge:
             lines=marked.lines,
             accesses=marked.accesses,
             kinds=kinds,
-            depths=self.depths(addresses),
+            depths=loops.Depths(self._flow.controls, self._flow.entries, addresses),
             parts=parts,
             sources=marked.sources,
         )
@@ -113,7 +114,7 @@ class Judge:
     def _taken(self, part: int) -> bool:
         """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
         parts = [part] if part else range(len(self._starts))
-        return any(terminals.line("taken").match(operands) for each in parts for operands in self._stack_uses(each))
+        return any(pointer.taken(use) for each in parts for use in self._stack_uses(each))
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
@@ -126,9 +127,6 @@ class Judge:
 
     def _frame(self, part: int) -> int | None:
         """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
-        for operands in self._stack_uses(part):
-            if match := terminals.line("frame").match(operands):
-                amount = int(match["amount"], 16)
-                amount -= (amount >= 1 << 31) << 32
-                return -amount if amount < 0 else None
-        return None
+        changes = (pointer.change(use) for use in self._stack_uses(part))
+        first = next((change for change in changes if change is not None), 0)
+        return -first if first < 0 else None

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.flow import WORD, Controls
+from spillscan.sass.flow import WORD, Controls, distinct
 
 _ROUNDS = 16
 """How deep skips that are nested in skips are left out."""
@@ -39,6 +39,36 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) ->
         return [0] * len(points)
     columns = tuple(column.tobytes() for column in controls)
     return _depths(columns, tuple(entries), tuple(points))
+
+
+class Depths(Sequence[int | None]):
+    """What :func:`depths` tells, found when somebody looks: of most functions nobody asks for more than their sums."""
+
+    __slots__ = ("_asked", "_known")
+
+    def __init__(self, controls: Controls, entries: Sequence[int], points: Sequence[int]) -> None:
+        self._asked: tuple[Controls, Sequence[int], Sequence[int]] | None = controls, entries, points
+        self._known: Sequence[int | None] = ()
+
+    def _all(self) -> Sequence[int | None]:
+        if self._asked is not None:
+            self._known, self._asked = depths(*self._asked), None
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._all() if self._asked is None else self._asked[2])
+
+    @overload
+    def __getitem__(self, index: int) -> int | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int | None]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int | None] | None:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[int | None]:
+        return iter(self._all())
 
 
 @lru_cache(maxsize=64)
@@ -82,13 +112,6 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
     return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
 
 
-def _distinct(values: _Numbers) -> _Numbers:
-    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
-    ordered = np.sort(values)
-    found: _Numbers = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return found
-
-
 class _Stretch(NamedTuple):
     """Code that backward branches span without a gap: no cycle leaves it. First and last of its places."""
 
@@ -109,14 +132,14 @@ class _Line:
         jumps = targets >= 0
         tables = np.flatnonzero(indirect)
         ends = np.flatnonzero(~conditional)
-        named = _distinct(np.concatenate((np.array((0, *entries), np.int64), targets[jumps])))
+        named = distinct(np.concatenate((np.array((0, *entries), np.int64), targets[jumps])))
         following = np.append(named, _FAR)[np.searchsorted(named, addresses[ends], side="right")]
         ends = ends[following - addresses[ends] > 2 * WORD]  # else what follows is named already
         table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
         ends, table = ends[table >= 0], table[table >= 0]
-        roots = 4 * _distinct(np.array((0, *entries), np.int64))
+        roots = 4 * distinct(np.array((0, *entries), np.int64))
         cases = 4 * addresses[ends] + 2
-        labels = _distinct(np.concatenate((roots, 4 * targets[jumps], cases)))
+        labels = distinct(np.concatenate((roots, 4 * targets[jumps], cases)))
         keys = np.concatenate((labels, 4 * addresses + 1))
         order = keys.argsort(kind="stable")
         self.keys: _Numbers = keys[order]
@@ -151,7 +174,7 @@ class _Line:
         known = alive[at] & ~self.ends[at]
         found: dict[int, int] = {}
         for stretch in self._stretches(at):
-            asked = _distinct(at[(at >= stretch.first) & (at <= stretch.last)]).tolist()
+            asked = distinct(at[(at >= stretch.first) & (at <= stretch.last)]).tolist()
             found.update(zip(asked, _Sweep(self, stretch, onward, alive).counts(asked), strict=True))
         return [found.get(place, 0) if sure else None for place, sure in zip(at.tolist(), known.tolist(), strict=True)]
 

@@ -114,6 +114,9 @@ class Grouped(Protocol):
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
 
+    def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
+
 
 def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
     stores = loads = store_bytes = load_bytes = 0
@@ -156,7 +159,7 @@ class LocalTraffic:
     @cached_property
     def total(self) -> Traffic:
         """All accesses."""
-        return _sum(self.groups.items())
+        return self._traffic()
 
     @cached_property
     def spill(self) -> Traffic:
@@ -166,11 +169,17 @@ class LocalTraffic:
     @cached_property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
-        return _sum(item for item in self.groups.items() if item[0].kind == "spill" and not item[0].inner)
+        return self._traffic("spill", own=True)
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return _sum(item for item in self.groups.items() if item[0].kind == kind)
+        return self._traffic(kind)
+
+    def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        if self.kept is None and isinstance(self.accesses, Grouped):
+            return self.accesses.traffic(kind, own=own)
+        wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))
+        return _sum((group, count) for group, count in wanted if not (own and group.inner))
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
@@ -254,8 +263,8 @@ class SassStats:
     """Machine instructions, padding included."""
     code_bytes: int
     """Bytes from the first instruction to the end of the last, control words included."""
-    opcodes: tuple[tuple[str, int], ...]
-    """(mnemonic without modifiers, instructions), by mnemonic."""
+    opcodes: Sequence[tuple[str, int]]
+    """(mnemonic without modifiers, instructions), by mnemonic; hashable, equal to any tuple of the same."""
     local: LocalTraffic = NO_TRAFFIC
     """Accesses to local memory."""
     shared_spills: int | None = None

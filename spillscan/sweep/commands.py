@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from spillscan import compilation
 from spillscan.errors import InputError, UsageError
@@ -105,6 +106,7 @@ def _command(text: str, words: list[str]) -> Unit:
     if parsed.sources != 1:
         count = "no source" if not parsed.sources else f"{parsed.sources} sources"
         raise UsageError(f"the command line names {count}", "sweep one source at a time")
+    _refuse_elsewhere(words[: parsed.tool_index])
     options: list[str] = []
     cap = ""
     kinds: list[tuple[str, str]] = []
@@ -130,6 +132,13 @@ def _command(text: str, words: list[str]) -> Unit:
             targets=_targets(kinds),
         )
     )
+
+
+def _refuse_elsewhere(before: Sequence[str]) -> None:
+    """A ``cd`` in front of the compiler makes its names those of another folder, where another file may have them."""
+    for word, following in pairwise(before):
+        if word == "cd" and os.path.realpath(following) != os.path.realpath(os.curdir):
+            raise UsageError(f"the command line changes to {following}", "run spillscan from there, without the cd")
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:

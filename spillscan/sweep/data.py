@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillscan import names
 from spillscan.safe import printable
 from spillscan.sweep.model import Curve, Point
+
+if TYPE_CHECKING:
+    from spillscan.sweep.timing import Timing
 
 VERSION = 1
 COLUMNS = (
@@ -16,6 +19,7 @@ COLUMNS = (
     *("registers", "spill_store_bytes", "spill_load_bytes", "loop_spill_bytes", "spill_instructions_by_depth"),
     *("stack_bytes", "shared_bytes", "threads_per_block", "resident_blocks", "resident_warps", "max_warps"),
     *("limiters", "best", "overridden", "failure"),
+    *("time_median", "time_least", "time_spread", "time_unit", "time_runs", "time_failure"),
 )
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
@@ -32,6 +36,7 @@ def curve_data(curve: Curve) -> dict[str, Any]:
         "launch": None if launch is None else {each.name: getattr(launch, each.name) for each in fields(launch)},
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
+        "measured": curve.measured,
         "flags": list(curve.flags),
         "advice": [{"cap": entry.cap, "gain_blocks": entry.gain, **point_data(entry.point)} for entry in curve.advice],
         "no_advice": curve.no_advice,
@@ -66,6 +71,20 @@ def point_data(point: Point) -> dict[str, Any]:
         "best": point.best,
         "overridden": point.overridden,
         "remarks": list(point.remarks),
+        "time": None if point.timing is None else timing_data(point.timing),
+    }
+
+
+def timing_data(timing: Timing) -> dict[str, Any]:
+    """What the program took at one cap; ``unit`` is ``None`` where only the program knows it."""
+    return {
+        "command": list(timing.command),
+        "figures": list(timing.figures),
+        "median": timing.median,
+        "least": timing.least,
+        "spread": timing.spread,
+        "unit": timing.unit or None,
+        "failure": timing.failure,
     }
 
 
@@ -80,6 +99,9 @@ def rows(curves: Sequence[Curve]) -> Iterator[list[str]]:
             data["spill_instructions_by_depth"] = " ".join(
                 f"{'?' if each.depth is None else each.depth}:{each.instructions}" for each in point.depths or ()
             )
+            time = data["time"] or {}
+            data |= {f"time_{name}": time.get(name) for name in ("median", "least", "spread", "unit", "failure")}
+            data["time_runs"] = len(time["figures"]) if time else None
             yield [_cell(data[column]) for column in COLUMNS]
 
 
@@ -99,7 +121,7 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     text = printable(str(value))
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spillscan.residency.model import Launch
 from spillscan.sweep.settings import AS_IS, Setting
+
+if TYPE_CHECKING:
+    from spillscan.sweep.timing import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Point:
     """``False``: relocatable code, the linker decides the registers."""
     best: bool = False
     """No other point has more resident warps without more spills, or fewer spills without fewer warps."""
+    timing: Timing | None = None
+    """What the user's own program took at this cap; ``None`` where it was not run."""
 
     @property
     def spill_bytes(self) -> int | None:
@@ -107,6 +113,8 @@ class Curve:
     """In the order of the settings, ``as is`` first."""
     facts: str = ""
     """The trade-off in one sentence."""
+    measured: str = ""
+    """The fastest of the runs of the user's program, in one sentence; empty where there are none."""
     flags: tuple[str, ...] = ()
     """What about its bounds does not do what it seems to, a sentence each."""
     advice: tuple[Advice, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,8 @@ def targets(question: Question) -> list[Target]:
     default: list[Toolkit] | None = None
     for unit in question.units:
         own = toolkits.of_compiler(unit.compiler) if unit.compiler else None
+        if unit.compiler and os.path.dirname(unit.compiler) and own is None and chosen is None:
+            raise InputError(f"{unit.compiler}: there is no such compiler here", "choose another by --toolkits")
         if chosen is None and own is None and default is None:
             default = toolkits.choose(())
         for toolkit in chosen or ([own] if own else default or []):

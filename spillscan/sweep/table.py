@@ -9,27 +9,33 @@ from spillscan.names import display_name
 from spillscan.reports import Style
 from spillscan.reports._table import BOLD, DIM, GREEN, RED, Row, paint, table
 from spillscan.safe import printable
+from spillscan.sweep import measured
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import AS_IS
+from spillscan.sweep.timing import INTERRUPTED
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
 _LONGEST_REASON = 400
 _HEADER = ["point", "regs", "spill st/ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
+_TIMES = ["time", "spread"]
 _LEFT = ("point", "limited by")
-_SPARE = ("warps", "stack")
+_SPARE = ("spread", "warps", "stack")
 LEGEND = (
     f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
     "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
 )
+LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: largest less smallest, of the median"
 
 
 def lines(curve: Curve, style: Style) -> Iterator[str]:
     """One kernel: title, table, failures, facts, flags, advice."""
     yield paint(title(curve), BOLD, style)
-    shown = [point for point in curve.points if not point.overridden]
-    rows: list[Row] = [(cells(group), _color(group)) for group in _alike(shown)]
-    for line in table(_HEADER, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
+    shown = [point for point in curve.points if not point.overridden or point.timing]
+    timed = any(point.timing for point in shown)
+    header = [*_HEADER, *_TIMES] if timed else _HEADER
+    rows: list[Row] = [(cells(group) + (times(group[0]) if timed else []), _color(group)) for group in _alike(shown)]
+    for line in table(header, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
         yield f"  {line}"
     said = [(point, text) for point in shown for text in dict.fromkeys(_said(point))]
     for text in dict.fromkeys(text for _, text in said):
@@ -37,6 +43,8 @@ def lines(curve: Curve, style: Style) -> Iterator[str]:
         yield f"  {labels}: {printable(text, _LONGEST_REASON)}"
     if curve.facts:
         yield f"  {curve.facts}"
+    if curve.measured:
+        yield f"  {curve.measured}"
     yield from (f"  note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
         yield f"  no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
@@ -97,6 +105,18 @@ def cells(group: Sequence[Point]) -> list[str]:
     ]
 
 
+def times(point: Point) -> list[str]:
+    """What the program took, and how much its runs differ; ``failed`` where a run ended badly."""
+    timing = point.timing
+    if timing is None:
+        return [NOT_SAID, NOT_SAID]
+    if timing.failure and not timing.figures:
+        return ["failed" if timing.failure != INTERRUPTED else INTERRUPTED, NOT_SAID]
+    mark = "!" if timing.failure else ""
+    spread = NOT_SAID if timing.spread is None else f"{100 * timing.spread:.1f}%"
+    return [f"{mark}{measured.figure(timing)}", spread]
+
+
 def by_depth(point: Point) -> str:
     """``2:8 1:20 0:31``; ``0`` where nothing spills."""
     if point.depths is None:
@@ -107,8 +127,14 @@ def by_depth(point: Point) -> str:
 
 
 def _said(point: Point) -> tuple[str, ...]:
-    """Why it failed, or what ptxas said of it."""
-    return (point.failure,) if point.failure else tuple(f"ptxas: {text}" for text in point.remarks)
+    """Why it failed, or what ptxas said of it, and how its runs ended."""
+    said = (point.failure,) if point.failure else tuple(f"ptxas: {text}" for text in point.remarks)
+    timing = point.timing
+    if timing is None or not timing.failure:
+        return said
+    runs = len(timing.figures)
+    after = f" after {runs} run{'' if runs == 1 else 's'}" if runs else ""
+    return (*said, f"run: {timing.failure}{after}")
 
 
 def advice_lines(curve: Curve) -> Iterator[str]:
@@ -138,9 +164,9 @@ def _made(before: Point, entry: Advice) -> str:
     return f"ptxas uses {_number(point.registers)}, {spills}; {blocks}{missed}"
 
 
-def legend(style: Style) -> Iterator[str]:
-    """What marks and columns mean."""
-    yield from (paint(line, DIM, style) for line in LEGEND)
+def legend(style: Style, timed: bool = False) -> Iterator[str]:
+    """What marks and columns mean; ``timed``: those of times, too."""
+    yield from (paint(line, DIM, style) for line in (*LEGEND, *([LEGEND_OF_TIMES] if timed else [])))
 
 
 def _color(group: Sequence[Point]) -> str:

@@ -44,6 +44,8 @@ class Timing:
     """The words that were run for it."""
     figures: tuple[float, ...] = ()
     """Of each counted run, in their order: seconds by the wall clock, or the number that the program printed."""
+    unit: str = ""
+    """``s`` by the wall clock; empty: the program's own."""
     failure: str = ""
     """Why there are no more figures, one line; empty where all runs went well."""
 
@@ -117,7 +119,7 @@ def time_runs(
     """
     if runs < 1 or warmups < 0 or not timeout_s > 0:
         raise UsageError("nothing to time", "ask for at least one run, and for a timeout above 0")
-    pattern = _pattern(measure)
+    pattern = pattern_of(measure)
     commands = [words_of(template, {**(fixed or {}), placeholder: value}, placeholder) for value in values]
     figures: list[list[float]] = [[] for _ in values]
     failures = [""] * len(values)
@@ -135,7 +137,7 @@ def time_runs(
         for index in short:
             failures[index] = INTERRUPTED
     return tuple(
-        Timing(value=value, command=command, figures=tuple(found), failure=failure)
+        Timing(value=value, command=command, figures=tuple(found), unit="" if measure else "s", failure=failure)
         for value, command, found, failure in zip(values, commands, figures, failures, strict=True)
     )
 
@@ -172,7 +174,7 @@ def _measured(text: str, pattern: re.Pattern[str]) -> tuple[float | None, str]:
     for found in pattern.finditer(text):  # noqa: B007 - the last match counts
         pass
     if found is None:
-        return None, _line(f"prints nothing that fits {pattern.pattern!r}")
+        return None, _line(f"prints nothing that fits {pattern.pattern}")
     number = found[1] if pattern.groups else found[0]
     try:
         figure = float(number)
@@ -181,7 +183,8 @@ def _measured(text: str, pattern: re.Pattern[str]) -> tuple[float | None, str]:
     return (figure, "") if math.isfinite(figure) else (None, _line(f"prints {number}, which is no time"))
 
 
-def _pattern(measure: str | None) -> re.Pattern[str] | None:
+def pattern_of(measure: str | None) -> re.Pattern[str] | None:
+    """``measure``, compiled. :class:`UsageError` where it is no regular expression."""
     try:
         return None if measure is None else re.compile(measure)
     except re.error as error:

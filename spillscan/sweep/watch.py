@@ -23,12 +23,12 @@ class Watch:
         self._start = clock()
         self._shown = False
 
-    def tell(self, done: int, total: int, what: str) -> None:
-        """So many of ``total`` compilations are done; ``what`` was the last."""
+    def tell(self, done: int, total: int, what: str, doing: str = "compiling") -> None:
+        """So many of ``total`` are done; ``what`` is at work."""
         if self._terminal is None or self._clock() - self._start < PATIENCE_SECONDS:
             return
         filled = _BAR * done // total
-        line = f"compiling [{'#' * filled}{'.' * (_BAR - filled)}] {done:,}/{total:,} {printable(what)}"
+        line = f"{doing} [{'#' * filled}{'.' * (_BAR - filled)}] {done:,}/{total:,} {printable(what)}"
         self._terminal.write(_ERASE + clip(line, shutil.get_terminal_size().columns - 1))
         self._terminal.flush()
         self._shown = True

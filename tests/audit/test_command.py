@@ -113,6 +113,26 @@ def test_the_gauge_shows_files_bytes_rate_and_time_left_on_one_line() -> None:
     assert not any(line.strip() for line in screen.display)
 
 
+def test_the_gauge_shows_all_of_a_batch_that_comes_at_once_and_counts_on_while_nothing_does() -> None:
+    terminal = io.StringIO()
+    clock = Clock(0.0)
+    items, told = outcomes(200, 1_000_000)
+    gauge = Gauge(terminal, clock)
+    gauge.expect(items)
+    gauge.draw()
+    assert terminal.getvalue() == "", "it takes no longer than a moment"
+    clock.now += 10
+    for outcome in told[:50]:
+        gauge.count(outcome)
+    clock.now += 10
+    gauge.draw()
+    assert "50 of 200 files, 50.0 MB of 200.0 MB, 2.5 MB/s, 1:00 left" in terminal.getvalue().rpartition("\r")[2]
+    for _ in range(100):
+        clock.now += 1
+        gauge.draw()
+    assert "50 of 200 files, 50.0 MB of 200.0 MB, 445.5 kB/s, 5:37 left" in terminal.getvalue().rpartition("\r")[2]
+
+
 def test_the_gauge_is_silent_about_short_work() -> None:
     terminal = io.StringIO()
     items, told = outcomes(20, 10)

@@ -129,7 +129,11 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     gate.mkdir()
     waiting = reference.tree / "part0" / "2" / "waits.log"
     waiting.write_text("WAITS AT THE GATE\n")
-    command = [sys.executable, "-m", "spillscan", "audit", reference.tree, "--label", "v1", "--processes", "1"]
+    # What is started in the background, as test runs may be, ignores Ctrl-C.
+    heed = (
+        "import signal, spillscan.cli; signal.signal(signal.SIGINT, signal.default_int_handler); spillscan.cli.entry()"
+    )
+    command = [sys.executable, "-c", heed, "audit", reference.tree, "--label", "v1", "--processes", "1"]
     try:
         with customised(tmp_path / "custom"):
             environment = {**os.environ, "GATE": str(gate)}

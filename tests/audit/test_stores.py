@@ -33,6 +33,8 @@ class Flaky(BaseHTTPRequestHandler):
 
     def _hand_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.command == "GET" and "?" not in self.path:
+            self.server.asked.append(self.path)
         fault = self.server.fault(self.path)
         if fault == "error":
             self.send_error(503)
@@ -72,6 +74,8 @@ class FlakyServer(ThreadingHTTPServer):
         self.failed = 0
         self.lost = ""
         """What a path ends with that never comes."""
+        self.asked: list[str] = []
+        """Objects whose bytes somebody wanted."""
         self._requests = itertools.count(1)
         self._lock = Lock()
 
@@ -140,7 +144,17 @@ def test_inputs_and_dataset_in_a_flaky_object_store(s3: FlakyServer, reference: 
     assert [kernel_to_json(kernel) for kernel in build.kernels] == json.loads(there_named)
     assert [unit[1:3] for unit in units] == [unit[1:3] for unit in expected_units]
     assert units[0][0].startswith("s3://nightly/tree/1/")
-    assert run("s3://nightly/tree/*/*", "s3://nightly/data").files == {"present": here.files["read"]}
+    read_once = {uri.rpartition("/")[2] for uri, _, _, failure in units if not failure}
+
+    name = sorted(read_once)[0]
+    data = bytearray(patiently(partial(store.cat_file, f"nightly/tree/1/{name}")))
+    data[-2:] = b"\n\n"  # as long as before
+    patiently(partial(store.pipe_file, f"nightly/tree/1/{name}", bytes(data)))
+    s3.asked.clear()
+    files = run("s3://nightly/tree/*/*", "s3://nightly/data").files
+    assert (files["read"], files["present"]) == (1, here.files["read"] - 1)
+    asked = {path.rpartition("/")[2] for path in s3.asked if path.startswith("/nightly/tree/")}
+    assert asked & read_once == {name}, "of the others the store says that they have not changed"
 
 
 @pytest.fixture

@@ -275,8 +275,10 @@ def main() -> int:
     given = [(path, "*") for path in arguments.libraries]
     given = given or [(wheel(name, arguments.cache), pattern) for name, pattern in WHEELS.items()]
     tools = tool_folder("sass-13.5", arguments.cache)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as an installation's are
     for file, pattern in given:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
             for path in libraries(file, pattern, Path(folder)):
                 measure(apart(contents, path), tools, arguments.rounds, arguments.instructions, arguments.cuxray)
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -34,6 +36,15 @@ def test_scan_writes_the_same_json(tmp_path: Path) -> None:
     log = document(FIXTURES / "demo" / "head.log")
     assert binary["kernels"][0].keys() == log["kernels"][0].keys()
     assert binary["kernels"][0]["sass"]
+
+
+def test_a_table_of_a_binary_needs_no_grammar(tmp_path: Path) -> None:
+    binary = put(tmp_path, "sass-sm_80-12.3.cubin")
+    script = f"import sys; from spillscan.cli import main; main(['scan', {str(binary)!r}]); "
+    script += "assert not {'lark', 'pandas', 'numpy.ma'} & set(sys.modules), sorted(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "160" in done.stdout  # spilled bytes
 
 
 def test_a_snapshot_keeps_launch_bounds(tmp_path: Path) -> None:

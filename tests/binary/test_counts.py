@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from spillscan.binary import counts
 from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Function
-from spillscan.binary.table import Table, table
+from spillscan.binary.table import Pairs, Table, table
 from spillscan.binary.window import DamageError, Window
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
@@ -59,6 +60,21 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
     found += [(f"unknown 0x{code:03x}", strange.count(code)) for code in sorted(set(strange))]
     local = sum(held.names[rank] in ("STL", "LDL") for rank in ranks if rank != held.unknown)
     return Counts(len(codes), last, tuple(found), local, len(strange))
+
+
+def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> None:
+    held = opcodes(90)
+    window = Window(np.array([0x947, 0, 0x210, 0, 0x983, 0, 0x983, 0, 0xFFF, 0], "<u8").tobytes())
+    (found,) = counts.of_stretch([window], held, 90)
+    pairs = by_hand(window, held, 90).opcodes
+    assert len(found.opcodes) == len(pairs) > 2
+    assert found.opcodes[0] == pairs[0]
+    assert (found.opcodes[1:], pairs) == (pairs[1:], found.opcodes)
+    assert {found.opcodes: 1}[pairs] == 1
+    assert found.opcodes != pairs[1:]
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert len(pickle.dumps(held.pairs)) == len(pickle.dumps(Pairs(held.names)))
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])

@@ -61,9 +61,12 @@ ODD = [
 
 
 def survives(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
-    """Read it; whatever it is, only functions and printable issues come out."""
+    """Read it, and what is found when somebody looks; whatever it is, only functions and printable issues come out."""
     found, issues = scanned(data)
     assert all(issue.message.isprintable() for issue in issues)
+    for stats in (function.stats for function in found):
+        assert sum(count for _, count in stats.opcodes) == stats.instructions
+        assert sum(stats.local.groups.values()) == len(stats.local.accesses) == stats.local.total.accesses
     return found, issues
 
 

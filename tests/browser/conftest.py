@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -20,11 +21,15 @@ from tests.browser import pages
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 AXE = "axe-core@4.10.3"
+NPM_SECONDS = 90
+REQUIRED = os.environ.get("SPILLSCAN_BROWSER") == "required"
+EVERY = pytest.mark.skipif(not REQUIRED, reason="axe sees every page where SPILLSCAN_BROWSER=required")
+"""For axe's pages but a few: it is slow, and what it finds is mostly of what all pages share."""
 
 
 def missing(reason: str) -> None:
     """Skip, or fail where a browser is required."""
-    if os.environ.get("SPILLSCAN_BROWSER") == "required":
+    if REQUIRED:
         pytest.fail(reason)
     pytest.skip(reason)
 
@@ -93,15 +98,22 @@ def browse(chromium: Browser) -> Iterator[Open]:
     assert complaints == []
 
 
+class Site:
+    """Every kind of page as a file, by name, made when a test asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> Path:
+        path = self._folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(pages.PAGES[name](), encoding="utf-8")
+        return path
+
+
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every kind of page as a file, by name."""
-    folder = tmp_path_factory.mktemp("pages")
-    found = {}
-    for name, text in pages.all_pages().items():
-        found[name] = folder / f"{name}.html"
-        found[name].write_text(text, encoding="utf-8")
-    return found
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="session")
@@ -116,11 +128,26 @@ def axe(pytestconfig: pytest.Config) -> str:
             raise AssertionError
         work = folder / f"{AXE}.{os.getpid()}"
         work.mkdir(exist_ok=True)
-        command = [npm, "install", "--prefix", str(work), "--no-audit", "--no-fund", "--no-save", AXE]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            missing(f"npm cannot install {AXE}: {done.stderr[-300:]}")
+        quick = ["--no-audit", "--no-fund", "--no-save", "--fetch-retries=1", "--fetch-timeout=30000"]
+        command = [npm, "install", "--prefix", str(work), *quick, AXE]
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=NPM_SECONDS)
+        except subprocess.CalledProcessError as error:
+            missing(f"npm cannot install {AXE}: {error.stderr[-300:]}")
+        except subprocess.TimeoutExpired:
+            missing(f"npm cannot install {AXE} within {NPM_SECONDS} s")
         if not script.exists():
             shutil.rmtree(folder / AXE, ignore_errors=True)
             work.rename(folder / AXE)
     return script.read_text(encoding="utf-8")
+
+
+def serious(page: Page, options: str = "{}") -> list[str]:
+    """What axe finds that keeps people out; but of the marks of a strip, hundreds that are all of one image."""
+    found: list[dict[str, Any]] = page.evaluate(f"axe.run({{exclude: ['.strip .mark']}}, {options})")["violations"]
+    return [
+        f"{each['id']}: {node['html'][:150]} {(node.get('failureSummary') or '')[:300]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]

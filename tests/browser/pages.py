@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from spillscan import diff as diff_builds
@@ -15,7 +16,7 @@ from tests.conftest import FIXTURES
 from tests.reporting import kernel, rendered, report_of
 
 DEMO = FIXTURES / "demo"
-MANY = 6_000
+MANY = 2_400
 HOSTILE = (
     "</script><script>window.owned=1</script>",
     '"><img src=x onerror=window.owned=1>',
@@ -27,22 +28,6 @@ HOSTILE = (
     "x" * 8_000,
     "f<" + "ns::very_long_template_argument, " * 240 + "int>",
 )
-
-
-def all_pages() -> dict[str, str]:
-    """HTML by name."""
-    return {
-        "scan": rendered("html", Report(kind="scan", build=build("demo/head.log"))),
-        "check": rendered("html", checked()),
-        "diff": rendered("html", compared()),
-        "matrix": rendered("html", side_by_side()),
-        "hostile": rendered("html", hostile()),
-        "hostile-diff": rendered("html", hostile_diff()),
-        "many": rendered("html", Report(kind="scan", build=many(MANY))),
-        "empty": rendered("html", Report(kind="scan", build=Build())),
-        "trend": "".join(trend_document(trend())),
-        "sweep": "".join(sweep_document(sweep())),
-    }
 
 
 @cache
@@ -59,9 +44,9 @@ def checked() -> Report:
     return Report(kind="check", build=found, findings=judged.findings, undecided=undecided)
 
 
-def compared() -> Report:
-    """What ``diff`` reports of the demo."""
-    base, head = build("demo/base.log"), build("demo/head.log")
+def compared(older: str = "demo/base.log", newer: str = "demo/head.log") -> Report:
+    """What ``diff`` reports, of the demo or of others."""
+    base, head = build(older), build(newer)
     changes = diff_builds(base, head)
     findings = tuple(rules.regressions(changes, Policy()))
     return Report(kind="diff", base=base, build=head, changes=tuple(changes), findings=findings)
@@ -76,9 +61,11 @@ def side_by_side() -> Report:
 
 def _hostile_kernels(spills: int) -> list[Kernel]:
     found = []
-    for name in HOSTILE:
+    for number, name in enumerate(HOSTILE):
         origin = Origin(input=name[:300], line=1)
-        found.append(kernel(name, spills=spills, arch=name[:60], unit=name, source=name, origins=(origin,)))
+        arch = name[:60] if number % 2 else "sm_90"  # of no known arch nothing is drawn
+        registers = 32 + spills
+        found.append(kernel(name, spills, registers, arch, unit=name, source=name, origins=(origin,)))
     return found
 
 
@@ -97,8 +84,15 @@ def hostile() -> Report:
 
 
 def hostile_diff() -> Report:
-    """The same names, changed and renamed."""
+    """The same names, changed."""
     return report_of("diff", _hostile_kernels(16), _hostile_kernels(8))
+
+
+def hostile_matrix() -> Report:
+    """The same names, as builds too."""
+    builds = [Build(kernels=tuple(_hostile_kernels(spills))) for spills in (8, 16)]
+    table = matrix(builds, HOSTILE[:2], "build", ["spill_bytes", "registers"])
+    return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
 
 
 def many(number: int) -> Build:
@@ -156,3 +150,20 @@ def sweep() -> Sweep:
     untold = (Point(cap=None, registers=40, spill_bytes=0, blocks=None, best=True),)
     kernels = (Swept(name="gemm<8>", arch="sm_90a", points=points), Swept(name=HOSTILE[0], arch=None, points=untold))
     return Sweep(title="gemm.cu", kernels=kernels)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
+    "check": lambda: rendered("html", checked()),
+    "diff": lambda: rendered("html", compared()),
+    "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
+    "matrix": lambda: rendered("html", side_by_side()),
+    "hostile": lambda: rendered("html", hostile()),
+    "hostile-diff": lambda: rendered("html", hostile_diff()),
+    "hostile-matrix": lambda: rendered("html", hostile_matrix()),
+    "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
+    "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
+    "trend": lambda: "".join(trend_document(trend())),
+    "sweep": lambda: "".join(sweep_document(sweep())),
+}
+"""HTML by name, made when it is asked for."""

@@ -17,28 +17,18 @@ from spillscan.residency.curves import best_block_sizes
 from spillscan.residency.devices import Device, device, devices
 from spillscan.residency.model import Configuration
 from spillscan.residency.rules import preferred_shared_bytes, resident
-from tests.browser.conftest import PHONE, Open
+from tests.browser.conftest import EVERY, PHONE, Open, serious
 from tests.conftest import run
 
 SETTINGS = 1000
+START_AT = ("--arch", "sm_90", "--threads", "256", "--registers", "72", "--shared", "32768")
+ARGUMENTS = ("occupancy", *START_AT, "--html")
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("calculator") / "occupancy.html"
-    answer = run(
-        "occupancy",
-        "--arch",
-        "sm_90",
-        "--threads",
-        "256",
-        "--registers",
-        "72",
-        "--shared",
-        "32768",
-        "--html",
-        str(path),
-    )
+    answer = run(*ARGUMENTS, str(path))
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
     return path
 
@@ -251,27 +241,45 @@ def test_budget_shows_each_block_and_what_is_left(page: Page) -> None:
     assert row.locator(".piece.refused").count() == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"viewport": PHONE, "color_scheme": "dark"}])
-def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing_serious(
-    browse: Open, file: Path, axe: str, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("options", [{"viewport": PHONE, "color_scheme": "dark"}, {}], ids=["phone", "desktop"])
+def test_nothing_is_wider_than_the_screen(browse: Open, file: Path, options: dict[str, Any]) -> None:
     page = browse(file, **options).page
     page.wait_for_selector(".chart")
+    for summary in page.locator(".curve summary").all():
+        summary.click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@EVERY
+@pytest.mark.parametrize("options", [{"viewport": PHONE, "color_scheme": "dark"}, {}], ids=["phone", "desktop"])
+def test_axe_finds_nothing_serious(browse: Open, file: Path, axe: str, options: dict[str, Any]) -> None:
+    page = browse(file, **options).page
+    page.wait_for_selector(".chart")
     for summary in page.locator(".curve summary").all():
         summary.click()
     page.evaluate(axe)
     assert serious(page) == []
 
 
-def serious(page: Page) -> list[str]:
-    found = page.evaluate("axe.run()")["violations"]
-    return [
-        f"{each['id']}: {node['html']}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
-    ]
+def test_nothing_moves_while_sliders_do(page: Page) -> None:
+    tops = page.evaluate(
+        """() => {
+          const found = new Set();
+          for (const slider of document.querySelectorAll(".whatif input[type=range]")) {
+            const [first, last] = [slider.value, Number(slider.max)];
+            for (let part = 0; part <= 8; part++) {
+              slider.value = Math.round((last * part) / 8);
+              slider.dispatchEvent(new Event("input"));
+              const all = [...document.querySelectorAll(".control, .share, .steps, .graphs")];
+              found.add(all.map((each) => each.getBoundingClientRect().top).join());
+            }
+            slider.value = first;
+            slider.dispatchEvent(new Event("input"));
+          }
+          return found.size;
+        }"""
+    )
+    assert tops == 1
 
 
 def test_print_leaves_the_controls_out(page: Page) -> None:
@@ -285,10 +293,9 @@ def test_without_javascript_the_start_is_text(browse: Open, file: Path) -> None:
     assert "3 blocks/SM, 24 of 64 warps" in page.inner_text("pre")
 
 
-def test_the_page_is_the_same_bytes_again(tmp_path: Path) -> None:
-    for name in ("a.html", "b.html"):
-        assert run("occupancy", "--html", str(tmp_path / name)).returncode == 0
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+def test_the_page_is_the_same_bytes_again(file: Path, tmp_path: Path) -> None:
+    assert run(*ARGUMENTS, str(tmp_path / "again.html")).returncode == 0
+    assert (tmp_path / "again.html").read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from spillscan.page.columns import identifiers, worst_first
 from spillscan.policy import LaunchMap
 from spillscan.reports import Report
 from spillscan.residency.model import Launch
-from tests.browser.conftest import PHONE, Open, Tab
-from tests.browser.test_calculator import serious
+from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious
 from tests.conftest import FIXTURES
 from tests.reporting import rendered
 
@@ -102,14 +101,29 @@ def test_the_strip_tells_classes_loops_and_lines(browse: Open, build: Build, fil
     assert tab.page.locator(".strip .mark.faded").count() == 0
 
 
-@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}])
-def test_a_kernel_fits_the_screen_and_axe_finds_nothing_serious(
-    browse: Open, build: Build, files: dict[str, Path], axe: str, options: dict[str, Any]
-) -> None:
-    tab: Tab = browse(files["launched"], address(build, "array_and_spills", "sm_80"), **options)
+OPTIONS = pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}], ids=["dark", "phone"])
+
+
+def opened(browse: Open, build: Build, file: Path, options: dict[str, Any]) -> Tab:
+    """The kernel with the most to tell, and all that can be unfolded."""
+    tab: Tab = browse(file, address(build, "array_and_spills", "sm_80"), **options)
     tab.page.wait_for_selector(".strip")
-    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for summary in tab.page.locator("summary").all():
         summary.click()
+    return tab
+
+
+@OPTIONS
+def test_a_kernel_fits_the_screen(browse: Open, build: Build, files: dict[str, Path], options: dict[str, Any]) -> None:
+    tab = opened(browse, build, files["launched"], options)
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@EVERY
+@OPTIONS
+def test_axe_finds_nothing_serious_in_a_kernel(
+    browse: Open, build: Build, files: dict[str, Path], axe: str, options: dict[str, Any]
+) -> None:
+    tab = opened(browse, build, files["launched"], options)
     tab.page.evaluate(axe)
     assert serious(tab.page) == []

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from spillscan.dataset import Unit, finished, load_build, open_dataset, write_batch
 from spillscan.model import Build
@@ -49,12 +50,26 @@ def append(root: str, say: Callable[[str], None] = lambda text: None) -> None:
         say(" ".join(unit.uri for unit, _ in batch))
 
 
-def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> int:
-    """Append, killed before a call to the disk or so many seconds after it began to write; check what is left.
+class Left(NamedTuple):
+    """What a kill left."""
 
-    Returns how many units there are.
-    """
-    before = set() if not root.exists() else {uri for uri, _ in finished(str(root), LABEL)}
+    units: int
+    killed: bool
+    """Whether the append was still going."""
+
+
+def span(root: Path) -> float:
+    """Seconds from the first byte that an append writes to the last, where nobody kills it."""
+    process = _started(root, 0)
+    begin = time.monotonic()
+    with process:
+        assert process.stdout is not None
+        process.stdout.read()
+    return time.monotonic() - begin
+
+
+def _started(root: Path, call: int) -> subprocess.Popen[str]:
+    """An append that is about to write."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.dataset.killing", str(root), str(call)],
         cwd=ROOT,
@@ -63,12 +78,21 @@ def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> int
     )
     assert process.stdout is not None
     process.stdout.readline()
+    return process
+
+
+def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> Left:
+    """Append, killed before a call to the disk or so many seconds after it began to write; check what is left."""
+    before = set() if not root.exists() else {uri for uri, _ in finished(str(root), LABEL)}
+    process = _started(root, call)
+    assert process.stdout is not None
     if seconds is not None:
         time.sleep(seconds)
         process.send_signal(signal.SIGKILL)
     announced = {uri for line in process.stdout for uri in line.split()}
     process.stdout.close()
-    assert process.wait() == -signal.SIGKILL or seconds is not None
+    killed = process.wait() == -signal.SIGKILL and len(announced) < UNITS - len(before)
+    assert killed or seconds is not None
     there = {uri for uri, _ in finished(str(root), LABEL)}
     assert before | announced <= there, "a finished unit is lost"
     if there:
@@ -76,7 +100,7 @@ def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> int
         kept = load_build(str(root), LABEL).kernels
         assert kept == tuple(kernel for uri in sorted(expected) for kernel in expected[uri].kernels)
         assert open_dataset(str(root)).query("SELECT count(*) FROM kernels").fetchall() == [(len(kept),)]
-    return len(there)
+    return Left(len(there), killed)
 
 
 def complete(root: Path) -> None:

@@ -210,3 +210,13 @@ def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:
     assert process.wait() == 0
     whole = [kernel for path in logs for kernel in scan(path).kernels]
     assert plain(load_build(str(tmp_path), "v1"))["kernels"] == plain(Build(kernels=tuple(whole)))["kernels"]
+
+
+def test_machine_code_without_local_memory_comes_back_as_it_was(tmp_path: Path) -> None:
+    build = scan(FIXTURES / "binary" / "bounds-13.5.cubin.zst")
+    write_batch(str(tmp_path), "v1", [(Unit(uri="a.cubin", content_hash="a"), build)], {})
+    back = load_build(str(tmp_path), "v1").kernels
+    bare = [kernel.sass for kernel in build.kernels if kernel.sass is not None and not kernel.sass.local.accesses]
+    assert bare
+    assert [each.sass for each in back if each.sass is not None and each.sass.local.kept is None] == bare
+    assert all(kernel.sass is not None and kernel.sass.maker is not None for kernel in back)

@@ -144,6 +144,27 @@ def test_trend_draws(root: Path) -> None:
     )
 
 
+def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
+    aim = tmp_path / "trend.html"
+    done = command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
+    assert (done.status, done.out) == (0, "")
+    page = aim.read_text()
+    assert page == command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out.removesuffix("\n")
+    payload = json.loads(
+        page.partition('<script type="application/json"')[2].partition(">")[2].partition("</script>")[0]
+    )
+    told = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
+    assert told["gemm<8>", "registers"] == list(REGISTERS)
+    assert told["gemm<8>", "spill_bytes"] == list(SPILLS)
+    assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
+    assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
+    assert payload["builds"] == [f"b{at}" for at in range(8)]
+    for word in ("pdf", "html:", "json:x", ""):
+        with pytest.raises(SystemExit) as raised:
+            command("trend", "*", "-d", root, "-f", word)
+        assert raised.value.code == 2
+
+
 def test_bisect_names_the_first_build(root: Path) -> None:
     done = command("bisect", "gemm", "-d", root, "-f", "json", "--metric", "spill_bytes", "--metric", "registers")
     assert [(row["metric"], row["last_build_before"], row["first_build"]) for row in json.loads(done.out)] == [
@@ -169,6 +190,11 @@ def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
     assert "softmax" not in command("top", "-d", root).out, "it spills nothing"
     assert json.loads(command("top", "-d", root, "--label", "b0", "-f", "json").out) == []
     assert command("top", "-d", root, "--label", "b9").err == "spillscan: there is no build 'b9'; the last one is b7\n"
+    copies = json.loads(command("top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
+    assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
+        ("void ns::gemm<8>", 64, 1),
+        ("void ns::softmax<float>", 46, 2),
+    ]
     put(tmp_path, "x", kernel(GEMM, None, None))
     for measure in ("--spills", "--registers", "--lost-blocks"):
         assert command("top", measure, "-d", tmp_path).status == 2, "nothing is known is not nothing is wrong"

@@ -10,6 +10,6 @@ from tests.dataset import killing
 def test_killed_appends_lose_nothing_and_are_completed(tmp_path: Path) -> None:
     root = tmp_path / "data"
     # A batch puts four objects: two archs, the units, the record. Each is one fsync and one replace.
-    assert killing.kill_once(root, call=6) == 0, "parts without a record do not count"
-    assert killing.kill_once(root, call=16) == killing.BATCH, "the second record was on its way"
+    assert killing.kill_once(root, call=6).units == 0, "parts without a record do not count"
+    assert killing.kill_once(root, call=16).units == killing.BATCH, "the second record was on its way"
     killing.complete(root)

@@ -34,7 +34,9 @@ def test_the_old_dataset_is_one_of_an_older_version() -> None:
     for part in (VERSION1 / "kernels").rglob("*.parquet"):
         told = pyarrow.parquet.read_schema(part)
         assert told.metadata[b"spillscan.schema_version"] == b"1"
-        assert {field.name for field in schema.KERNELS} - set(told.names) == {"spill_bytes", "spills_in_loops"}
+        assert {field.name for field in schema.KERNELS} - set(told.names) == {
+            field.name for field in schema.KERNELS if field.since > 1
+        }
 
 
 def test_columns_are_only_ever_added() -> None:
@@ -53,7 +55,11 @@ def test_an_old_dataset_opens_and_tells_the_same(monkeypatch: pytest.MonkeyPatch
     assert plain(first)["kernels"] == plain(scan("fixtures/demo/base.log"))["kernels"]
     inputs = ("fixtures/binary/bounds-13.5.cubin.zst", "fixtures/demo/head.log")
     whole = Build(kernels=tuple(kernel for path in inputs for kernel in scan(path).kernels))
-    assert plain(second)["kernels"] == plain(whole)["kernels"]
+    expected = plain(whole)["kernels"]
+    for told in expected:
+        if told["sass"] is not None:
+            told["sass"]["maker"] = None  # nobody asked for it then
+    assert plain(second)["kernels"] == expected
 
 
 def test_new_columns_of_old_rows_are_computed(old: Path) -> None:

@@ -1,6 +1,6 @@
 """Holds `spillscan sweep` against compilers that are run directly. Not part of `make test`.
 
-    python -m tests.oracle.sweep_oracle [--cache DIR] [--quick]
+    python -m tests.oracle.sweep_oracle [--cache DIR] [--quick] [--only own|cub|wheel|nvcc …]
 
 Kernels of our sources, of generated ones, of CUB, and of xgboost's wheel, by three releases of ptxas for four
 archs: registers, stack and both spill figures of every kernel at every point must be what `ptxas -v` prints when it is
@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterable
@@ -46,6 +47,8 @@ SHIPPED = ("libxgboost.1.sm_120.ptx", "libxgboost.30.sm_120.ptx")
 """PTX in it, for sm_120 alone."""
 SHIPPED_RELEASES, SHIPPED_ARCHS = ("12.9", "13.0", "13.5"), ("sm_120", "sm_121")
 
+PARTS = ("own", "cub", "wheel", "nvcc")
+
 _ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -60,27 +63,39 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--quick", action="store_true", help="one arch, two caps, our own sources only")
+    parser.add_argument("--quick", action="store_true", help="one release, one arch and two caps of each")
+    parser.add_argument("--only", action="append", choices=PARTS, help="only this part; repeatable (default: all)")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     tools = Toolchains(ROOT / "fixtures" / "cases.yaml", arguments.cache)
-    archs = ARCHS[-1:] if arguments.quick else ARCHS
+    less = slice(-1, None) if arguments.quick else slice(None)
     caps = CAPS[:2] if arguments.quick else CAPS
+    parts = arguments.only or PARTS
+    start = time.monotonic()
     counts: Counter[str] = Counter()
     kernels: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="sweep-oracle-") as name:
         folder = Path(name)
-        modules = [(module, RELEASES, archs) for module in nvrtc(tools, folder)]
-        if not arguments.quick:
-            modules += [(module, RELEASES, archs) for module in cub(tools, folder)]
+        modules = [(module, RELEASES, ARCHS) for module in nvrtc(tools, folder)] if "own" in parts else []
+        if "cub" in parts:
+            modules += [(module, RELEASES, ARCHS) for module in cub(tools, folder)]
+        if "wheel" in parts:
             modules += [(module, SHIPPED_RELEASES, SHIPPED_ARCHS) for module in wheel(tools, folder)]
-        for module, releases, on in modules:
-            homes = {release: tools.root(release) for release in releases}
-            check_ptx(module, homes, on, caps, arguments.jobs, counts, kernels)
-            print(f"{module.name}: {len(kernels):,} kernels, {dict(counts)}", flush=True)
-        check_sources(tools, folder, caps, arguments.jobs, counts)
-    print(f"{len(kernels):,} kernels: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
-    return 1 if any(what.startswith("wrong") for what in counts) or not kernels else 0
+        for number, (module, releases, on) in enumerate(modules, 1):
+            for release in releases[less]:
+                check_ptx(module, {release: tools.root(release)}, on[less], caps, arguments.jobs, counts, kernels)
+                print(
+                    f"{time.monotonic() - start:6.0f} s, module {number} of {len(modules)}: {module.name} by {release}:"
+                    f" {len(kernels):,} kernels, {dict(counts)}",
+                    flush=True,
+                )
+        if "nvcc" in parts:
+            check_sources(tools, folder, caps, arguments.jobs, counts)
+    print(
+        f"{len(kernels):,} kernels in {time.monotonic() - start:.0f} s: "
+        + ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    )
+    return 1 if any(what.startswith("wrong") for what in counts) or not counts else 0
 
 
 def nvrtc(tools: object, folder: Path) -> Iterable[Path]:

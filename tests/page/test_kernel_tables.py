@@ -15,7 +15,7 @@ from spillscan.residency.model import LIMITERS
 from spillscan.residency.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
 from tests.page.lookup import Tables, in_runs, look_up
 
-CONFIGURATIONS = 110_000
+CONFIGURATIONS = 40_000
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 import yaml
 
+from spillscan.cli import main
 from spillscan.pipeline import scan
 from spillscan.policy.load import load
 from spillscan.policy.words import from_options
@@ -25,9 +28,10 @@ LAUNCHES, LAUNCHES_LOG = NCU / "report-raw.csv.zst", NCU / "launches-13.0.log"
 
 
 def lines(*arguments: str | Path) -> list[str]:
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.decode().split("\n")
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        assert main([str(word) for word in arguments]) == 0
+    return shown.getvalue().split("\n")
 
 
 def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> None:
@@ -115,14 +119,24 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
     policy = load(from_options({}, (), (), all_rules()), config=str(path), search=False, variables={})
     build = scan(str(log))
     had: dict[str, set[object]] = {}
+    occupancy: dict[object, float] = {}
     for row in json.loads("\n".join(lines("profile", profile, log, "-f", "json")))["launches"]:
-        had.setdefault(row["symbol"], set()).add((row["threads_per_block"], row["dynamic_shared_bytes"]))
+        launched = row["threads_per_block"], row["dynamic_shared_bytes"]
+        had.setdefault(row["symbol"], set()).add(launched)
+        occupancy[row["symbol"], *launched] = row["theoretical_percent"]
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
+    expected: list[str] = []
     assert len(had) == len(entries)
     for kernel in entries:
         launch = policy.launch_of(kernel)
         assert launch is not None
-        assert (launch.threads_per_block, launch.dynamic_shared_bytes) in had[kernel.key.symbol]
+        launched = launch.threads_per_block, launch.dynamic_shared_bytes
+        assert launched in had[kernel.key.symbol]
+        expected.append(f"({occupancy[kernel.key.symbol, *launched]:.4g} %)")
+    shown = lines("limiters", log, "--config", path, "--all")
+    told = [found[0] for line in shown if (found := re.search(r"\([\d.]+ %\)", line))]
+    assert sorted(told) == sorted(expected), "exactly what Nsight Compute calls theoretical"
+    assert not any(line.endswith(": ") for line in shown)
     assert not list(policy.unused(build.kernels))
 
 

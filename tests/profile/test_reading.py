@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -92,6 +93,14 @@ def test_the_programs_lines_pass_even_where_they_look_odd(raw: list[str]) -> Non
     )
 
 
+@pytest.mark.parametrize("unended", ["progress 50%", 'a "quoted" word, ', "7,8,", "\x1b[2K50%\r"])
+def test_a_row_behind_an_unended_line_of_the_program_is_read(raw: list[str], long: list[str], unended: str) -> None:
+    for lines in (raw, long):
+        begin = next(place for place, line in enumerate(lines) if line.startswith('"ID"'))
+        glued = [unended + line if place in (begin, begin + 3) else line for place, line in enumerate(lines)]
+        assert profile_of("\n".join(glued)).launches == profile_of("\n".join(lines)).launches
+
+
 def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(raw: list[str]) -> None:
     plain = profile_of("\n".join(raw)).launches
     assert profile_of(("\r\n".join(raw) + "\r\n").encode()).launches == plain
@@ -145,8 +154,18 @@ def test_cells_that_lack_or_are_too_many_are_refused(raw: list[str], long: list[
     assert "cells, not" in refusal("\n".join([*long, metric.split(',"Registers')[0]]))
 
 
+def test_a_launchs_columns_may_not_stand_behind_the_end_of_its_row(long: list[str]) -> None:
+    begin = next(place for place, line in enumerate(long) if line.startswith('"ID"'))
+    header = long[begin].replace('"Kernel Name"', '"Name"').replace('"Rule Name"', '"Kernel Name"')
+    least = next(csv.reader([header])).index("Metric Value") + 1
+    row = ",".join(f'"{cell}"' for cell in next(csv.reader([long[begin + 1]]))[:least])
+    assert "cells, not" in refusal(f"{header}\n{row}")
+
+
 def test_a_table_without_what_it_needs_is_refused(raw: list[str], long: list[str]) -> None:
     assert "'Kernel Name'" in refusal("\n".join(raw).replace('"Kernel Name"', '"Name"'))
+    nameless = raw[-1].replace(profile_of("\n".join(raw)).launches[-1].kernel, "")
+    assert "names no kernel" in refusal("\n".join([*raw[:-1], nameless]))
     assert "'Metric Unit'" in refusal("\n".join(long).replace('"Metric Unit"', '"Unit"'))
     begin = next(place for place, line in enumerate(raw) if line.startswith('"ID"'))
     assert "row of units is missing" in refusal("\n".join([*raw[: begin + 1], *raw[begin + 2 :]]))

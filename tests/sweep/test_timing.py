@@ -100,7 +100,7 @@ def test_the_last_number(output: str, figure: float) -> None:
         ("exit 3", "exit status 3"),
         ("echo said; echo why >&2; exit 1", "exit status 1: why"),
         ("kill -9 $$", "ended by signal 9"),
-        ("echo nothing", f"prints nothing that fits {MS!r}"),
+        ("echo nothing", f"prints nothing that fits {MS}"),
         ('printf "\\033[31mred\\n"; exit 1', "exit status 1: \N{REPLACEMENT CHARACTER}[31mred"),
     ],
 )

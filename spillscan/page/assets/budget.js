@@ -1,4 +1,5 @@
-// One SM as a budget: a bar for each resource, divided into what the resident blocks take, with what is left over.
+// One SM as a budget: a bar for each resource, divided into what the resident blocks take, with what is left over; in a
+// comparison of builds a thin bar below it for what they took before.
 const budget = (() => {
   const { h, number, count } = spillscan;
 
@@ -65,12 +66,24 @@ const budget = (() => {
     return h("div", { class: "budget-bar", "aria-hidden": "true" }, pieces);
   }
 
-  function draw(found) {
-    return rows(found).map((row) => {
+  // What the blocks took in the older build, as outlines on the same scale.
+  function earlier(row, old) {
+    const share = (figure) => `${(100 * Math.min(figure, row.whole)) / row.whole}%`;
+    const blocks = old.each ? Array.from({ length: old.blocks }, (_, block) => block) : [];
+    return [h("div", { class: "budget-before", "aria-hidden": "true" },
+      blocks.map((block) => h("div", { class: "was", style: { left: share(block * old.each), width: share(old.each) } }))),
+    h("span", { class: "allows-before quiet" }, `before ${number(old.each)}${row.unit} × ${number(old.blocks)}`)];
+  }
+
+  // past: the answer of the older build, or null. Both are of one device, else they are not drawn on one scale.
+  function draw(found, past) {
+    const old = past && past.on === found.on ? rows(past).map((row) => ({ ...row, blocks: past.blocks })) : null;
+    return rows(found).map((row, place) => {
       const limit = row.limit === null ? "no limit" : `${count(row.limit, "block")}`;
       return h("li", { class: `share ${row.hue}${row.binds ? " binds" : ""}` },
         h("div", { class: "name" }, h("b", {}, row.label), h("span", { class: "quiet" }, `${number(row.each)}${row.unit} a block`)),
         bar(row, found),
+        old ? earlier(row, old[place]) : null,
         h("div", { class: "allows" }, h("b", {}, limit), row.binds ? h("span", { class: "badge" }, "binds") : null),
         h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(row.whole)}${row.unit} in all${why(row, found)}`)));
     });

@@ -27,7 +27,7 @@
         (!wanted || row.name.toLowerCase().includes(wanted) || (row.old_name || "").toLowerCase().includes(wanted)));
       list.replaceChildren(...GRAVITY.map((severity) => {
         const rows = shown.filter((row) => (row.severity || "") === severity);
-        return rows.length ? group(payload, severity, rows) : null;
+        return rows.length ? group(payload, severity, rows, rows[0] === shown[0] && first) : null;
       }).filter(Boolean));
       if (!shown.length && changes.rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
     }
@@ -35,12 +35,13 @@
 
   function headline(payload) {
     const { changes, verdict } = payload;
-    const grave = verdict.counts.filter(([severity]) => severity !== "note");
-    const worse = grave.reduce((sum, [, n]) => sum + n, 0);
+    const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
+    const grave = bad.includes("error") ? "error" : "warning";
+    const worse = bad.length;
     const told = !changes.rows.length ? "Nothing changed"
-      : grave.length ? [h("b", { class: `sev-${grave[0][0]}` }, number(worse)), ` regression${worse === 1 ? "" : "s"}`]
-      : "No regression";
-    const parts = [...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
+      : worse ? [h("b", { class: `sev-${grave}` }, number(worse)), ` kernel${worse === 1 ? "" : "s"} got worse`]
+      : "No kernel got worse";
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not tell in full`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
@@ -59,9 +60,10 @@
     return h("dl", { class: "figures totals" }, changes.total.slice(0, 8).map((each) => {
       const delta = each.after - each.before;
       const moves = [each.up ? `${number(each.up)} ↑` : "", each.down ? `${number(each.down)} ↓` : ""].filter(Boolean).join("  ");
-      if (!each.unit) return h("div", {}, h("dt", {}, each.label), h("dd", {}, moves), h("dd", { class: "sub" }, "kernels"));
+      const kernels = each.up + each.down === 1 ? "kernel" : "kernels";
+      if (!each.unit) return h("div", {}, h("dt", {}, each.label), h("dd", {}, moves), h("dd", { class: "sub" }, kernels));
       return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), h("small", {}, ` ${each.unit}`)),
-        h("dd", { class: "sub" }, `${moves} kernels`));
+        h("dd", { class: "sub" }, `${moves} ${kernels}`));
     }));
   }
 
@@ -71,12 +73,12 @@
       h("ul", {}, verdict.undecided.slice(0, 5).map((each) => h("li", {}, `${each.name} (${each.arch || "arch unknown"}): ${each.reason}`))));
   }
 
-  function group(payload, severity, rows) {
+  function group(payload, severity, rows, open) {
     const list = h("ol", { class: "changes" });
     const more = h("button", { type: "button", onclick: () => grow() });
     let shown = 0;
     const grow = () => {
-      list.append(...rows.slice(shown, shown + PAGE).map((row) => change(payload, row)));
+      list.append(...rows.slice(shown, shown + PAGE).map((row, at) => change(payload, row, open && shown + at === 0)));
       shown = Math.min(rows.length, shown + PAGE);
       more.hidden = shown === rows.length;
       more.textContent = `Show ${number(Math.min(PAGE, rows.length - shown))} more of ${number(rows.length)}`;
@@ -85,7 +87,7 @@
     return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${TITLES[severity]} `, h("span", { class: "quiet" }, number(rows.length))), list, more);
   }
 
-  function change(payload, row) {
+  function change(payload, row, open) {
     const { metrics } = payload.changes;
     const name = row.kernel === null ? row.name : store.anchor(row.kernel);
     const figures = [...row.figures, ...(row.unknown || [])];
@@ -96,7 +98,24 @@
         !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "no registers told" : `${number(row.registers)} registers`,
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
         figures.map(([at, before, after]) => pair(metrics[at], before, after)),
-        row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
+        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
+        row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null),
+      row.kernel === null ? null : onCurves(payload, row.kernel, open));
+  }
+
+  // The kernel's point before and after on the curves of its residency; drawn when somebody opens it.
+  function onCurves(payload, index, open) {
+    const draw = comparison(payload, index);
+    if (!draw) return null;
+    const place = h("div", {});
+    const details = h("details", { class: "full curves", open, ontoggle: () => fill() }, h("summary", {}, "On the occupancy curves"), place);
+    const fill = () => {
+      if (!details.open || place.firstChild) return;
+      if (store.flag(index, store.ASSUMED)) place.append(h("p", { class: "quiet" }, "At the best block size of each, as nobody said how it is launched (--launch does)."));
+      place.append(draw());
+    };
+    fill();
+    return details;
   }
 
   function renamed(row) {

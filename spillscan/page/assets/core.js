@@ -7,6 +7,7 @@ const spillscan = (() => {
   const payload = JSON.parse(document.getElementById("payload").textContent);
   let route = { view: "", id: "", params: new URLSearchParams() };
   let frame = null;
+  let origin = ""; // the address of the list from which a kernel was opened
 
   // ---- elements ---------------------------------------------------------------------------------------------------
 
@@ -82,7 +83,9 @@ const spillscan = (() => {
   function title(...parts) { document.title = [...parts, payload.title].filter(Boolean).join(" · "); }
 
   function show(first) {
+    const left = route;
     route = parse(location.hash);
+    if (left.view && left.view !== "kernel" && route.view === "kernel") origin = link(left.view, left.id, left.params);
     const pages = payload.views || [];
     if (!views.has(route.view) && !wraps.has(route.view)) route = { view: pages[0].name, id: "", params: new URLSearchParams() };
     for (const [name, anchor] of frame.links) {
@@ -99,8 +102,21 @@ const spillscan = (() => {
     else render(payload, route.id, container);
     if (!first) {
       window.scrollTo(0, 0);
-      frame.main.focus({ preventScroll: true });
+      const back = left.view === "kernel" && route.view !== "kernel" ? returned(container, link("kernel", left.id)) : null;
+      if (back) back.focus();
+      else frame.main.focus({ preventScroll: true });
     }
+  }
+
+  // Who comes back from a kernel stands where it was opened: at what the view marked, or at the kernel's link.
+  function returned(container, address) {
+    return container.querySelector("[data-returned]") || [...container.querySelectorAll("a")].find((each) => each.getAttribute("href") === address);
+  }
+
+  // Escape leaves a kernel, unless it has something to close.
+  function leave(event) {
+    if (event.key !== "Escape" || route.view !== "kernel" || event.defaultPrevented || event.target.closest("select, input")) return;
+    location.hash = origin || link("table");
   }
 
   // ---- the frame --------------------------------------------------------------------------------------------------
@@ -136,6 +152,7 @@ const spillscan = (() => {
     frame = { main, live, links: new Map(links) };
     document.getElementById("page").replaceChildren(skip, header, main, live);
     window.addEventListener("hashchange", () => show(false));
+    window.addEventListener("keydown", leave);
     show(true);
   }
 

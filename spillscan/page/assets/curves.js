@@ -1,4 +1,5 @@
-// Occupancy over one figure, all else held: steps with each cliff marked, the setting's point, and the kernel's own.
+// Occupancy over one figure, all else held: steps with each cliff marked, the setting's point, the kernel's own, and in a
+// comparison of builds that of the kernel before, hollow, with its own curve where other figures changed too.
 const curves = (() => {
   const { h, svg, number, count } = spillscan;
   const HEIGHT = 236;
@@ -9,7 +10,6 @@ const curves = (() => {
     threads: { title: "Block size", axis: "threads per block", hue: "warps", figures: (on) => range(32, on.threads, 32), bars: true, show: number },
     registers: { title: "Registers", axis: "registers per thread", hue: "registers", figures: () => range(1, 255, 1), show: number },
     shared: { title: "Shared memory", axis: "shared memory per block, KB, static + dynamic", hue: "shared", figures: (on) => range(0, on.shared_per_block_optin, on.shared_unit), show: kilo },
-    barriers: { title: "Named barriers", axis: "named barriers per block", hue: "barriers", figures: (on) => range(0, on.barriers_per_block, 1), bars: true, show: number },
   };
 
   function range(first, last, step) {
@@ -57,18 +57,50 @@ const curves = (() => {
     };
   }
 
-  function chart(tables, setting, built, name, width, pick) {
+  // The point of the kernel before, hollow, with its label above that of the setting; and its curve, where it is another.
+  function earlier(tables, setting, before, name, { x, y, up, free, most, shown, own }) {
+    const on = tables.devices[before.device];
+    const figure = lookup.current(before, name);
+    if (figure > most || !shown(figure)) return [];
+    const found = lookup.answer(tables, before);
+    const level = y(found.fraction);
+    const text = `before ${KINDS[name].show(figure)}: ${says(found)}`;
+    const parts = [];
+    if (!KINDS[name].bars) {
+      const runs = steps(tables, before, name);
+      const line = path(runs, runs, x, (answer) => y(answer.warps / on.warps));
+      if (line !== own) parts.push(svg("path", { class: "line earlier", d: `M${line}` }, svg("title", {}, "before")));
+    }
+    return [...parts, svg("line", { class: "drop", x1: x(figure), x2: x(figure), y1: up + 19, y2: level }),
+      svg("circle", { class: "point before", cx: x(figure), cy: level, r: 5.5 }, svg("title", {}, text)),
+      svg("text", { class: "cliff", x: free(x(figure), up, text), y: up, "text-anchor": "middle" }, text)];
+  }
+
+  // The corners of a stretch of a curve as a path, without its first letter.
+  function path(runs, some, x, y) {
+    return some.flatMap((run) => {
+      const [first, last, answer] = run;
+      const index = runs.indexOf(run);
+      const end = index + 1 < runs.length ? (last + runs[index + 1][0]) / 2 : last;
+      const start = index ? (runs[index - 1][1] + first) / 2 : first;
+      return [start, end].map((figure) => `${x(figure).toFixed(1)} ${y(answer).toFixed(1)}`);
+    }).join("L");
+  }
+
+  function chart(tables, setting, { built, before }, name, width, pick) {
     const kind = KINDS[name];
     const on = tables.devices[setting.device];
     const runs = steps(tables, setting, name);
     const now = lookup.current(setting, name);
     const here = lookup.answer(tables, setting);
     const most = Math.max(runs[runs.length - 1][1], now);
+    const after = before && built && JSON.stringify(setting) === JSON.stringify(built) ? "after " : "";
     const [low, high] = [EDGE.left, width - EDGE.right];
     const slot = (high - low) / (kind.bars ? runs.length : 1);
     const place = (figure) => runs.findIndex(([first, last]) => figure >= first && figure <= last);
     const x = kind.bars ? (figure) => low + (place(figure) + 0.5) * slot : (figure) => low + ((high - low) * figure) / most;
-    const y = (warps) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - warps / on.warps);
+    const top = EDGE.top + (before ? 14 : 0);
+    const y = (warps) => top + (HEIGHT - top - EDGE.bottom) * (1 - warps / on.warps);
     const free = placer(width);
     const parts = [];
 
@@ -87,12 +119,7 @@ const curves = (() => {
           svg("title", {}, `${kind.show(figure)}: ${says(answer)}`)));
       }
     } else {
-      const corners = (some) => some.flatMap(([first, last, answer]) => {
-        const index = place(first);
-        const end = index + 1 < runs.length ? (last + runs[index + 1][0]) / 2 : last;
-        const start = index ? (runs[index - 1][1] + first) / 2 : first;
-        return [start, end].map((figure) => `${x(figure).toFixed(1)} ${y(answer.warps).toFixed(1)}`);
-      }).join("L");
+      const corners = (some) => path(runs, some, x, (answer) => y(answer.warps));
       const plain = runs.filter(([first]) => !beyond(on, setting, name, first));
       const wide = runs.filter(([first]) => beyond(on, setting, name, first));
       parts.push(svg("path", { class: "area", d: `M${x(runs[0][0])} ${y(0)}L${corners(plain)}L${x(plain[plain.length - 1][1])} ${y(0)}Z` }),
@@ -108,8 +135,8 @@ const curves = (() => {
 
     // the setting's point takes its label's place first
     const [px, py] = [x(now), y(here.warps)];
-    const text = `${kind.show(now)}: ${says(here)}`;
-    const up = EDGE.top - 14;
+    const text = `${after}${kind.show(now)}: ${says(here)}`;
+    const up = top - 14;
     const middle = free(px, up, text);
     const isBuilt = built && lookup.current(built, name) === now;
     parts.push(svg("line", { class: "drop", x1: px, x2: px, y1: up + 5, y2: y(0) }));
@@ -122,7 +149,10 @@ const curves = (() => {
         if (labelled !== null) parts.push(svg("text", { class: "cliff", x: labelled, y: level - 12, "text-anchor": "middle" }, "as built"));
       }
     }
-    parts.push(svg("circle", { class: "point", cx: px, cy: py, r: 5.5 }));
+    const own = kind.bars ? "" : path(runs, runs, x, (answer) => y(answer.warps));
+    const past = before ? earlier(tables, setting, before, name, { x, y: (share) => y(share * on.warps), up: top - 28, free, most, own,
+      shown: (figure) => !kind.bars || place(figure) >= 0 }) : [];
+    parts.push(past, svg("circle", { class: "point", cx: px, cy: py, r: 5.5 }));
 
     const ticks = [];
     if (kind.bars) {
@@ -159,15 +189,16 @@ const curves = (() => {
     parts.push(svg("text", { class: "axis-name", x: (low + high) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, kind.axis));
     parts.push(svg("text", { class: "here", x: middle, y: up, "text-anchor": "middle" }, text));
 
-    const choose = (event) => {
+    const told = before ? ` Before: ${kind.show(lookup.current(before, name))}, ${says(lookup.answer(tables, before))}.` : "";
+    const choose = !pick ? null : (event) => {
       const box = event.currentTarget.getBoundingClientRect();
       const at = ((event.clientX - box.left) / box.width) * width;
       const figure = kind.bars ? runs[Math.min(Math.max(Math.floor((at - low) / slot), 0), runs.length - 1)][0]
         : Math.round((most * Math.min(Math.max((at - low) / (high - low), 0), 1)) / (name === "shared" ? on.shared_unit : 1)) * (name === "shared" ? on.shared_unit : 1);
       pick(name, Math.max(figure, name === "registers" ? 1 : 0));
     };
-    return svg("svg", { class: "chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img",
-      "aria-label": `Occupancy over ${kind.axis}: now ${text}. The table below has every step.`, onclick: choose }, parts);
+    return svg("svg", { class: pick ? "chart chosen" : "chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img",
+      "aria-label": `Occupancy over ${kind.axis}: now ${text}.${told} The table below has every step.`, ...(choose ? { onclick: choose } : {}) }, parts);
   }
 
   function table(tables, setting, name) {
@@ -188,7 +219,7 @@ const curves = (() => {
         h("td", { class: "num" }, answer.blocks ? answer.percent : "cannot launch")))));
   }
 
-  // A figure that draws itself anew in whatever width it has.
+  // A figure that draws itself anew in whatever width it has; pick(name, figure) sets what is clicked, if anything is.
   function figure(name, pick) {
     const kind = KINDS[name];
     const canvas = h("div", { class: "canvas" });
@@ -201,7 +232,7 @@ const curves = (() => {
     const paint = () => {
       waiting = false;
       if (!given || !width) return;
-      canvas.replaceChildren(chart(given.tables, given.setting, given.built, name, width, pick));
+      canvas.replaceChildren(chart(given.tables, given.setting, given.points, name, width, pick));
       if (details.open) listing.replaceChildren(table(given.tables, given.setting, name));
     };
     details.addEventListener("toggle", paint);
@@ -210,8 +241,12 @@ const curves = (() => {
       if (size && size !== width) { width = size; paint(); }
     }).observe(canvas);
     const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } };
-    return { node, draw: (tables, setting, built) => { given = { tables, setting, built }; soon(); } };
+    return { node, draw: (tables, setting, points) => { given = { tables, setting, points }; soon(); } };
   }
 
-  return { figure };
+  const NAMES = Object.keys(KINDS);
+  // What the marks of a comparison mean.
+  const key = () => h("p", { class: "quiet small curve-key" }, "○ before, ● after; a dashed grey line is the curve as it was before.");
+
+  return { figure, key, NAMES };
 })();

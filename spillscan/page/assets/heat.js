@@ -37,6 +37,17 @@
     }
   });
 
+  // Without the words that all labels begin with, and their suffix: neither tells anything at the head of a column.
+  function shortened(labels) {
+    const first = labels[0];
+    let alike = 0;
+    while (labels.every((text) => alike < text.length && text[alike] === first[alike])) alike += 1;
+    const front = first.slice(0, alike).search(/[^/_ -]*$/);
+    const suffix = /\.[a-z]+$/i.exec(first)?.[0] || "";
+    const short = labels.map((text) => (suffix && text.endsWith(suffix) ? text.slice(front, -suffix.length) : text.slice(front)));
+    return labels.length > 1 && short.every(Boolean) && new Set(short).size === new Set(labels).size ? short : labels;
+  }
+
   const differs = (row, at) => new Set(row.values[at].filter((_, column) => row.there[column])).size > 1;
 
   function headline(heat) {
@@ -58,11 +69,13 @@
     const groups = [];
     heat.columns.forEach(({ arch }) => (groups.length && groups.at(-1).arch === arch && archs ? groups.at(-1).wide++ : groups.push({ arch, wide: 1 })));
     const two = archs && heat.builds.length > 1;
+    const labels = shortened(heat.builds);
+    const title = (build) => (labels[build] === heat.builds[build] ? null : heat.builds[build]);
     const heads = two
       ? [h("tr", {}, h("td", {}), groups.map(({ arch, wide }) => h("th", { scope: "colgroup", colspan: wide, class: "num" }, arch || "arch unknown"))),
-        h("tr", {}, h("th", { scope: "col" }, "kernel"), heat.columns.map(({ build }) => h("th", { scope: "col", class: "num" }, heat.builds[build])))]
+        h("tr", {}, h("th", { scope: "col" }, "kernel"), heat.columns.map(({ build }) => h("th", { scope: "col", class: "num", title: title(build) }, labels[build])))]
       : h("tr", {}, h("th", { scope: "col" }, "kernel"), archs ? null : h("th", { scope: "col" }, "arch"),
-        heat.columns.map(({ build, arch }) => h("th", { scope: "col", class: "num" }, archs ? arch || "arch unknown" : heat.builds[build])));
+        heat.columns.map(({ build, arch }) => h("th", { scope: "col", class: "num", title: archs ? null : title(build) }, archs ? arch || "arch unknown" : labels[build])));
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${metric.label} side by side` }, h("table", { class: "heat" },
       h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than before, blue less" : "the darker, the more", ". – not told, · no such kernel."),
       h("thead", {}, heads),

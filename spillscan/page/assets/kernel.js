@@ -152,7 +152,8 @@ const calculator = (() => {
 
   // start: the setting at first; built: the kernel's own, which curves mark, or null; bound: nobody said how it is
   // launched, so that the start is only a bound.
-  function draw(tables, start, { built = null, bound = false }) {
+  // before: what it was in the older build.
+  function draw(tables, start, { built = null, bound = false, before = null }) {
     let setting = read(tables, start, spillscan.route.params);
     // Browsers refuse addresses that change as fast as a slider.
     let timer = 0;
@@ -177,7 +178,9 @@ const calculator = (() => {
     const shares = h("ul", { class: "budget" });
     const steps = h("ul", { class: "steps" });
     const pick = (name, figure) => change(name === "shared" ? lookup.moved(tables, setting, "shared", figure) : { [name]: figure });
-    const graphs = ["threads", "registers", "shared"].map((name) => curves.figure(name, pick));
+    const graphs = curves.NAMES.map((name) => curves.figure(name, pick));
+    const past = before && lookup.answer(tables, before);
+    const was = past ? h("p", { class: "quiet" }, `before: ${lookup.result(tables, past)}`) : null;
 
     function paint() {
       const found = lookup.answer(tables, setting);
@@ -191,19 +194,19 @@ const calculator = (() => {
         big(mark + (fits ? found.percent : "0 %"), "occupancy", fits),
         big(number(found.blocks), found.blocks === 1 ? "block an SM" : "blocks an SM", fits),
         big(mark + number(found.warps), `of ${found.on.warps} warps`, fits));
-      shares.replaceChildren(...budget.draw(found));
+      shares.replaceChildren(...budget.draw(found, past));
       shares.setAttribute("aria-label", `What one SM of ${found.on.title} has, and what each block takes`);
       steps.replaceChildren(...lookup.nextSteps(tables, setting).map((text) => h("li", {}, text)));
-      for (const graph of graphs) graph.draw(tables, setting, built);
+      for (const graph of graphs) graph.draw(tables, setting, { built, before });
     }
 
     const big = (figure, words, fits) => h("div", { class: fits ? "figure" : "figure bad" }, h("b", {}, figure), h("span", {}, words));
     const node = h("div", { class: "calculator" },
       h("form", { class: "card whatif", "aria-label": "What if", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "head" }, h("h2", {}, "What if"), reset), controls.map((control) => control.node)),
-      h("div", { class: "reading" }, figures, line),
+      h("div", { class: "reading" }, figures, line, was),
       h("div", { class: "outcome" }, shares, h("h2", {}, "Next steps"), steps),
-      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node)));
+      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node), before ? curves.key() : null));
     paint();
     return node;
   }
@@ -211,7 +214,9 @@ const calculator = (() => {
   return { draw, settingOf };
 })();
 
-(() => {
+// Makes a function that draws the kernel of a number on the occupancy curves, before and after; null where the older build
+// has nothing else to show.
+const comparison = (() => {
   const { h, printable, view } = spillscan;
 
   view("calculator", (payload, id, container) => {
@@ -235,7 +240,12 @@ const calculator = (() => {
 
   const NO_ROOM = "This page holds the spill maps of the worst kernels only; `spillscan show` prints any.";
 
-  function residency(payload, subject, container) {
+  const pastOf = (payload, index) => {
+    const number = payload.before && payload.before[index];
+    return number === undefined || number === null ? null : calculator.settingOf(payload.subjects[number].setting);
+  };
+
+  function residency(payload, subject, past, container) {
     if (!subject.setting) {
       container.append(h("section", { class: "unknown" }, h("h2", {}, "Occupancy unknown"), h("p", {}, `There is nothing to draw: ${printable(subject.unknown)}.`)));
       return;
@@ -244,16 +254,31 @@ const calculator = (() => {
     container.append(h("section", { class: "residency" }, h("h2", {}, `One SM of ${payload.devices.devices[setting.device].title}`),
       subject.assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null,
       (subject.notes || []).map((note) => h("p", { class: "quiet" }, printable(note))),
-      calculator.draw(payload.devices, setting, { built: setting, bound: Boolean(subject.assumed) })));
+      calculator.draw(payload.devices, setting, { built: setting, bound: Boolean(subject.assumed), before: past })));
     const said = words(subject);
     if (said) container.append(said);
+  }
+
+  function compared(payload, index) {
+    const number = payload.details ? payload.details[index][0] : -1;
+    const before = pastOf(payload, index);
+    const subject = number >= 0 ? payload.subjects[number] : null;
+    if (!before || !subject || !subject.setting) return null;
+    const setting = calculator.settingOf(subject.setting);
+    return () => h("div", { class: "graphs" }, curves.NAMES.map((name) => {
+      const figure = curves.figure(name, null);
+      figure.draw(payload.devices, setting, { built: setting, before });
+      return figure.node;
+    }), curves.key());
   }
 
   // payload.details[index]: the number of its subject (-1: never launched), and its spill map where it has one
   view("kernel", (payload, index, container) => {
     const [number, map] = payload.details[index];
-    if (number >= 0) residency(payload, payload.subjects[number], container);
+    if (number >= 0) residency(payload, payload.subjects[number], pastOf(payload, index), container);
     if (map === undefined) return;
     container.append(h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map) : h("p", { class: "quiet" }, NO_ROOM)));
   });
+
+  return compared;
 })();

@@ -12,7 +12,8 @@
     spillscan.add(box, headline(payload, all));
     if (payload.findings && payload.kind !== "matrix") spillscan.add(box, findings(payload));
     if (all.kernels.count) {
-      spillscan.add(box, h("div", { class: "grid pictures" }, limits(all), histogram(all)));
+      const told = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
+      spillscan.add(box, told ? h("div", { class: "grid pictures" }, limits(all), histogram(all)) : silent(all));
       spillscan.add(box, worst(payload, all));
     }
     spillscan.add(box, understood(all));
@@ -69,6 +70,13 @@
       h("p", { class: "who" }, h("b", {}, kernel), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
       h("p", {}, each.message),
       h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")));
+  }
+
+  // Nothing to draw of occupancy.
+  function silent(all) {
+    return h("section", { "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "What limits occupancy"),
+      h("p", {}, `Not known: the input tells no registers of ${all.registers.untold === 1 ? "its kernel" : `its ${number(all.registers.untold)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
+      h("p", { class: "quiet" }, all.arches.map((each) => `${each.arch || "arch unknown"}: ${count(each.count, "kernel")}`).join(" · ")));
   }
 
   // ---- what limits ------------------------------------------------------------------------------------------------
@@ -154,7 +162,7 @@
           spills ? h("td", { class: "bars" }) : null,
           h("th", { scope: "col", class: "num" }, "occupancy"), h("th", { scope: "col", class: "wide" }, "limited by"))),
         h("tbody", {}, rows))),
-      columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels`)) : null);
+      columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels${all.functions.count ? " and device functions" : ""}`)) : null);
   }
 
   // ---- what was not understood ------------------------------------------------------------------------------------
@@ -165,7 +173,7 @@
       read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : "",
     ].filter(Boolean).join(" and ");
-    const told = read.inputs ? `Read ${count(read.inputs, "input")}, ${count(read.lines, "line")}. ` : "";
+    const told = read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "";
     return h("section", { "aria-labelledby": "issues" },
       h("h2", { id: "issues" }, issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read"),
       h("p", {}, told, unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : "Nothing in it was left open."),

@@ -1,4 +1,5 @@
-// A sweep: what each register cap costs in spills and gives in resident blocks, kernel by kernel.
+// A sweep: what each register cap costs in spills, gives in resident blocks and, where the program was run,
+// takes; kernel by kernel.
 (() => {
   const { h, svg, number, count } = spillscan;
   const SHOWN = 12;
@@ -13,8 +14,8 @@
     const search = h("input", { type: "search", id: "sq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; spillscan.remember(state); apply(); } });
     let fits = [];
     let shown = 0;
-    spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, all.length ? [h("b", {}, number(gains)), ` of ${count(all.length, "kernel")} ${gains === 1 ? "gains" : "gain"} by another register cap`] : "Nothing was swept"),
-      h("p", {}, "Each point is one compilation: what it spills, and how many blocks fit on an SM. Fewer spilled bytes and more blocks are better: bottom right.")),
+    spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, all.length ? [h("b", {}, number(gains)), ` of ${count(all.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
+      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")),
       all.length > 3 ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() }, h("div", { class: "field wide" }, h("label", { for: "sq" }, "Kernel"), search)) : null,
       place, more);
     apply();
@@ -34,49 +35,70 @@
     }
   });
 
-  const cap = (point) => (point.cap === null ? "no cap" : `cap ${point.cap}`);
-
   function card(kernel) {
-    const placed = kernel.points.some(({ blocks }) => blocks !== null);
+    const across = [WARPS, BLOCKS, REGISTERS].find(({ x }) => kernel.points.every((point) => point.registers === null || x(point) !== null)) || REGISTERS;
+    const timed = kernel.points.some(({ time_text: text }) => text);
+    const measured = kernel.points.filter(({ time, cap }) => time !== null && cap !== null);
+    const placed = kernel.points.every(({ registers, blocks }) => registers === null || blocks !== null);
+    const heads = ["registers", "spills, B", placed ? "blocks/SM" : "warps/SM", ...(timed ? ["time"] : [])];
     return h("section", { class: "sweep" },
       h("h2", {}, kernel.name, " ", h("span", { class: "quiet" }, kernel.arch || "")),
+      kernel.facts.map((fact) => h("p", {}, fact)),
       h("div", { class: "pair-up" },
-        drawn((width) => chart(kernel, placed, width)),
+        h("div", {}, drawn((width) => chart(kernel.points, width, across)), measured.length > 1 ? drawn((width) => chart(measured, width, times(kernel.time_unit))) : null),
         h("div", { class: "scroll" }, h("table", {},
-          h("thead", {}, h("tr", {}, ["cap", "registers", "spills, B", "blocks/SM"].map((text) => h("th", { scope: "col", class: "num" }, text)), h("td", {}))),
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "point"), heads.map((text) => h("th", { scope: "col", class: "num" }, text)), h("td", {}))),
           h("tbody", {}, kernel.points.map((point) => h("tr", { class: point.best ? "best" : null },
-            h("td", { class: "num" }, point.cap === null ? "none" : number(point.cap)), h("td", { class: "num" }, number(point.registers)),
-            h("td", { class: point.spill_bytes ? "num bad" : "num" }, number(point.spill_bytes)), h("td", { class: "num" }, number(point.blocks)),
-            h("td", {}, point.best ? "best" : ""))))))));
+            h("td", {}, point.label), h("td", { class: "num" }, number(point.registers)),
+            h("td", { class: point.spill_bytes ? "num bad" : "num" }, number(point.spill_bytes)), h("td", { class: "num" }, placed ? number(point.blocks) : point.warps === null ? "–" : `≤${number(point.warps)}`),
+            timed ? h("td", { class: "num" }, point.time_text || "–") : null,
+            h("td", {}, [point.best ? "best" : "", point.fastest ? "fastest" : "", point.failure ? "failed" : ""].filter(Boolean).join(", ")))))),
+          kernel.points.filter(({ failure }) => failure).map((point) => h("p", { class: "quiet" }, `${point.label}: ${point.failure}`)))));
   }
 
-  // Spilled bytes over blocks per SM (over registers where no launch tells the blocks), in the order of the caps.
-  function chart(kernel, placed, width) {
-    const across = (point) => (placed ? point.blocks : point.registers);
-    const points = kernel.points.filter((point) => across(point) !== null && point.spill_bytes !== null);
+  const told = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks${point.time_text ? `, ${point.time_text}` : ""}`;
+  const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread", marked: ({ best }) => best, mark: "best" };
+  const WARPS = { ...spills, x: ({ warps }) => warps, across: "resident warps per SM" };
+  const BLOCKS = { ...spills, x: ({ blocks }) => blocks, across: "resident blocks per SM" };
+  const REGISTERS = { ...spills, x: ({ registers }) => registers, across: "registers per thread" };
+  const times = (unit) => ({ x: ({ cap }) => cap, across: "register cap", y: ({ time }) => time, up: unit ? `time measured, ${unit}` : "time measured", marked: ({ fastest }) => fastest, mark: "fastest", fine: true });
+
+  // Round figures from 0 to at least `most`, which may be far below 1.
+  function fine(most, wanted) {
+    const unit = 10 ** Math.floor(Math.log10(most || 1)) / 10;
+    return ticks(most / unit, wanted).map((value) => Number((value * unit).toPrecision(6)));
+  }
+
+  // Points from left to right, joined by a line; `axes` says what stands across and up.
+  function chart(all, width, axes) {
+    const points = all.filter((point) => axes.x(point) !== null && axes.y(point) !== null)
+      .sort((one, other) => axes.x(one) - axes.x(other) || axes.y(one) - axes.y(other));
+    const plainFirst = [...points].sort((one, other) => axes.marked(one) - axes.marked(other));
     const height = 260, right = 28, top = 20, bottom = 44;
-    const marks = ticks(Math.max(1, ...points.map(({ spill_bytes: spill }) => spill)), 4);
-    const left = 12 + 8 * number(marks.at(-1)).length;
-    const steps = ticks(Math.max(1, ...points.map(across)), Math.min(8, Math.max(2, Math.floor(width / 70))));
+    const most = Math.max(...points.map(axes.y), 0);
+    const marks = axes.fine ? fine(most, 4) : ticks(Math.max(1, most), 4);
+    const written = marks.map((value) => (Number.isInteger(value) ? number(value) : String(value)));
+    const left = 12 + 8 * Math.max(...written.map(({ length }) => length));
+    const steps = ticks(Math.max(1, ...points.map(axes.x)), Math.min(8, Math.max(2, Math.floor(width / 70))));
     const x = (value) => left + ((width - left - right) * value) / steps.at(-1);
     const y = (value) => top + (height - top - bottom) * (1 - value / marks.at(-1));
-    let last = -1e9;
+    const named = [];
     return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", class: "tradeoff",
-      "aria-label": `Spilled bytes over ${placed ? "blocks per SM" : "registers per thread"} of ${count(points.length, "compilation")}; the table has the figures` },
-      marks.map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: value ? "grid-line" : "axis" }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value))]),
+      "aria-label": `${axes.up} over ${axes.across} of ${count(points.length, "compilation")}; the table has the figures` },
+      marks.map((value, at) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: value ? "grid-line" : "axis" }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, written[at])]),
       steps.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, number(value))),
-      svg("text", { x: left, y: 11 }, "spilled B per thread"),
-      svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, placed ? "resident blocks per SM" : "registers per thread"),
-      svg("path", { d: points.map((point, at) => `${at ? "L" : "M"}${x(across(point)).toFixed(1)} ${y(point.spill_bytes).toFixed(1)}`).join(""), class: "course" }),
-      points.map((point) => svg("circle", { cx: x(across(point)), cy: y(point.spill_bytes), r: point.best ? 7 : 4, class: point.best ? "dot best" : "dot" },
-        svg("title", {}, `${cap(point)}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks`))),
-      points.map((point) => {
-        const at = x(across(point)) + 10;
-        const crowded = Math.abs(at - last) < 52 && !point.best;
-        if (crowded) return null;
-        last = at;
-        const flip = at + 70 > width;
-        return svg("text", { x: flip ? at - 20 : at, y: y(point.spill_bytes) - 8, "text-anchor": flip ? "end" : "start", class: point.best ? "name best" : "name" }, cap(point) + (point.best ? ", best" : ""));
-      }));
+      svg("text", { x: left, y: 11 }, axes.up),
+      svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, axes.across),
+      svg("path", { d: points.map((point, at) => `${at ? "L" : "M"}${x(axes.x(point)).toFixed(1)} ${y(axes.y(point)).toFixed(1)}`).join(""), class: "course" }),
+      [...plainFirst].reverse().map((point) => {
+        const name = point.label + (axes.marked(point) ? `, ${axes.mark}` : "");
+        const long = 8 * name.length, at = x(axes.x(point)), above = y(axes.y(point)) - 8;
+        const flip = at + 10 + long > width;
+        const from = flip ? at - 10 - long : at + 10;
+        if (named.some((other) => Math.abs(other.above - above) < 15 && from < other.from + other.long && other.from < from + long)) return null;
+        named.push({ from, long, above });
+        return svg("text", { x: flip ? at - 10 : at + 10, y: above, "text-anchor": flip ? "end" : "start", class: axes.marked(point) ? "name best" : "name" }, name);
+      }),
+      plainFirst.map((point) => svg("circle", { cx: x(axes.x(point)), cy: y(axes.y(point)), r: axes.marked(point) ? 7 : 4, class: axes.marked(point) ? "dot best" : "dot" }, svg("title", {}, told(point)))));
   }
 })();

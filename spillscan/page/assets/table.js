@@ -97,6 +97,8 @@
 
   // ---- the view ---------------------------------------------------------------------------------------------------
 
+  let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
+
   spillscan.view("table", (payload, id, box) => {
     const params = spillscan.route.params;
     const state = { q: params.get("q") || "", arch: params.get("arch") || "", limiter: params.get("limiter") || "",
@@ -150,6 +152,11 @@
     for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
     new ResizeObserver(() => draw(true)).observe(grid);
     apply(true);
+    const opened = left.address === String(spillscan.route.params) ? shown.indexOf(left.kernel) : -1;
+    if (opened >= 0) {
+      grid.setAttribute("data-returned", "");
+      requestAnimationFrame(() => reach(opened));
+    }
     unpack().then(() => { if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
@@ -196,7 +203,10 @@
     function row(at, high) {
       const i = shown[at];
       return h("div", { role: "row", id: `row-${at}`, class: "row", "aria-rowindex": at + 2, style: { transform: `translateY(${at * high}px)` },
-        onclick: (event) => { if (!event.target.closest("a") && !String(getSelection())) location.hash = store.link(i); } },
+        onclick: (event) => {
+          if (event.target.closest("a")) leave(i);
+          else if (!String(getSelection())) open(i);
+        } },
         visible.map((column) => cell(column, i)));
     }
 
@@ -224,14 +234,26 @@
 
     function keys(event) {
       if (event.target !== grid) return;
-      const high = narrow.matches ? 56 : 34;
-      const head = grid.firstChild.offsetHeight;
-      const page = Math.max(1, Math.floor((grid.clientHeight - head) / high) - 1);
+      const page = Math.max(1, Math.floor((grid.clientHeight - grid.firstChild.offsetHeight) / (narrow.matches ? 56 : 34)) - 1);
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -shown.length, End: shown.length }[event.key];
-      if (event.key === "Enter" && shown.length) location.hash = store.link(shown[active]);
+      if (event.key === "Enter" && shown.length) open(shown[active]);
       if (step === undefined || !shown.length) return;
       event.preventDefault();
-      active = Math.min(shown.length - 1, Math.max(0, active + step));
+      reach(Math.min(shown.length - 1, Math.max(0, active + step)));
+    }
+
+    function leave(i) { left = { address: String(spillscan.route.params), kernel: i }; }
+
+    function open(i) {
+      leave(i);
+      location.hash = store.link(i);
+    }
+
+    // Makes a row the active one, and brings it into sight.
+    function reach(at) {
+      const high = narrow.matches ? 56 : 34;
+      const head = grid.firstChild.offsetHeight;
+      active = at;
       const top = active * high;
       if (top < grid.scrollTop) grid.scrollTop = top;
       else if (top + high + head > grid.scrollTop + grid.clientHeight) grid.scrollTop = top + high + head - grid.clientHeight;

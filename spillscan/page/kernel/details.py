@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel
@@ -19,33 +19,58 @@ FINE = 12
 """Maps with all their places; the others have a quarter."""
 
 
-def details(kernels: Sequence[Kernel], summary_of: Callable[[Kernel], Summary | None]) -> dict[str, Any]:
+def details(
+    kernels: Sequence[Kernel],
+    summary_of: Callable[[Kernel], Summary | None],
+    before: Mapping[int, Kernel] | None = None,
+) -> dict[str, Any]:
     """``devices``: the tables; ``subjects``: the distinct residencies; ``details``: for each kernel the number of its
     subject (-1: never launched) and, where there is one, its spill map.
 
     ``kernels`` come worst first. A map is ``False`` where the kernel uses local memory but the page has no more room.
+    ``before`` are the kernels of an older build, by the number of their successors; of them the page's ``before`` tells
+    the subjects that can be drawn and that differ, by the same number.
     """
-    subjects: list[dict[str, Any]] = []
-    numbers: dict[str, int] = {}
-    asked: dict[int, tuple[Summary, int]] = {}
+    numbered = _Subjects(summary_of)
     found: list[list[Any]] = []
     room, drawn = MAP_BYTES, 0
     for kernel in kernels:
-        summary = summary_of(kernel)
-        number = -1
-        if summary is not None:
-            if id(summary) not in asked:
-                told = subject(summary)
-                number = numbers.setdefault(json.dumps(told), len(subjects))
-                if number == len(subjects):
-                    subjects.append(told)
-                asked[id(summary)] = summary, number
-            number = asked[id(summary)][1]
-        row: list[Any] = [number]
+        row: list[Any] = [numbered.number(kernel)]
         if kernel.sass is not None and kernel.sass.local.total.accesses:
             shown = spill_map(kernel, MARKS if drawn < FINE else MARKS // 4) if room > 0 else None
             room -= len(json.dumps(shown, separators=(",", ":"))) if shown else 0
             drawn += 1
             row.append(shown or False)
         found.append(row)
-    return {"devices": tables(devices()), "subjects": subjects, "details": found}
+    told: dict[str, Any] = {"devices": tables(devices()), "subjects": numbered.subjects, "details": found}
+    if before is not None:
+        earlier = {number: numbered.number(kernel) for number, kernel in before.items()}
+        told["before"] = {
+            number: old
+            for number, old in earlier.items()
+            if old not in {-1, found[number][0]} and "setting" in numbered.subjects[old]
+        }
+    return told
+
+
+class _Subjects:
+    """Residencies by number, each distinct one once."""
+
+    def __init__(self, summary_of: Callable[[Kernel], Summary | None]) -> None:
+        self.subjects: list[dict[str, Any]] = []
+        self._summary_of = summary_of
+        self._numbers: dict[str, int] = {}
+        self._asked: dict[int, tuple[Summary, int]] = {}
+
+    def number(self, kernel: Kernel) -> int:
+        """Of the kernel's residency; -1 where it is never launched."""
+        summary = self._summary_of(kernel)
+        if summary is None:
+            return -1
+        if id(summary) not in self._asked:
+            told = subject(summary)
+            number = self._numbers.setdefault(json.dumps(told), len(self.subjects))
+            if number == len(self.subjects):
+                self.subjects.append(told)
+            self._asked[id(summary)] = summary, number
+        return self._asked[id(summary)][1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 
 from spillscan import grammar
 from spillscan.model import Issue, Kernel, Origin, Stats, Usage
@@ -36,9 +37,11 @@ PRIORITY = 0
 # stack line, which no tool's name marks, comes first and counts only while one is due.
 _LANDMARKS = tuple(map(re.compile, (b" bytes stack frame, ", b"ptxas", b"info    : ", b"nvlink")))
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
-_BROKEN_OFF = re.compile(rb"sed \d+ registers,.*, *\r?\n\Z|sed \d+ registers, *\r?\n\Z")
-_PROJECT_SUFFIX = re.compile(r" \[[^\[\]]*proj(?:::[^\[\]]*)?\]$")
+# Lines may be as long as the file: what is tried at many places of one never reads on to the next such place.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_USED = re.compile(rb"sed \d+ registers,")
+_LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
+"""Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 _USAGE_MEMO_ENTRIES = 1 << 16
 
@@ -105,7 +108,7 @@ class _Log:
                 continue
             end = text.find(b"\n", hit) + 1 or size
             line = text[position:end]
-            if _BROKEN_OFF.search(line):  # somebody's mail or terminal wrapped it
+            if _broken_off(line):  # somebody's mail or terminal wrapped it
                 start, end = end, text.find(b"\n", end) + 1 or size
                 line = line.rstrip() + b" " + text[start:end].lstrip()
             self._one_line(line)
@@ -203,7 +206,7 @@ class _Log:
             line = _ANSI.sub("", line)
         who, _ = split_prefix(line)
         writer, steps = self._writer(who)
-        message = self._message(_PROJECT_SUFFIX.sub("", line), writer.awaits_stack)
+        message = self._message(_without_project(line), writer.awaits_stack)
         if message is None:
             self._gap.add(raw, 0, len(raw))
             return
@@ -218,7 +221,7 @@ class _Log:
 
     def _message(self, line: str, awaits_stack: bool) -> Message | None:
         """What ``line`` says; ``None`` for a line that is no tool's report."""
-        heads = [match.start() for match in self._ptxas_head.finditer(line)]
+        heads = [match.start() for match in islice(self._ptxas_head.finditer(line), 2)]
         if len(heads) > 1:
             return Unknown(f"garbled: {line[:200]}")
         if heads:
@@ -231,16 +234,11 @@ class _Log:
             return ptxas_message(line)
         if awaits_stack and (stack := self._stack.search(line)):
             return ptxas_message(stack[0])
-        if (link := self._nvlink_head.search(line)) and self._is_report(line, link.start()):
-            text = line[link.start() :]
-            if text.startswith(("nvlink", "@")) or "ptxas" not in line:
-                return self._library_message(text)
+        starts = (match.start() for match in _LINK_REPORT.finditer(line))
+        start = next((start for start in starts if self._nvlink_head.match(line, start)), None)
+        if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
+            return self._library_message(line[start:])
         return None
-
-    @staticmethod
-    def _is_report(line: str, start: int) -> bool:
-        """A severity counts where a tool's name, a known padding or nothing but a prefix stands around it."""
-        return line.startswith(("nvlink ", "@", "info    : "), start)
 
     @staticmethod
     def _library_message(text: str) -> Message | None:
@@ -311,6 +309,19 @@ class _Landmarks:
                 match = landmark.search(self._text, position)
                 found[index] = len(self._text) if match is None else match.start()
         return min(found) if stack_awaited else min(found[1:])
+
+
+def _broken_off(line: bytes) -> bool:
+    """Whether a registers line goes on in the next one."""
+    return line.endswith(b"\n") and line.rstrip(b" \r\n").endswith(b",") and _USED.search(line) is not None
+
+
+def _without_project(line: str) -> str:
+    """``line`` without the project that MSBuild puts behind it: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
+    head, bracket, project = line.removesuffix("]").rpartition(" [")
+    if not bracket or not line.endswith("]") or "[" in project or "]" in project:
+        return line
+    return head if project.endswith("proj") or "proj::" in project else line
 
 
 def _text_pattern(name: str, rule: str) -> re.Pattern[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-
-from lark import Token, Tree
-from lark.exceptions import UnexpectedInput
+from typing import TYPE_CHECKING
 
 from spillscan import grammar
 from spillscan.model import Advisory, Usage
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,8 @@ _CLAUSE_FIELDS = {
 @lru_cache(maxsize=4096)
 def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
-    try:
-        tree = grammar.load("ptxas").parse(line, start="line")
-    except UnexpectedInput:
+    tree = grammar.parse("ptxas", line, start="line")
+    if tree is None:
         return Unknown(line)
     return _interpret(tree, line)
 
@@ -142,13 +142,12 @@ def ptxas_message(line: str) -> Message:
 @lru_cache(maxsize=4096)
 def nvlink_message(line: str) -> Message:
     """What a line of nvlink, nvJitLink or cuLink says, its tool's name included where it was printed."""
-    try:
-        tree = grammar.load("nvlink").parse(line, start="line")
-    except UnexpectedInput:
+    tree = grammar.parse("nvlink", line, start="line")
+    if tree is None:
         return Unknown(line)
     message = _interpret(tree, line)
     if isinstance(message, Properties):
-        target = next((str(t) for t in tree.children if isinstance(t, Token) and t.type == "TARGET"), None)
+        target = next((str(t) for t in tree.children if isinstance(t, str) and t.type == "TARGET"), None)
         return LinkProperties(message.symbol, target.strip(" ()").removeprefix("target: ") if target else None)
     if isinstance(message, Used):
         return LinkUsed(message.usage)
@@ -172,7 +171,7 @@ def _usage(tree: Tree[Token]) -> Usage:
     unknown: list[str] = []
     registers: int | None = None
     for child in tree.children:
-        if isinstance(child, Token):
+        if isinstance(child, str):
             registers = int(child) if child.type == "REGISTERS" else registers
             continue
         kind = grammar.local_name(str(child.data))
@@ -198,7 +197,7 @@ def _size(text: str) -> int:
 def _interpret(tree: Tree[Token], line: str) -> Message:
     if tree.data == "stack":
         return _stack(_tokens(tree))
-    body = next(child for child in tree.children if isinstance(child, Tree))
+    body = next(child for child in tree.children if not isinstance(child, str))
     head = _tokens(tree)
     kind = str(body.data)
     tokens = _tokens(body)
@@ -245,7 +244,7 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
 
 
 def _tokens(tree: Tree[Token]) -> dict[str, str]:
-    return {token.type: str(token) for token in tree.children if isinstance(token, Token)}
+    return {token.type: str(token) for token in tree.children if isinstance(token, str)}
 
 
 def _stack(tokens: dict[str, str]) -> Stack:

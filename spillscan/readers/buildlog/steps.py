@@ -6,11 +6,12 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from functools import lru_cache
-
-from lark import Token, Tree
-from lark.exceptions import UnexpectedInput
+from typing import TYPE_CHECKING
 
 from spillscan import compilation, grammar
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
@@ -107,11 +108,8 @@ def _same_object(one: str, other: str) -> bool:
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
     """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
-    try:
-        tree = grammar.load("buildstep").parse(split_prefix(line.rstrip())[1])
-    except UnexpectedInput:
-        return None
-    return _step(tree)
+    tree = grammar.parse("buildstep", split_prefix(line.rstrip())[1])
+    return None if tree is None else _step(tree)
 
 
 def split_prefix(line: str) -> tuple[str, str]:
@@ -128,7 +126,7 @@ def split_prefix(line: str) -> tuple[str, str]:
 
 def _step(tree: Tree[Token]) -> Step | None:
     form = str(tree.data)
-    tokens = {token.type: str(token) for token in tree.children if isinstance(token, Token)}
+    tokens = {token.type: str(token) for token in tree.children if isinstance(token, str)}
     if form == "recorded":
         return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
     if form == "from_action":
@@ -137,7 +135,7 @@ def _step(tree: Tree[Token]) -> Step | None:
         return Step(tokens["MSBUILD_PATH"], compiles=True)
     buffered = form == "counted"
     for child in tree.children:
-        if isinstance(child, Tree):
+        if not isinstance(child, str):
             return Step(str(child.children[0]).strip(), buffered, compiles=child.data == "compile")
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
