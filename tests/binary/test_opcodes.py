@@ -101,6 +101,7 @@ def test_bits_are_found_that_tell_mnemonics_apart() -> None:
         [
             Row("MOV", b" R8, R4", (0x202 | 8 << 16 | 4 << 32, 0)),
             Row("MOV", b" R4, RZ", (0x202 | 4 << 16 | 255 << 32, 0)),
+            Row("MOV", b" R4, R16", (0x202 | 4 << 16 | 16 << 32, 0)),
         ]
     )
     naming.add([Row("MOV", b" RZ, R12", (0x202 | 255 << 16 | 12 << 32, 0))], real=True)
