@@ -29,15 +29,23 @@ _VALUE = re.compile(r"n?\d+(?=E)")
 _LAMBDA = re.compile(r"Lj\d+E\Z")
 _RELEASE, _VERSION = r"(?:CUB|THRUST|_V)_\d+(?:_SM)?(?:_[\dA-Z]+)+", r"__\d+"
 
-# Names that were piped through a demangler, SASS's helpers, temporary names.
+# Names that were piped through a demangler, SASS's helpers, temporary names. Only what holds one of the signs is searched.
 _WORDS = (
-    (re.compile(r"\b_GLOBAL__N_\w+(?=::)|<unnamed>(?=::)|\{anonymous\}(?=::)"), "(anonymous namespace)"),
-    (re.compile(r"\b_INTERNAL_\w+(?=::)"), "_INTERNAL_"),
-    (re.compile(rf"(?<=::){_RELEASE}(?=::)"), "_V_"),
-    (re.compile(rf"(?<=::){_VERSION}(?=::)"), "__1"),
-    (re.compile(r"(?<=[)}e])#\d+(?=\})|(?<='lambda)\d+(?=')|(?<='unnamed)\d+(?=')"), ""),
-    (re.compile(r"\btmpxft_[0-9a-f]+_[0-9a-f]+(?:[-_]\d+)?_"), "tmpxft_"),
-    (re.compile(r"^__internal_\d+_$"), "__internal_"),
+    (
+        ("_GLOBAL__N_", "<unnamed>", "{anonymous}"),
+        re.compile(r"\b_GLOBAL__N_\w+(?=::)|<unnamed>(?=::)|\{anonymous\}(?=::)"),
+        "(anonymous namespace)",
+    ),
+    (("_INTERNAL_",), re.compile(r"\b_INTERNAL_\w+(?=::)"), "_INTERNAL_"),
+    (("::CUB_", "::THRUST_", "::_V_"), re.compile(rf"(?<=::){_RELEASE}(?=::)"), "_V_"),
+    (("::__",), re.compile(rf"(?<=::){_VERSION}(?=::)"), "__1"),
+    (
+        ("#", "'lambda", "'unnamed"),
+        re.compile(r"(?<=[)}e])#\d+(?=\})|(?<='lambda)\d+(?=')|(?<='unnamed)\d+(?=')"),
+        "",
+    ),
+    (("tmpxft_",), re.compile(r"\btmpxft_[0-9a-f]+_[0-9a-f]+(?:[-_]\d+)?_"), "tmpxft_"),
+    (("__internal_",), re.compile(r"^__internal_\d+_$"), "__internal_"),
 )
 
 
@@ -72,8 +80,9 @@ def _part(symbol: str) -> str:
         if _LINKAGE.search(symbol) or any(trigger in symbol for trigger in _TRIGGERS):
             return _quick(symbol) or _mangled(symbol)
         return symbol
-    for word, plain in _WORDS:
-        symbol = word.sub(plain, symbol)
+    for signs, word, plain in _WORDS:
+        if any(sign in symbol for sign in signs):
+            symbol = word.sub(plain, symbol)
     return symbol
 
 

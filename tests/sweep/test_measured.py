@@ -124,7 +124,19 @@ def words(tmp_path: Path) -> tuple[str | Path, ...]:
 
 
 def test_measured_times_stand_beside_the_figures(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
-    done = run(*words, "-f", "text", "-f", "json:s.json", "-f", "csv:s.csv", "-f", "html:s.html", folder=tmp_path)
+    done = run(
+        *words,
+        "-f",
+        "text",
+        "-f",
+        "json:s.json",
+        "-f",
+        "csv:s.csv",
+        "-f",
+        "html:s.html",
+        folder=tmp_path,
+        COLUMNS="120",
+    )
     assert (done.returncode, done.stderr) == (0, "")
     rows = {found[1]: found[2].split() for found in re.finditer(r"^[ *]+(as is|cap \d+) +\d+ (.*)$", done.stdout, re.M)}
     assert [rows[label][-2:] for label in ("as is", "cap 128", "cap 96", "cap 64", "cap 32")] == [

@@ -43,7 +43,7 @@ def calculator(start: Configuration) -> Iterator[str]:
         "title": "occupancy",
         "tool": f"spillscan {__version__}",
         "views": [{"name": "calculator", "label": "Occupancy"}],
-        "devices": tables(devices()),
+        "devices": tables(tuple(each.target for each in devices())),
         "start": setting(start),
         "about": list(ABOUT),
     }

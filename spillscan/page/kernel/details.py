@@ -42,7 +42,11 @@ def details(
             drawn += 1
             row.append(shown or False)
         found.append(row)
-    told: dict[str, Any] = {"devices": tables(devices()), "subjects": numbered.subjects, "details": found}
+    told: dict[str, Any] = {
+        "devices": tables(tuple(each.target for each in devices())),
+        "subjects": numbered.subjects,
+        "details": found,
+    }
     if before is not None:
         earlier = {number: numbered.number(kernel) for number, kernel in before.items()}
         told["before"] = {

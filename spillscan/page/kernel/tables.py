@@ -32,8 +32,9 @@ TOO_MANY_FOR_BLOCK, TOO_MANY_FOR_PARTITIONS, NOT_SPREAD = -1, -2, -3
 """Instead of 0 blocks by registers: why (``rules.py`` tells it in words)."""
 
 
-def tables(chosen: Iterable[Device]) -> dict[str, Any]:
-    """Tables for ``chosen``; what several of them share stands once.
+@cache
+def tables(targets: tuple[str, ...]) -> dict[str, Any]:
+    """Tables for some devices; what several of them share stands once. They are made once a process.
 
     ``registers``, ``shared``, ``warps`` and ``percent`` are shared tables, which a device names by number or key.
     """
@@ -42,7 +43,7 @@ def tables(chosen: Iterable[Device]) -> dict[str, Any]:
     warps: dict[str, list[int | None]] = {}
     percents: dict[str, list[str]] = {}
     found = {}
-    for on in chosen:
+    for on in map(device, targets):
         by_registers = _registers(on.target)
         if by_registers not in registers:
             registers.append(by_registers)
