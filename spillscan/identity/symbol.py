@@ -29,7 +29,7 @@ _VALUE = re.compile(r"n?\d+(?=E)")
 _LAMBDA = re.compile(r"Lj\d+E\Z")
 _RELEASE, _VERSION = r"(?:CUB|THRUST|_V)_\d+(?:_SM)?(?:_[\dA-Z]+)+", r"__\d+"
 
-# Names that were piped through a demangler, SASS's helpers, temporary names. Only what holds one of the signs is searched.
+# Names that were piped through a demangler, SASS's helpers, temporary names: only what holds a sign is searched.
 _WORDS = (
     (
         ("_GLOBAL__N_", "<unnamed>", "{anonymous}"),
