@@ -20,26 +20,19 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 """How long a scheduler, and its first worker, are waited for."""
 
-_QUIETLY = "import logging, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); logging.disable(logging.CRITICAL)"
-"""What a worker on this machine does first: the terminal sends Ctrl-C to all, and who started it ends it."""
-
 _LOST = "every machine that read it was lost"
 
 
 @contextmanager
 def local(workers: int) -> Iterator[Client]:
-    """A cluster of so many processes on this machine, for as long as it is used."""
+    """A cluster of so many workers on this machine, for as long as it is used. They are threads: what reads, and may
+    die, is a process that each of them has."""
     with _needed():
         from distributed import Client, LocalCluster
     _hush()
     with (
         LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            memory_limit=0,
-            preload=[_QUIETLY],
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         Client(cluster) as client,
     ):

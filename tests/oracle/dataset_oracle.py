@@ -2,7 +2,7 @@
 
     python -m tests.oracle.dataset_oracle [KILLS] [SEED]
 
-Moments are spread evenly over what an append was measured to take, from its first write to its last. After each kill
+Moments are random in what an append was measured to take, from its first write to its last. After each kill
 the dataset must open and hold every unit that was announced as finished; a last run must complete it. Exit status 1
 where too few kills fell inside.
 """
@@ -27,8 +27,7 @@ def main() -> int:
         whole = min(killing.span(Path(folder) / f"whole{number}") for number in range(3))
         root, there = Path(folder) / "0", 0
         while len(inside) < count and missed < 4 * count:
-            share = (len(inside) + rng.random()) / count  # of what is left to append
-            left = killing.kill_once(root, seconds=share * whole * (killing.UNITS - there) / killing.UNITS)
+            left = killing.kill_once(root, seconds=rng.random() * whole * (killing.UNITS - there) / killing.UNITS)
             if left.killed:
                 inside.append(left.units)
             else:
