@@ -160,13 +160,13 @@
     unpack().then(() => { if (state.q && box.isConnected) apply(true); }, () => {});
 
     function width(column) {
-      let longest = 0.85 * column.label.length + 1;
+      let longest = 0.75 * column.label.length + 0.8;
       if (column.num) {
         let most = 0;
         if (column.key !== "occupancy") for (const value of columns[column.key]) if (value > most) most = value;
         longest = Math.max(longest, number(most).length);
       } else for (const text of column.key === "arch" ? columns.arches : columns.limiters) longest = Math.max(longest, 1.1 * text.length);
-      return `calc(${Math.min(longest, 26).toFixed(1)}ch + ${column.key === "occupancy" ? 2.5 : 1.25}rem)`;
+      return `calc(${Math.min(longest, 16).toFixed(1)}ch + ${column.key === "occupancy" ? 3.5 : 1.25}rem)`;
     }
 
     function apply(first) {
