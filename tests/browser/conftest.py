@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,15 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def until(page: Page, expression: str, argument: Any = None) -> None:
+    """Wait until an expression holds. Playwright's own way has the page evaluate text, which the page's policy refuses
+    and complains of."""
+    patience = time.monotonic() + 30
+    while not page.evaluate(expression, argument):
+        assert time.monotonic() < patience, expression
+        page.wait_for_timeout(10)
+
+
 @dataclass
 class Tab:
     """A page that is open, and what it did that it should not."""
@@ -57,7 +67,7 @@ class Tab:
     def go(self, fragment: str) -> None:
         """Follow a link inside of the page."""
         self.page.evaluate("fragment => { location.hash = fragment }", fragment)
-        self.page.wait_for_function("fragment => location.hash === fragment", arg=fragment)
+        until(self.page, "fragment => location.hash === fragment", fragment)
 
     def text(self, selector: str) -> str:
         """The text of the first element."""

@@ -17,7 +17,7 @@ from spillscan.residency.curves import best_block_sizes
 from spillscan.residency.devices import Device, device, devices
 from spillscan.residency.model import Configuration
 from spillscan.residency.rules import preferred_shared_bytes, resident
-from tests.browser.conftest import EVERY, PHONE, Open, serious
+from tests.browser.conftest import EVERY, PHONE, Open, serious, until
 from tests.conftest import run
 
 SETTINGS = 1000
@@ -155,7 +155,7 @@ def test_an_address_takes_what_no_control_offers(page: Page) -> None:
         held |= {"optin": chance.randrange(160_000), "carveout": chance.randrange(101)}
         page.evaluate("address => { location.hash = address }", address(configuration_of(held)))
         told = text.result(resident(configuration_of(held)))
-        page.wait_for_function("told => document.querySelector('.result-line').textContent === told", arg=told)
+        until(page, "told => document.querySelector('.result-line').textContent === told", told)
 
 
 def test_sliders_work_by_keyboard_and_say_what_they_mean(page: Page) -> None:
@@ -183,7 +183,7 @@ def test_the_address_holds_the_setting(page: Page) -> None:
     page.get_by_label("Shared memory limit").select_option("max")
     page.get_by_role("spinbutton", name="Dynamic shared").fill("60000")
     shown = result(page)
-    page.wait_for_function("() => location.hash.includes('dynamic=60000')")
+    until(page, "() => location.hash.includes('dynamic=60000')")
     expected = Configuration(
         device=device("sm_120"),
         registers=40,
@@ -197,7 +197,7 @@ def test_the_address_holds_the_setting(page: Page) -> None:
     assert result(page) == shown
     assert page.get_by_role("spinbutton", name="Registers").input_value() == "40"
     page.get_by_role("button", name="Start again").click()
-    page.wait_for_function("() => location.hash === '#/calculator'")
+    until(page, "() => location.hash === '#/calculator'")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_address_holds_the_setting(page: Page) -> None:
 def test_an_address_that_says_nothing_sensible_changes_nothing(page: Page, query: str) -> None:
     before = result(page)
     page.evaluate("query => { location.hash = `#/calculator?${query}` }", query)
-    page.wait_for_function("document.querySelector('.result-line').textContent.length > 0")
+    until(page, "document.querySelector('.result-line').textContent.length > 0")
     assert result(page) == before
 
 

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from tests.browser import pages
-from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious
+from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
 
 ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
@@ -173,9 +173,9 @@ def test_sort_filter_and_permalink(site: Site, browse: Open) -> None:
 
 def test_names_are_found_by_their_full_and_mangled_form(site: Site, browse: Open) -> None:
     tab = browse(site["many"], "#/table?q=_Z8kernel_5ILi5E*")
-    tab.page.wait_for_function("document.querySelector('.tally').textContent.startsWith('3 of')")
+    until(tab.page, "document.querySelector('.tally').textContent.startsWith('3 of')")
     tab.page.get_by_label("Kernel", exact=True).fill("void kernel_5<5, 35,*")
-    tab.page.wait_for_function("document.querySelector('.tally').textContent.startsWith('3 of')")
+    until(tab.page, "document.querySelector('.tally').textContent.startsWith('3 of')")
 
 
 def test_only_rows_in_sight_are_drawn(site: Site, browse: Open) -> None:
@@ -220,9 +220,9 @@ def test_escape_leads_back_to_where_a_kernel_was_opened(name: str, start: str, s
     else:
         page.locator(".changes .who a").nth(1).focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.startsWith('#/kernel/')")
+    until(page, "location.hash.startsWith('#/kernel/')")
     page.keyboard.press("Escape")
-    page.wait_for_function("start => location.hash === start", arg=start)
+    until(page, "start => location.hash === start", start)
     if name == "scan":
         assert page.evaluate("document.activeElement.getAttribute('role')") == "grid"
         page.wait_for_selector("#row-2.active")
@@ -236,7 +236,7 @@ def test_csv_is_what_a_spreadsheet_may_open(name: str, site: Site, browse: Open)
     tab.page.evaluate("navigator.clipboard.writeText = async (text) => { document.title = text }")
     tab.go("#/table")
     tab.page.get_by_role("button", name="Copy as CSV").click()
-    tab.page.wait_for_function("document.title.includes('full name')")
+    until(tab.page, "document.title.includes('full name')")
     text = tab.page.evaluate("document.querySelector('title').text")
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert len(rows) == (12 if name == "scan" else len(pages.HOSTILE))
@@ -266,7 +266,7 @@ def test_dark_light_and_print(site: Site, browse: Open) -> None:
     assert not dark.page.locator(".top nav").is_visible()
     many = browse(site["many"], "#/table")
     many.page.emulate_media(media="print")
-    many.page.wait_for_function("document.querySelectorAll('.rows .row').length === 200")
+    until(many.page, "document.querySelectorAll('.rows .row').length === 200")
     assert many.page.evaluate("document.documentElement.scrollHeight") < 200 * 60
 
 
