@@ -48,12 +48,13 @@ def chromium() -> Iterator[Browser]:
 
 
 def until(page: Page, expression: str, argument: Any = None) -> None:
-    """Wait until an expression holds. Playwright's own way has the page evaluate text, which the page's policy refuses
-    and complains of."""
+    """Wait until an expression holds, and what follows from it is drawn. Playwright's own way has the page evaluate
+    text, which the page's policy refuses and complains of."""
     patience = time.monotonic() + 30
     while not page.evaluate(expression, argument):
         assert time.monotonic() < patience, expression
         page.wait_for_timeout(10)
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 @dataclass
