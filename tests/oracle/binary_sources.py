@@ -16,29 +16,7 @@ from spillscan.binary.window import Window
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))
 
-WHEELS = {
-    "bitsandbytes==0.48.1": "*.so",
-    "xgboost==3.2.0": "*libxgboost.so",
-    "faiss-gpu-cu12==1.14.1.post1": "*libfaiss*.so",
-    "nvidia-curand-cu12==10.3.10.19": "*libcurand.so*",
-    "nvidia-curand==10.4.5.25": "*libcurand.so*",
-    "cupy-cuda12x==14.2.0": "*.so",
-    "nvidia-npp-cu12==12.4.1.87": "*.so*",
-    "nvidia-nvjpeg-cu12==12.4.0.76": "*.so*",
-    "nvidia-cusolver-cu12==11.7.5.82": "*.so*",
-    "nvidia-nccl-cu12==2.32.3": "*.so*",
-}
-"""Public projects and the libraries in them that hold machine code."""
-
-WINDOWS = {
-    "bitsandbytes==0.48.1": "*.dll",
-    "xgboost==3.2.0": "*.dll",
-    "nvidia-curand-cu12==10.3.10.19": "*.dll",
-    "nvidia-curand==10.4.5.25": "*.dll",
-    "cupy-cuda12x==14.2.0": "*.pyd",
-    "nvidia-npp-cu12==12.4.1.87": "*.dll",
-}
-"""The same of Windows."""
+from maker.wheels import WHEELS, WINDOWS  # noqa: E402
 
 PE_SECTION = ".nv_fatb"
 """Of a Windows file: what its loader hands to the driver."""
