@@ -1,4 +1,4 @@
-"""Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output.
+"""One build log, block by block.
 
 Two ways lead to the same records. Where the lines of one kernel stand together, one regular expression derived from the
 grammar takes the whole block; any other line goes through the grammar on its own. Everything else in the log is
@@ -30,9 +30,6 @@ from spillscan.readers.buildlog.messages import (
 from spillscan.readers.buildlog.steps import WINDOW_BYTES, Steps, split_prefix
 from spillscan.source import Stream
 
-FORMAT = "ptxas"
-PRIORITY = 0
-
 # Every line of interest holds one of these. A literal pattern is searched for faster than ``bytes.find`` does; the
 # stack line, which no tool's name marks, comes first and counts only while one is due.
 _LANDMARKS = tuple(map(re.compile, (b" bytes stack frame, ", b"ptxas", b"info    : ", b"nvlink")))
@@ -47,11 +44,6 @@ _USAGE_MEMO_ENTRIES = 1 << 16
 
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
 _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
-
-
-def sniff(head: bytes) -> bool:
-    """Any text may hold compiler output."""
-    return True
 
 
 def silent(text: bytes) -> bool:
