@@ -15,6 +15,7 @@ from spillscan.binary import counts
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
 from spillscan.sass import mix
+from tests.binary.support import FOLDER, dumped, scanned
 from tests.conftest import FIXTURES, ROOT
 
 FILES = sorted((ROOT / "spillscan" / "binary" / "opcodes").glob("sm_*.json"))
@@ -109,6 +110,67 @@ def test_bits_are_found_that_tell_mnemonics_apart() -> None:
     assert entries["5ea"][0] == [["UTCHMMA", ["UTCIMMA", "UTCQMMA", 73], 72], "UTCOMMA", 63]
     assert entries["202"] == ["MOV", "db", 3]
     assert not left_out
+
+
+RARE = sorted(path.stem for name in ("operands", "multicast") for path in FOLDER.glob(f"{name}-sm_*.cubin"))
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_codes_have_the_names_of_the_dump(name: str) -> None:
+    (function,), issues = scanned((FOLDER / f"{name}.cubin").read_bytes())
+    (theirs,) = dumped(FIXTURES / "sass" / f"{name}.sass")
+    assert not issues
+    assert function.stats.opcodes == theirs.stats.opcodes
+    assert {"IDP", "LDGMC"} & dict(theirs.stats.opcodes).keys()
+
+
+def test_of_two_bits_that_change_together_the_first_tells() -> None:
+    sys.path.insert(0, str(FIXTURES))
+    from maker.opcodes.asking import Row
+    from maker.opcodes.layout import WIDE
+    from maker.opcodes.naming import Naming
+
+    naming = Naming(WIDE)
+    names = {0: "UTCHMMA", 3 << 72: "UTCQMMA", 1 << 63: "UTCOMMA"}
+    for bits, name in names.items():
+        for other in (0, 1 << 80):
+            word = 0x5EA | bits | other
+            naming.add([Row(name, b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
+    entries, left_out = naming.entries(Counter())
+    assert entries["5ea"][0] == [["UTCHMMA", "UTCQMMA", 72], "UTCOMMA", 63]
+    assert not left_out
+
+
+def test_a_word_at_which_nvdisasm_stops_costs_no_other(tmp_path: Path) -> None:
+    sys.path.insert(0, str(FIXTURES))
+    from maker.opcodes.asking import Disassembler
+
+    nvdisasm = tmp_path / "nvdisasm"
+    nvdisasm.write_text(STOPPING)
+    nvdisasm.chmod(0o755)
+    ask = Disassembler(nvdisasm, ["sm_60", "sm_61"])
+    words = [(code << 51, 0) for code in range(9)]
+    rows = list(ask.rows(words))
+    assert sorted(row.word[0] >> 51 for row in rows) == [0, 1, 2, 4, 5, 6, 7]
+    assert {row.mnemonic for row in rows if row.word[0] >> 51 == 7} == {"KIN"}
+    assert ask.asked == 9
+
+
+STOPPING = f"""#!{sys.executable}
+import struct, sys
+
+with open(sys.argv[-1], "rb") as file:
+    words = [word for (word,) in struct.iter_unpack("<Q", file.read())]
+codes = [(8 * at, word, word >> 51) for at, word in enumerate(words) if at % 4 and word != 0x50B0000000070F00]
+if any(code == 3 for _, _, code in codes):
+    sys.exit("nvdisasm fatal   : More than one pattern matched during decoding: classes a and b at address 0x00000000")
+bad = [at for at, _, code in codes if code > (7 if "SM61" in sys.argv else 6)]
+if bad:
+    sys.exit("\\n".join(f"nvdisasm error   : Illegal instruction at address 0x{{at:08x}}" for at in bad))
+for at, word, code in codes:
+    print(f"/*{{at:04x}}*/  {{'KIN' if code == 7 else 'OWN'}} R1, R2 ;  /* 0x{{word:016x}} */")
+"""
+"""Stands for an old nvdisasm: stops at code 3, knows codes to 6, of sm_61 to 7."""
 
 
 def test_neighbours_become_a_range_and_are_read_again() -> None:
