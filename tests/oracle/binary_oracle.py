@@ -1,7 +1,7 @@
 """Holds the reader of binaries against NVIDIA's own tools, function by function. Not part of `make test`.
 
     python -m tests.oracle.binary_oracle [--cache DIR] [--windows] [--arch ARCH]… [--quick | --instructions N]
-                                         [--ledger FILE] [FILE]…
+                                         [--code HEX]… [--ledger FILE] [FILE]…
 
 FILE is a library or a wheel; without one the wheels of `binary_sources.py` are taken from PyPI and their libraries
 compared:
@@ -15,9 +15,10 @@ cuobjdump of Linux reads no Windows files: objcopy takes their fat binaries out 
 it gives up a library because of one member, it gets each cubin of the architecture alone.
 
 -sass takes minutes a library. `--quick` leaves it out; `--instructions N` compares of each library and architecture
-only the largest cubins, until they hold N instructions. Each step that is finished is written to the ledger; a run with
-the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is shown;
-exit status 1 where there is one that is not explained in docs/binaries.md.
+only the largest cubins, until they hold N instructions; `--code HEX` only cubins that hold an instruction of such an
+opcode (the low 12 bits from Volta on, the high 13 before). Each step that is finished is written to the ledger; a run
+with the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is
+shown; exit status 1 where there is one that is not explained in docs/binaries.md.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from spillscan import binary, sass
 from spillscan.model import Issue
 from spillscan.sass.model import LocalAccess, SassFunction
 from spillscan.sass.resusage import FunctionUsage, ResourceUsage
-from tests.oracle.binary_sources import ROOT, cubins, libraries, readable, wheels
+from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, readable, wheels
 from tests.oracle.ledger import Differences, Ledger
 
 OLD, NEW = "sass-12.8", "sass-13.5"
@@ -162,11 +163,14 @@ def code(
     found: dict[Key, list[SassFunction]],
     told: Differences,
     instructions: int | None = None,
+    among: set[int] | None = None,
 ) -> None:
-    """Against the text of -sass (of ``given``) of one architecture, or of its largest cubins."""
-    members = largest((each for key, group in found.items() if key[0] == arch for each in group), instructions)
+    """Against the text of -sass (of ``given``) of one architecture, or of its largest cubins, or of those ``among``."""
+    own = (each for key, group in found.items() if key[0] == arch for each in group)
+    members = largest((each for each in own if among is None or each.member in among), instructions)
     left = {key: [f for f in group if f.member in members] for key, group in found.items() if key[0] == arch}
-    if instructions is None:
+    whole = instructions is None and among is None
+    if whole:
         text = dumped(path, given, tools, arch, members, told)
     else:
         text = dumped_alone(path, tools, members, told)
@@ -180,7 +184,7 @@ def code(
             continue
         told.compared[f"functions of {arch} by -sass"] += 1
         compare(mine.pop(0), item, where, told)
-    if instructions is not None:  # a whole library's text may end early, which is told as a failure
+    if not whole:  # a whole library's text may end early, which is told as a failure
         told.equal("functions left", (path.name, arch), sum(map(len, left.values())), 0)
 
 
@@ -252,6 +256,8 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
     archs = sorted({arch for arch, _ in found}, key=number)
     old, new = (tool_folder(name, arguments.cache) for name in (OLD, NEW))
     bound = "all" if arguments.instructions is None else str(arguments.instructions)
+    codes = [int(code, 16) for code in arguments.code]
+    bound += "".join(f" {code}" for code in arguments.code)
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         if found:
             print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
@@ -262,11 +268,12 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
                 attributes(given, new, found, told)
                 told.compared["MiB"] = path.stat().st_size >> 20
                 ledger.finish(told, label, "resources")
+        among = holding(path, codes) if codes and not arguments.quick else None
         for arch in [] if arguments.quick else [arch for arch in archs if arch in (arguments.arch or archs)]:
             if not ledger.has(label, arch, bound):
                 told = Differences()
                 tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
-                code(path, given, tools, arch, found, told, arguments.instructions)
+                code(path, given, tools, arch, found, told, arguments.instructions, among)
                 ledger.finish(told, label, arch, bound)
 
 
@@ -279,10 +286,11 @@ def main() -> int:
     parser.add_argument("--arch", action="append", default=[], help="only these, of -sass")
     parser.add_argument("--quick", action="store_true", help="leave out -sass")
     parser.add_argument("--instructions", type=int, metavar="N", help="of -sass: so many an architecture and library")
+    parser.add_argument("--code", action="append", default=[], metavar="HEX", help="of -sass: what holds one of these")
     parser.add_argument("--ledger", type=Path, help="remember here what was compared")
     arguments = parser.parse_args()
     ledger = Ledger(arguments.ledger)
-    scope = "quick" if arguments.quick else f"{arguments.instructions} {' '.join(arguments.arch)}"
+    scope = "quick" if arguments.quick else f"{arguments.instructions} {' '.join(arguments.arch + arguments.code)}"
     given = [(file, "*") for file in arguments.files] or wheels(arguments.cache, windows=arguments.windows)
     for file, pattern in given:
         if ledger.has(file.name, "whole", scope):

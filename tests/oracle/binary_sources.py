@@ -6,16 +6,20 @@ import mmap
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from spillscan.binary import containers
+from spillscan.binary.cubin import Cubin
 from spillscan.binary.limits import DEFAULT, Budget
 from spillscan.binary.window import Window
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))
 
+from maker.opcodes import layout  # noqa: E402
 from maker.wheels import WHEELS, WINDOWS  # noqa: E402
 
 PE_SECTION = ".nv_fatb"
@@ -62,15 +66,33 @@ def readable(path: Path, folder: Path) -> Path:
     return made
 
 
+def holding(path: Path, codes: Collection[int]) -> set[int]:
+    """The cubins of a library, by their numbers in it, that hold an instruction of one of some opcodes."""
+    found = set()
+    with path.open("rb") as file:
+        library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        for number, image in enumerate(_images(library)):
+            cubin = Cubin(image.window)
+            encoding = layout.of(cubin.number)
+            for function in cubin.functions():
+                if np.isin(encoding.codes_of(encoding.words(function.code)), list(codes)).any():
+                    found.add(number)
+                    break
+    return found
+
+
 def cubins(path: Path, members: set[int], folder: Path) -> Iterator[Path]:
     """Some cubins of a library, by their numbers in it (``SassFunction.member``); each is there until the next one."""
     with path.open("rb") as file:
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        found = containers.images(Window(library), Budget(DEFAULT, len(library)))
-        images = (image for image in found if isinstance(image, containers.Image))
-        for number, image in enumerate(images):
+        for number, image in enumerate(_images(library)):
             if number in members:
                 cubin = folder / f"{number}.cubin"
                 cubin.write_bytes(image.window.copy(0, image.window.size, "cubin"))
                 yield cubin
                 cubin.unlink()
+
+
+def _images(library: mmap.mmap) -> Iterator[containers.Image]:
+    found = containers.images(Window(library), Budget(DEFAULT, len(library)))
+    return (image for image in found if isinstance(image, containers.Image))
