@@ -170,10 +170,7 @@ def code(
     members = largest((each for each in own if among is None or each.member in among), instructions)
     left = {key: [f for f in group if f.member in members] for key, group in found.items() if key[0] == arch}
     whole = instructions is None and among is None
-    if whole:
-        text = dumped(path, given, tools, arch, members, told)
-    else:
-        text = dumped_alone(path, tools, members, told)
+    text = dumped(path, given, tools, arch, members, told) if whole else dumped_alone(path, tools, members, told)
     for item in text:
         if isinstance(item, Issue) or not isinstance(item, SassFunction):
             continue
