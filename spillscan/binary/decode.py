@@ -12,13 +12,13 @@ from spillscan.binary.counts import Counts, code_of
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError
-from spillscan.binary.words import ALWAYS, STACK_POINTER, WIDTHS, ZERO_REGISTER, Flags, LocalFields, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, Flags, Words
 from spillscan.model import Origin, Role
 from spillscan.sass.code import Code as Listing
 from spillscan.sass.headers import Cubin
 from spillscan.sass.kept import Marked
-from spillscan.sass.local import Access, Target
-from spillscan.sass.model import AddressForm, LocalTraffic
+from spillscan.sass.local import ANNOTATED, PREDICATED, STORE
+from spillscan.sass.model import LocalTraffic
 from spillscan.sass.moves import Kind, Moves
 from spillscan.sass.pointer import Plain, StackUse
 
@@ -92,13 +92,12 @@ class Decoded:
         is_local = (ranks == table.store) | (ranks == table.load)
         accesses = rows[is_local]
         addresses = self.code.addresses(accesses)
-        fields = self.code.local(accesses) | (ranks[is_local] == table.store) * _STORE
-        fields |= (self.code.guards(accesses) != ALWAYS) * _PREDICATED
+        fields = self.code.local(accesses) & ~_UNIFORM_REGISTER | (ranks[is_local] == table.store) * STORE
+        fields |= (self.code.guards(accesses) != ALWAYS) * PREDICATED
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
-            fields |= (ordered[np.searchsorted(ordered, addresses, side="right") - 1] == addresses) * _ANNOTATED
-        found = list(map(_ACCESSES.__getitem__, fields.tolist()))
-        return Marked(addresses.tolist(), [None] * len(found), found, None, self._moves(rows[~is_local]))
+            fields |= (ordered[np.searchsorted(ordered, addresses, side="right") - 1] == addresses) * ANNOTATED
+        return Marked(addresses, None, fields, None, self._moves(rows[~is_local]))
 
     def _moves(self, rows: Words) -> Moves:
         """What moves control."""
@@ -139,30 +138,5 @@ _IS_PUSH = np.isin(np.arange(len(Kind)), _PUSHES)
 _IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *_PUSHES))
 """By kind: what has its target in the instruction, relative to it."""
 
-
-_STORE, _PREDICATED, _ANNOTATED = 1 << 21, 1 << 22, 1 << 23
-"""The free bits of :class:`~spillscan.binary.words.LocalFields`."""
-
-
-class _Accesses(dict[int, Access]):
-    """Accesses by their fields as one number, these bits among them. Few are distinct."""
-
-    def __missing__(self, number: int) -> Access:
-        fields, store = LocalFields.of(number), bool(number & _STORE)
-        slot = None
-        form: AddressForm
-        if fields.uniform is not None:
-            form = "uniform" if fields.base == ZERO_REGISTER else "register+uniform"
-        elif fields.base == STACK_POINTER:
-            form, slot = "stack", fields.offset
-        else:
-            form = "absolute" if fields.base == ZERO_REGISTER else "register"
-        target = Target(int(WIDTHS[fields.width]), form, slot, fields.last_use and not store)
-        access = Access(store, bool(number & _PREDICATED), bool(number & _ANNOTATED), target)
-        if len(self) < _MOST_ACCESSES:
-            self[number] = access
-        return access
-
-
-_MOST_ACCESSES = 1 << 16
-_ACCESSES = _Accesses()
+_UNIFORM_REGISTER = 0xFF00
+"""Which one it is: of the fields of :class:`~spillscan.binary.words.LocalFields` the only that nobody asks for."""

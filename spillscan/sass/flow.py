@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,16 @@ _PUSHES = {
 """Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
 
 _STAYS = -1
+
+_LEAVES = (Kind.EXIT, Kind.RETURN)
+_IS_CONTROL = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.INDIRECT, *_LEAVES))
+_IS_CALL = np.isin(np.arange(len(Kind)), (Kind.CALL, Kind.FAR_CALL))
+_IS_WAY_OUT = np.isin(np.arange(len(Kind)), _LEAVES)
+"""By kind."""
+
+_NONE = np.zeros(0, np.int64)
+_FAR = 1 << 62
+"""Behind all code."""
 
 WORD = 8
 """Bytes of code that one line of a dump shows."""
@@ -37,73 +47,112 @@ class Controls(NamedTuple):
     """It goes to addresses that the text does not give."""
 
 
-class Flow(NamedTuple):
-    """Control of one function."""
+class Flow:
+    """Control of one function. Where its callees begin and what it calls is looked for at once, the rest when somebody
+    asks: most functions have no spills in doubt, and nobody looks at their loops.
+    """
 
-    controls: Controls
-    """By address."""
-    entries: list[int]
-    """Where callees begin that the listing holds behind the function."""
-    calls: list[int]
-    """Where something outside is called."""
-    inner_calls: list[tuple[int, int]]
-    """(address, target) of the calls of callees in the listing."""
-    leaves: list[tuple[int, bool]]
-    """(address, it is a return) of the ways out."""
-    guessed: bool
-    """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+    def __init__(self, moves: Moves, *, last: int, parts: Iterable[int] = ()) -> None:
+        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it."""
+        self._moves = moves
+        self._last = last
+        self._present: list[int] = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
+        self.entries: list[int] = sorted(set(parts))
+        """Where callees begin that the listing holds behind the function."""
+        self.calls = _NONE
+        """Where something outside is called."""
+        self.inner_calls = _NONE, _NONE
+        """Addresses and targets of the calls of callees in the listing."""
+        self._met = _NONE
+        """Which moves are calls that ptxas uses as jumps, to where warps meet again."""
+        if self._present[Kind.CALL] or self._present[Kind.FAR_CALL]:
+            self._find_calls()
+
+    def _find_calls(self) -> None:
+        calls = np.flatnonzero(_IS_CALL[self._moves.kinds])
+        addresses, targets, kinds, _ = self._moves.at(calls)
+        near = (kinds == Kind.CALL) & (targets > 0) & (targets <= self._last)
+        self.calls = addresses[~near]
+        calls, addresses, targets = calls[near], addresses[near], targets[near]
+        if self._present[Kind.RETURN] and len(targets):
+            ways_out, returns = self._sure_ways_out
+            begins = distinct(targets)
+            begins = begins[np.append(returns, False)[ways_out.searchsorted(begins)]]
+            self.entries = sorted({*self.entries, *begins.tolist()})
+        inner = _among(targets, self.entries)
+        self.inner_calls = addresses[inner], targets[inner]
+        self._met = calls[~inner]
+
+    @cached_property
+    def _sure_ways_out(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where control leaves in any case, and whether that is a return."""
+        addresses, _, kinds, conditional = self._moves.at(np.flatnonzero(_IS_WAY_OUT[self._moves.kinds]))
+        return addresses[~conditional], (kinds == Kind.RETURN)[~conditional]
+
+    def only_returns(self, end: int | None) -> bool:
+        """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
+        addresses, _, kinds, _ = self._moves
+        leaves = kinds[_IS_WAY_OUT[kinds] & (addresses < end if end is not None else True)]
+        return bool(len(leaves) and (leaves == Kind.RETURN).all())
+
+    @property
+    def guessed(self) -> bool:
+        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+        return bool(self._present[Kind.INDIRECT]) or self._stacked
+
+    @property
+    def _stacked(self) -> bool:
+        return any(self._present[kind] for kind in _PUSHES.values())
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Branches and ways out."""
+        addresses, targets, kinds, conditional = self._moves
+        ends = np.where((kinds == Kind.JUMP) & (targets <= self._last), targets, _STAYS)
+        wanted = _IS_CONTROL[kinds]
+        if len(self._met):
+            ends[self._met] = targets[self._met]
+            wanted[self._met] = True
+            conditional = conditional.copy()
+            conditional[self._met] = True
+        if self._stacked:
+            _pop(self._moves, ends, wanted)
+        return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == Kind.INDIRECT)[wanted])
+
+    def add_unnamed(self) -> None:
+        """Find the callees behind a kernel that are called by address only: right behind a sure way out, no branch
+        leads there, and the next sure way out is a return."""
+        if not self._present[Kind.RETURN]:
+            return
+        ways_out, returns = self._sure_ways_out
+        found = _led_nowhere(ways_out[:-1][returns[1:]], self.inner_calls[1])
+        if len(found):
+            jumps = np.flatnonzero(self._moves.kinds == Kind.JUMP)
+            targets = self._moves.at(np.append(jumps, self._met)).targets
+            found = _led_nowhere(found, targets[targets <= self._last])
+        if len(found) and self._stacked:
+            found = _led_nowhere(found, self.controls.targets)
+        self.entries = sorted({*self.entries, *(found + WORD).tolist()})
 
 
-def read(moves: Moves, *, last: int, parts: Iterable[int] = ()) -> Flow:
-    """The control flow of a function whose last instruction is at ``last``."""
-    addresses, targets, kinds, conditional = moves
-    present = np.bincount(kinds, minlength=len(Kind))
-    indirect = kinds == Kind.INDIRECT
-    leaving = (kinds == Kind.EXIT) | (kinds == Kind.RETURN)
-    entries = set(parts)
-    calls: list[int] = []
-    inner: list[tuple[int, int]] = []
-    ends = np.where((kinds == Kind.JUMP) & (targets <= last), targets, _STAYS)
-    wanted = (kinds == Kind.JUMP) | indirect | leaving
-    if present[Kind.CALL] or present[Kind.FAR_CALL]:
-        outside = (kinds == Kind.FAR_CALL) | (kinds == Kind.CALL) & ((targets <= 0) | (targets > last))
-        calls = addresses[outside].tolist()
-        called = np.flatnonzero((kinds == Kind.CALL) & ~outside)
-        begins = distinct(targets[called])
-        entries.update(begins[_returns(moves, leaving, begins)].tolist())
-        among = np.array([target in entries for target in targets[called].tolist()], bool)
-        inner = list(zip(addresses[called[among]].tolist(), targets[called[among]].tolist(), strict=True))
-        jumps = called[~among]  # ptxas also uses a call as a jump to where warps meet again
-        ends[jumps] = targets[jumps]
-        wanted[jumps] = True
-        conditional = conditional.copy()
-        conditional[jumps] = True
-    pops = any(present[kind] for kind in _PUSHES)
-    if pops:
-        _pop(moves, ends, wanted)
-    return Flow(
-        controls=Controls(addresses[wanted], ends[wanted], conditional[wanted], indirect[wanted]),
-        entries=sorted(entries),
-        calls=calls,
-        inner_calls=inner,
-        leaves=list(zip(addresses[leaving].tolist(), (kinds[leaving] == Kind.RETURN).tolist(), strict=True)),
-        guessed=bool(present[Kind.INDIRECT] or pops),
-    )
+def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of the values are among some ascending ones."""
+    ordered = np.array((*known, _FAR), np.int64)
+    found: NDArray[np.bool_] = ordered[ordered.searchsorted(values)] == values
+    return found
+
+
+def _led_nowhere(ends: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The addresses behind which no target is; on Maxwell a control word may stand between."""
+    ordered = np.append(np.sort(targets), _FAR)
+    nearest = ordered[ordered.searchsorted(ends + WORD)]
+    return ends[nearest > ends + 2 * WORD]
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
     ordered = np.sort(values)
     found: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return found
-
-
-def _returns(moves: Moves, leaving: NDArray[np.bool_], begins: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the first sure way out behind each address is a return."""
-    sure = leaving & ~moves.conditional
-    at = np.searchsorted(moves.addresses[sure], begins)
-    returns = np.append(moves.kinds[sure] == Kind.RETURN, False)
-    found: NDArray[np.bool_] = returns[at]
     return found
 
 
@@ -121,20 +170,3 @@ def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> No
                 opened.pop()  # closed here, and everywhere behind
             if opened:
                 ends[index], wanted[index] = opened[-1], True
-
-
-def unnamed(flow: Flow) -> Iterator[int]:
-    """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
-    leads there, and the next sure way out is a return."""
-    if not any(returns for _, returns in flow.leaves):
-        return
-    controls = flow.controls
-    sure = set(controls.addresses[(controls.targets < 0) & ~controls.conditional & ~controls.indirect].tolist())
-    leaves = [(address, returns) for address, returns in flow.leaves if address in sure]
-    if not any(returns for _, returns in leaves):
-        return
-    targets = {*controls.targets.tolist(), *(target for _, target in flow.inner_calls)}
-    for (address, _), (_, returns) in pairwise(leaves):
-        near = {address + WORD, address + 2 * WORD}  # on Maxwell a control word may stand between
-        if returns and not near & targets:
-            yield address + WORD

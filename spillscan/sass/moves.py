@@ -54,6 +54,8 @@ KINDS = {
 _FAR = b"ABS"
 _ALWAYS = b"@PT "
 _NOWHERE = -1
+_FARTHEST = 1 << 48
+"""Bytes; no code is so long."""
 
 
 class Moves(NamedTuple):
@@ -73,6 +75,10 @@ class Moves(NamedTuple):
         """From rows of these columns."""
         table = np.array(list(rows), np.int64).reshape(-1, 4)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3] != 0)
+
+    def at(self, which: NDArray[np.int64]) -> Moves:
+        """Those of some numbers."""
+        return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
     def part(self, begin: int, end: int) -> Moves:
         """Some of them."""
@@ -119,11 +125,16 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
     )
 
 
+def offset(digits: bytes) -> int:
+    """An address as printed, in hexadecimal."""
+    return min(int(digits, 16), _FARTHEST)
+
+
 def read(
     address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
 ) -> tuple[int, int, int, bool]:
     """A line as a row of :class:`Moves`."""
     found = form(guard, opcode, modifiers, operands)
     if found.destination is not None:
-        return address, int(operands[found.destination], 16), found.kind, found.conditional
+        return address, offset(operands[found.destination]), found.kind, found.conditional
     return address, labels.get(found.label, _NOWHERE), found.kind, found.conditional
