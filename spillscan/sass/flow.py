@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.moves import Kind, Moves
+from spillscan.sass.moves import AnyMoves, Kept, Kind
 
 _PUSHES = {
     Kind.SYNC: Kind.PUSH_SYNC,
@@ -24,6 +24,7 @@ _LEAVES = (Kind.EXIT, Kind.RETURN)
 _IS_CONTROL = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.INDIRECT, *_LEAVES))
 _IS_CALL = np.isin(np.arange(len(Kind)), (Kind.CALL, Kind.FAR_CALL))
 _IS_WAY_OUT = np.isin(np.arange(len(Kind)), _LEAVES)
+_IS_PUSH = np.isin(np.arange(len(Kind)), list(_PUSHES.values()))
 """By kind."""
 
 _NONE = np.zeros(0, np.int64)
@@ -47,12 +48,27 @@ class Controls(NamedTuple):
     """It goes to addresses that the text does not give."""
 
 
+class Paths(NamedTuple):
+    """Where control goes in one function, to be followed when somebody looks at its loops."""
+
+    kept: Kept
+    last: int
+    met: bytes
+    """Which moves are calls that ptxas uses as jumps, to where warps meet again; 8 bytes each."""
+    entries: tuple[int, ...]
+    """Where callees begin that the listing holds behind the function."""
+
+    def controls(self) -> Controls:
+        """Branches and ways out."""
+        return _controls(self.kept.moves(), self.last, np.frombuffer(self.met, np.int64))
+
+
 class Flow:
     """Control of one function. Where its callees begin and what it calls is looked for at once, the rest when somebody
     asks: most functions have no spills in doubt, and nobody looks at their loops.
     """
 
-    def __init__(self, moves: Moves, *, last: int, parts: Iterable[int] = ()) -> None:
+    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = ()) -> None:
         """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it."""
         self._moves = moves
         self._last = last
@@ -64,14 +80,15 @@ class Flow:
         self.inner_calls = _NONE, _NONE
         """Addresses and targets of the calls of callees in the listing."""
         self._met = _NONE
-        """Which moves are calls that ptxas uses as jumps, to where warps meet again."""
+        """See :class:`Paths`."""
         if self._present[Kind.CALL] or self._present[Kind.FAR_CALL]:
             self._find_calls()
 
     def _find_calls(self) -> None:
         calls = np.flatnonzero(_IS_CALL[self._moves.kinds])
-        addresses, targets, kinds, _ = self._moves.at(calls)
-        near = (kinds == Kind.CALL) & (targets > 0) & (targets <= self._last)
+        called = self._moves.at(calls)
+        addresses, targets = called.addresses, called.targets
+        near = (called.kinds == Kind.CALL) & (targets > 0) & (targets <= self._last)
         self.calls = addresses[~near]
         calls, addresses, targets = calls[near], addresses[near], targets[near]
         if self._present[Kind.RETURN] and len(targets):
@@ -86,13 +103,15 @@ class Flow:
     @cached_property
     def _sure_ways_out(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Where control leaves in any case, and whether that is a return."""
-        addresses, _, kinds, conditional = self._moves.at(np.flatnonzero(_IS_WAY_OUT[self._moves.kinds]))
-        return addresses[~conditional], (kinds == Kind.RETURN)[~conditional]
+        ways_out = self._moves.at(np.flatnonzero(_IS_WAY_OUT[self._moves.kinds]))
+        sure = ~ways_out.conditional
+        return ways_out.addresses[sure], ways_out.kinds[sure] == Kind.RETURN
 
     def only_returns(self, end: int | None) -> bool:
         """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
-        addresses, _, kinds, _ = self._moves
-        leaves = kinds[_IS_WAY_OUT[kinds] & (addresses < end if end is not None else True)]
+        kinds = self._moves.kinds
+        before = slice(None) if end is None else self._moves.addresses < end
+        leaves = kinds[before][_IS_WAY_OUT[kinds[before]]]
         return bool(len(leaves) and (leaves == Kind.RETURN).all())
 
     @property
@@ -104,20 +123,13 @@ class Flow:
     def _stacked(self) -> bool:
         return any(self._present[kind] for kind in _PUSHES.values())
 
-    @cached_property
     def controls(self) -> Controls:
         """Branches and ways out."""
-        addresses, targets, kinds, conditional = self._moves
-        ends = np.where((kinds == Kind.JUMP) & (targets <= self._last), targets, _STAYS)
-        wanted = _IS_CONTROL[kinds]
-        if len(self._met):
-            ends[self._met] = targets[self._met]
-            wanted[self._met] = True
-            conditional = conditional.copy()
-            conditional[self._met] = True
-        if self._stacked:
-            _pop(self._moves, ends, wanted)
-        return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == Kind.INDIRECT)[wanted])
+        return _controls(self._moves, self._last, self._met)
+
+    def paths(self) -> Paths:
+        """What is needed to look for loops later."""
+        return Paths(self._moves.keep(), self._last, self._met.tobytes(), tuple(self.entries))
 
     def add_unnamed(self) -> None:
         """Find the callees behind a kernel that are called by address only: right behind a sure way out, no branch
@@ -131,8 +143,22 @@ class Flow:
             targets = self._moves.at(np.append(jumps, self._met)).targets
             found = _led_nowhere(found, targets[targets <= self._last])
         if len(found) and self._stacked:
-            found = _led_nowhere(found, self.controls.targets)
+            found = _led_nowhere(found, self.controls().targets)
         self.entries = sorted({*self.entries, *(found + WORD).tolist()})
+
+
+def _controls(moves: AnyMoves, last: int, met: NDArray[np.int64]) -> Controls:
+    """Branches and ways out; see :class:`Paths`."""
+    addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
+    ends = np.where((kinds == Kind.JUMP) & (targets <= last), targets, _STAYS)
+    wanted = _IS_CONTROL[kinds]
+    if len(met):
+        ends[met] = targets[met]
+        wanted[met] = True
+        conditional = conditional.copy()
+        conditional[met] = True
+    _pop(moves, ends, wanted)
+    return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == Kind.INDIRECT)[wanted])
 
 
 def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
@@ -156,8 +182,10 @@ def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+def _pop(moves: AnyMoves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
     """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
+    if not _IS_PUSH[moves.kinds].any():
+        return
     for kind, push in _PUSHES.items():
         opened: list[int] = []
         of_kind = np.flatnonzero((moves.kinds == kind) | (moves.kinds == push))

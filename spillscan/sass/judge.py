@@ -72,7 +72,7 @@ class Judge:
 
     def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
         """Loops around each of some ascending addresses."""
-        return loops.depths(self._flow.controls, self._flow.entries, np.array(addresses, np.int64))
+        return loops.depths(self._flow.controls(), self._flow.entries, addresses)
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
@@ -81,7 +81,7 @@ class Judge:
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            depths=loops.Depths(self._flow, marked.addresses),
+            depths=loops.Depths(self._flow.paths(), marked.addresses),
             parts=[self._part(*each) for each in self._extents],
             sources=marked.sources,
         )

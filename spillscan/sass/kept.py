@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spillscan.sass import local, moves, terminals
 from spillscan.sass.local import Access
 from spillscan.sass.model import SourceLine
-from spillscan.sass.moves import KINDS, NO_MOVES, Moves
+from spillscan.sass.moves import KINDS, NO_MOVES, AnyMoves, Moves
 
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
@@ -65,7 +65,7 @@ class Marked(NamedTuple):
     """What each says of itself, as :func:`spillscan.sass.local.number` has it."""
     sources: Sequence[SourceLine | None] | None
     """Source lines; ``None`` where the dump tells none."""
-    moves: Moves
+    moves: AnyMoves
 
 
 def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:

@@ -19,7 +19,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.flow import WORD, Controls, Flow, distinct
+from spillscan.sass.flow import WORD, Controls, Paths, distinct
 
 _ROUNDS = 16
 """How deep skips that are nested in skips are left out."""
@@ -30,11 +30,12 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
 
-def depths(controls: Controls, entries: Sequence[int], points: _Numbers) -> Sequence[int | None]:
+def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
 
     ``entries`` are the addresses where callees begin that the same listing holds.
     """
+    points = np.asarray(points, np.int64)
     if not controls.indirect.any() and not _covered(controls, points):
         return [0] * len(points)
     columns = tuple(column.tobytes() for column in controls)
@@ -46,14 +47,14 @@ class Depths(Sequence[int | None]):
 
     __slots__ = ("_asked", "_known")
 
-    def __init__(self, flow: Flow, points: _Numbers) -> None:
-        self._asked: tuple[Flow, _Numbers] | None = flow, points
+    def __init__(self, paths: Paths, points: _Numbers) -> None:
+        self._asked: tuple[Paths, _Numbers] | None = paths, points
         self._known: Sequence[int | None] = ()
 
     def _all(self) -> Sequence[int | None]:
         if self._asked is not None:
-            flow, points = self._asked
-            self._known, self._asked = depths(flow.controls, flow.entries, points), None
+            paths, points = self._asked
+            self._known, self._asked = depths(paths.controls(), paths.entries, points), None
         return self._known
 
     def __len__(self) -> int:
