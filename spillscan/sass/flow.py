@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,23 +12,21 @@ from numpy.typing import NDArray
 
 from spillscan.sass.moves import AnyMoves, Kept, Kind
 
+_JUMP, _INDIRECT, _EXIT, _RETURN, _CALL, _FAR_CALL = map(
+    int, (Kind.JUMP, Kind.INDIRECT, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL)
+)
+"""Plain numbers: NumPy compares a column of bytes with one byte by byte, with a member of an enumeration far slower."""
+
 _PUSHES = {
-    Kind.SYNC: Kind.PUSH_SYNC,
-    Kind.BREAK: Kind.PUSH_BREAK,
-    Kind.CONTINUE: Kind.PUSH_CONTINUE,
+    int(Kind.SYNC): int(Kind.PUSH_SYNC),
+    int(Kind.BREAK): int(Kind.PUSH_BREAK),
+    int(Kind.CONTINUE): int(Kind.PUSH_CONTINUE),
 }
 """Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
 
+_FIRST_PUSH = min(_PUSHES.values())
+
 _STAYS = -1
-
-_LEAVES = (Kind.EXIT, Kind.RETURN)
-_IS_CONTROL = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.INDIRECT, *_LEAVES))
-_IS_CALL = np.isin(np.arange(len(Kind)), (Kind.CALL, Kind.FAR_CALL))
-_IS_WAY_OUT = np.isin(np.arange(len(Kind)), _LEAVES)
-_IS_PUSH = np.isin(np.arange(len(Kind)), list(_PUSHES.values()))
-"""By kind."""
-
-_NONE = np.zeros(0, np.int64)
 _FAR = 1 << 62
 """Behind all code."""
 
@@ -53,112 +52,115 @@ class Paths(NamedTuple):
 
     kept: Kept
     last: int
-    met: bytes
-    """Which moves are calls that ptxas uses as jumps, to where warps meet again; 8 bytes each."""
     entries: tuple[int, ...]
     """Where callees begin that the listing holds behind the function."""
 
     def controls(self) -> Controls:
         """Branches and ways out."""
-        return _controls(self.kept.moves(), self.last, np.frombuffer(self.met, np.int64))
+        return controls(self.kept.moves(), self.last, self.entries)
 
 
 class Flow:
-    """Control of one function. Where its callees begin and what it calls is looked for at once, the rest when somebody
-    asks: most functions have no spills in doubt, and nobody looks at their loops.
+    """Control of one function, as far as it is looked for at once: most functions have no spills in doubt, and nobody
+    looks at their loops.
     """
 
-    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = ()) -> None:
-        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it."""
+    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
+        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
+
+        ``kernel``: there may be callees behind it that no call names.
+        """
         self._moves = moves
         self._last = last
-        self._present: list[int] = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
-        self.entries: list[int] = sorted(set(parts))
+        present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
+        self.entries: list[int] = sorted({*parts})
         """Where callees begin that the listing holds behind the function."""
-        self.calls = _NONE
-        """Where something outside is called."""
-        self.inner_calls = _NONE, _NONE
-        """Addresses and targets of the calls of callees in the listing."""
-        self._met = _NONE
-        """See :class:`Paths`."""
-        if self._present[Kind.CALL] or self._present[Kind.FAR_CALL]:
-            self._find_calls()
+        self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
+        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+        if present[_RETURN]:
+            ways_out = self._sure_ways_out()
+            called = self._called() if present[_CALL] else set()
+            self.entries = sorted({*parts, *_returning(called, ways_out)})
+            if kernel:
+                self.entries = sorted({*self.entries, *self._unnamed(called, ways_out)})
 
-    def _find_calls(self) -> None:
-        calls = np.flatnonzero(_IS_CALL[self._moves.kinds])
-        called = self._moves.at(calls)
-        addresses, targets = called.addresses, called.targets
-        near = (called.kinds == Kind.CALL) & (targets > 0) & (targets <= self._last)
-        self.calls = addresses[~near]
-        calls, addresses, targets = calls[near], addresses[near], targets[near]
-        if self._present[Kind.RETURN] and len(targets):
-            ways_out, returns = self._sure_ways_out
-            begins = distinct(targets)
-            begins = begins[np.append(returns, False)[ways_out.searchsorted(begins)]]
-            self.entries = sorted({*self.entries, *begins.tolist()})
-        inner = _among(targets, self.entries)
-        self.inner_calls = addresses[inner], targets[inner]
-        self._met = calls[~inner]
+    def _called(self) -> set[int]:
+        """Where calls go that stay in the listing."""
+        targets = self._moves.at((self._moves.kinds == _CALL).nonzero()[0]).targets.tolist()
+        return {target for target in targets if 0 < target <= self._last}
 
-    @cached_property
-    def _sure_ways_out(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _sure_ways_out(self) -> list[tuple[int, bool]]:
         """Where control leaves in any case, and whether that is a return."""
-        ways_out = self._moves.at(np.flatnonzero(_IS_WAY_OUT[self._moves.kinds]))
-        sure = ~ways_out.conditional
-        return ways_out.addresses[sure], ways_out.kinds[sure] == Kind.RETURN
+        kinds = self._moves.kinds
+        found = self._moves.at(((kinds == _EXIT) | (kinds == _RETURN)).nonzero()[0])
+        rows = zip(found.addresses.tolist(), found.kinds.tolist(), found.conditional.tolist(), strict=True)
+        return [(address, kind == _RETURN) for address, kind, conditional in rows if not conditional]
+
+    def _unnamed(self, called: set[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+        """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
+        leads there, and the next sure way out is a return."""
+        found = [address for (address, _), (_, returns) in pairwise(ways_out) if returns]
+        found = [address for address in found if not called & _behind(address)]
+        if found:
+            targets = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0]).targets
+            found = _led_nowhere(found, targets[targets <= self._last])
+        if found and self.guessed:
+            found = _led_nowhere(found, controls(self._moves, self._last, self.entries).targets)
+        return [address + WORD for address in found]
 
     def only_returns(self, end: int | None) -> bool:
         """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
         kinds = self._moves.kinds
-        before = slice(None) if end is None else self._moves.addresses < end
-        leaves = kinds[before][_IS_WAY_OUT[kinds[before]]]
-        return bool(len(leaves) and (leaves == Kind.RETURN).all())
+        if end is not None:
+            kinds = kinds[self._moves.addresses < end]
+        return bool((kinds == _RETURN).any()) and not (kinds == _EXIT).any()
 
-    @property
-    def guessed(self) -> bool:
-        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
-        return bool(self._present[Kind.INDIRECT]) or self._stacked
+    def calls(self) -> NDArray[np.int64]:
+        """Where something outside of the listing is called."""
+        kinds, targets = self._moves.kinds, self._moves.targets
+        outside = (kinds == _FAR_CALL) | (kinds == _CALL) & ((targets <= 0) | (targets > self._last))
+        found: NDArray[np.int64] = self._moves.addresses[outside]
+        return found
 
-    @property
-    def _stacked(self) -> bool:
-        return any(self._present[kind] for kind in _PUSHES.values())
+    def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Addresses and targets of the calls of callees in the listing."""
+        calls = self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
+        inner = _among(calls.targets, self.entries)
+        return calls.addresses[inner], calls.targets[inner]
 
     def controls(self) -> Controls:
         """Branches and ways out."""
-        return _controls(self._moves, self._last, self._met)
+        return controls(self._moves, self._last, self.entries)
 
     def paths(self) -> Paths:
         """What is needed to look for loops later."""
-        return Paths(self._moves.keep(), self._last, self._met.tobytes(), tuple(self.entries))
-
-    def add_unnamed(self) -> None:
-        """Find the callees behind a kernel that are called by address only: right behind a sure way out, no branch
-        leads there, and the next sure way out is a return."""
-        if not self._present[Kind.RETURN]:
-            return
-        ways_out, returns = self._sure_ways_out
-        found = _led_nowhere(ways_out[:-1][returns[1:]], self.inner_calls[1])
-        if len(found):
-            jumps = np.flatnonzero(self._moves.kinds == Kind.JUMP)
-            targets = self._moves.at(np.append(jumps, self._met)).targets
-            found = _led_nowhere(found, targets[targets <= self._last])
-        if len(found) and self._stacked:
-            found = _led_nowhere(found, self.controls().targets)
-        self.entries = sorted({*self.entries, *(found + WORD).tolist()})
+        return Paths(self._moves.keep(), self._last, tuple(self.entries))
 
 
-def _controls(moves: AnyMoves, last: int, met: NDArray[np.int64]) -> Controls:
-    """Branches and ways out; see :class:`Paths`."""
+def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:
+    """Branches and ways out of a function whose last instruction is at ``last``; callees begin at ``entries``."""
     addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
-    ends = np.where((kinds == Kind.JUMP) & (targets <= last), targets, _STAYS)
-    wanted = _IS_CONTROL[kinds]
-    if len(met):
+    ends = np.where((kinds == _JUMP) & (targets <= last), targets, _STAYS)
+    wanted = (kinds == _JUMP) | (kinds == _INDIRECT) | (kinds == _EXIT) | (kinds == _RETURN)
+    met = ((kinds == _CALL) & (targets > 0) & (targets <= last) & ~_among(targets, entries)).nonzero()[0]
+    if len(met):  # ptxas also uses a call as a jump to where warps meet again
         ends[met] = targets[met]
         wanted[met] = True
         conditional = conditional.copy()
         conditional[met] = True
     _pop(moves, ends, wanted)
-    return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == Kind.INDIRECT)[wanted])
+    return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == _INDIRECT)[wanted])
+
+
+def _behind(address: int) -> set[int]:
+    """Where the next instruction may begin: on Maxwell a control word may stand between."""
+    return {address + WORD, address + 2 * WORD}
+
+
+def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+    """Those behind which the first sure way out is a return."""
+    places = [(begin, bisect_left(ways_out, (begin, False))) for begin in begins]
+    return [begin for begin, place in places if place < len(ways_out) and ways_out[place][1]]
 
 
 def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
@@ -168,11 +170,12 @@ def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]
     return found
 
 
-def _led_nowhere(ends: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The addresses behind which no target is; on Maxwell a control word may stand between."""
+def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
+    """The addresses behind which no target is."""
+    near = np.array([sorted(_behind(end)) for end in ends])
     ordered = np.append(np.sort(targets), _FAR)
-    nearest = ordered[ordered.searchsorted(ends + WORD)]
-    return ends[nearest > ends + 2 * WORD]
+    led = (ordered[ordered.searchsorted(near)] == near).any(axis=1)
+    return [end for end, is_led in zip(ends, led.tolist(), strict=True) if not is_led]
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -184,7 +187,7 @@ def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _pop(moves: AnyMoves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
     """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
-    if not _IS_PUSH[moves.kinds].any():
+    if not (moves.kinds >= _FIRST_PUSH).any():
         return
     for kind, push in _PUSHES.items():
         opened: list[int] = []

@@ -30,9 +30,7 @@ class Judge:
     def __init__(self, code: Code, marked: Marked, role: Role) -> None:
         self._code = code
         self._marked = marked
-        self._flow = Flow(marked.moves, last=code.last_address, parts=code.parts)
-        if role != "function":
-            self._flow.add_unnamed()
+        self._flow = Flow(marked.moves, last=code.last_address, parts=code.parts, kernel=role != "function")
         self._starts = [0, *self._flow.entries]
         self.role: Role = role if role != "unknown" else self._role()
         self._uses = code.stack_uses()
@@ -53,8 +51,8 @@ class Judge:
     def callers(self) -> NDArray[np.bool_]:
         """By part: whether it calls something which may look for arguments on the stack."""
         found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
-        found[self._parts_of(self._flow.calls)] = True
-        inner, targets = self._flow.inner_calls
+        found[self._parts_of(self._flow.calls())] = True
+        inner, targets = self._flow.inner_calls()
         if len(inner):
             using = np.zeros(len(self._starts), bool)
             using[self._parts_of(self._marked.addresses)] = True
