@@ -88,7 +88,8 @@ class Branches:
         """What they are, without the code around them."""
         window, number, code = self._text
         size = code.group_bytes
-        groups = self._rows // code.rows_before(size)
+        per_group = code.rows_before(size)
+        groups = self._rows if per_group == 1 else self._rows // per_group
         if len(groups) and groups[-1] >= window.size // size:  # in a part of a group
             return Moves(self.addresses, self.targets, self.kinds, self.conditional)
         words = window.array(_WORD, window.size // size * (size // _WORD.itemsize), 0, "code")

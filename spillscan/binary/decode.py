@@ -35,8 +35,6 @@ MOST_PUSHES = 10_000
 
 _FEW = 2000
 """Branches, which cannot be too many."""
-_ASKED_ROWS = 1 << 12
-"""Instructions that are looked at together: most often the first of a function tell enough."""
 
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
@@ -114,30 +112,27 @@ class Decoded:
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
         code, table = self.code, self.table
-        for begin in range(0, len(code.codes), _ASKED_ROWS):
-            rows = np.arange(begin, min(begin + _ASKED_ROWS, len(code.codes)))
-            codes = code.codes[rows]
-            named: Flags = np.zeros(len(rows), bool)
-            for letter in "abc":
-                named |= table.fields[letter][codes] & (code.registers(letter, rows) == STACK_POINTER)
-            found = named.nonzero()[0]
-            kinds = kinds_of(table)[codes[found]]
-            found = found[(kinds != LOAD) & (kinds != STORE)]
-            rows, codes = rows[found], codes[found]
-            written = table.fields["d"][codes] & (code.registers("d", rows) == STACK_POINTER)
-            constant = ~table.fields["b"][codes]
-            for address, rank, is_written, is_constant, amount in zip(
-                code.addresses(rows).tolist(),
-                table.ranks[codes].tolist(),
-                written.tolist(),
-                constant.tolist(),
-                code.immediates(rows).tolist(),
-                strict=True,
-            ):
-                if not is_written:
-                    yield address, Plain(taken=True)
-                elif is_constant and table.names[rank] in _FRAMES:
-                    yield address, Plain(taken=False, change=amount)
+        rows = code.naming(STACK_POINTER)
+        codes = code.codes[rows]
+        kinds = kinds_of(table)[codes]
+        named: Flags = np.zeros(len(rows), bool)
+        for letter in "abc":
+            named |= table.fields[letter][codes] & (code.registers(letter, rows) == STACK_POINTER)
+        found = (named & (kinds != LOAD) & (kinds != STORE)).nonzero()[0]
+        rows, codes = rows[found], codes[found]
+        written = table.fields["d"][codes] & (code.registers("d", rows) == STACK_POINTER)
+        for address, rank, is_written, is_variable, amount in zip(
+            code.addresses(rows).tolist(),
+            table.ranks[codes].tolist(),
+            written.tolist(),
+            table.fields["b"][codes].tolist(),
+            code.immediates(rows).tolist(),
+            strict=True,
+        ):
+            if not is_written:
+                yield address, Plain(taken=True)
+            elif table.names[rank] in _FRAMES and not is_variable:
+                yield address, Plain(taken=False, change=amount)
 
 
 _UNIFORM_REGISTER = 0xFF00

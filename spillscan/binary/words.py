@@ -92,6 +92,9 @@ class Code(Protocol):
     def registers(self, letter: str, rows: Words) -> Words:
         """One register field: d (target), a, b, c."""
 
+    def naming(self, register: int) -> Words:
+        """Rows where any of a, b and c is that register, should these be register fields."""
+
     def immediates(self, rows: Words) -> Words:
         """The 32-bit constant in the place of the second source."""
 
@@ -104,8 +107,9 @@ class Wide:
     def __init__(self, code: Window, number: int, selectors: Sequence[int], split: Flags) -> None:
         self.start = code.start
         self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
+        self._lows, self._highs = self._pairs[0::2], self._pairs[1::2]
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
-        self.codes: Words = self._pairs[0::2] & 0xFFF
+        self.codes: Words = self._lows & 0xFFF
         if selectors and len(rows := np.flatnonzero(split.take(self.codes))):
             chosen = self.codes[rows]
             for index, bit in enumerate(selectors):
@@ -121,10 +125,10 @@ class Wide:
         return rows * 16
 
     def _low(self, rows: Words) -> Words:
-        return self._pairs[2 * rows]
+        return self._lows[rows]
 
     def _high(self, rows: Words) -> Words:
-        return self._pairs[2 * rows + 1]
+        return self._highs[rows]
 
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -137,7 +141,7 @@ class Wide:
     def targets(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        steps = (low >> 34 & 0x3FFFFFFF | (high & 0x3FFFF) << 30) << 16 >> 16
+        steps = low >> 34 & 0x3FFFFFFF | high << 46 >> 16
         if self._low_byte:
             steps = steps << 8 | low >> 16 & 0xFF
         found: Words = rows * 16 + 16 + steps * 4
@@ -161,6 +165,15 @@ class Wide:
         if letter == "c":
             return self._high(rows) & 0xFF
         return self._low(rows) >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
+
+    def naming(self, register: int) -> Words:
+        """See :class:`Code`."""
+        octets = self._pairs.view(np.uint8).reshape(-1, 16)
+        named = octets[:, 3] == register
+        for place in (4, 8):
+            named |= octets[:, place] == register
+        found: Words = named.nonzero()[0]
+        return found
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -220,6 +233,14 @@ class Narrow:
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
         return self._words[rows] >> {"d": 0, "a": 8, "b": 20, "c": 39}[letter] & 0xFF
+
+    def naming(self, register: int) -> Words:
+        """See :class:`Code`."""
+        named = self._words >> 8 & 0xFF == register
+        for place in (20, 39):
+            named |= self._words >> place & 0xFF == register
+        found: Words = named.nonzero()[0]
+        return found
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""

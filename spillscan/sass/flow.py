@@ -72,6 +72,7 @@ class Flow:
         """
         self._moves = moves
         self._last = last
+        self._calls: AnyMoves | None = None
         present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
         self.entries: list[int] = sorted({*parts})
         """Where callees begin that the listing holds behind the function."""
@@ -86,8 +87,13 @@ class Flow:
 
     def _called(self) -> set[int]:
         """Where calls go that stay in the listing."""
-        targets = self._moves.at((self._moves.kinds == _CALL).nonzero()[0]).targets.tolist()
-        return {target for target in targets if 0 < target <= self._last}
+        return {target for target in self._near().targets.tolist() if 0 < target <= self._last}
+
+    def _near(self) -> AnyMoves:
+        """Calls that name their target."""
+        if self._calls is None:
+            self._calls = self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
+        return self._calls
 
     def _sure_ways_out(self) -> list[tuple[int, bool]]:
         """Where control leaves in any case, and whether that is a return."""
@@ -117,16 +123,16 @@ class Flow:
 
     def calls(self) -> NDArray[np.int64]:
         """Where something outside of the listing is called."""
-        kinds, targets = self._moves.kinds, self._moves.targets
-        outside = (kinds == _FAR_CALL) | (kinds == _CALL) & ((targets <= 0) | (targets > self._last))
-        found: NDArray[np.int64] = self._moves.addresses[outside]
-        return found
+        near = self._near()
+        outside = (near.targets <= 0) | (near.targets > self._last)
+        far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
+        return np.concatenate((far.addresses, near.addresses[outside]))
 
     def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Addresses and targets of the calls of callees in the listing."""
-        calls = self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
-        inner = _among(calls.targets, self.entries)
-        return calls.addresses[inner], calls.targets[inner]
+        near = self._near()
+        inner = _among(near.targets, self.entries)
+        return near.addresses[inner], near.targets[inner]
 
     def controls(self) -> Controls:
         """Branches and ways out."""
