@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,22 +49,20 @@ class Controls(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where control goes in one function, to be followed when somebody looks at its loops."""
+    """A function whose control is to be followed when somebody looks at its loops."""
 
     kept: Kept
     last: int
-    entries: tuple[int, ...]
-    """Where callees begin that the listing holds behind the function."""
+    parts: tuple[int, ...]
+    kernel: bool
 
-    def controls(self) -> Controls:
-        """Branches and ways out."""
-        return controls(self.kept.moves(), self.last, self.entries)
+    def flow(self) -> Flow:
+        """What to follow."""
+        return Flow(self.kept.moves(), last=self.last, parts=self.parts, kernel=self.kernel)
 
 
 class Flow:
-    """Control of one function, as far as it is looked for at once: most functions have no spills in doubt, and nobody
-    looks at their loops.
-    """
+    """Control of one function, looked at as far as somebody asks: of most functions nobody wants to know much."""
 
     def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
         """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
@@ -72,18 +71,40 @@ class Flow:
         """
         self._moves = moves
         self._last = last
-        self._calls: AnyMoves | None = None
+        self._parts = sorted({*parts})
+        self._kernel = kernel
         present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
-        self.entries: list[int] = sorted({*parts})
-        """Where callees begin that the listing holds behind the function."""
+        self._returns = bool(present[_RETURN])
+        self._calls: AnyMoves | None = None
         self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
         """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
-        if present[_RETURN]:
-            ways_out = self._sure_ways_out()
-            called = self._called() if present[_CALL] else set()
-            self.entries = sorted({*parts, *_returning(called, ways_out)})
-            if kernel:
-                self.entries = sorted({*self.entries, *self._unnamed(called, ways_out)})
+
+    @cached_property
+    def entries(self) -> Sequence[int]:
+        """Where callees begin that the listing holds behind the function."""
+        if not self._returns:
+            return self._parts
+        called = self._called()
+        known = {*self._parts, *_returning(called, self._sure_ways_out)}
+        return sorted(known.union(self._unnamed(called, sorted(known)) if self._kernel else ()))
+
+    def entries_before(self, address: int) -> Sequence[int]:
+        """:attr:`entries`; of those behind the address some may be missing.
+
+        A callee that the listing does not name ends in a return, and begins behind the way out before that.
+        """
+        if self._returns and address > self._first_callee():
+            return self.entries
+        return self._parts
+
+    def _first_callee(self) -> int:
+        """An address that stands before all callees that the listing does not name."""
+        before = -1
+        for address, returns in self._sure_ways_out:
+            if returns:
+                return before
+            before = address
+        return _FAR
 
     def _called(self) -> set[int]:
         """Where calls go that stay in the listing."""
@@ -95,6 +116,7 @@ class Flow:
             self._calls = self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
         return self._calls
 
+    @cached_property
     def _sure_ways_out(self) -> list[tuple[int, bool]]:
         """Where control leaves in any case, and whether that is a return."""
         kinds = self._moves.kinds
@@ -102,16 +124,16 @@ class Flow:
         rows = zip(found.addresses.tolist(), found.kinds.tolist(), found.conditional.tolist(), strict=True)
         return [(address, kind == _RETURN) for address, kind, conditional in rows if not conditional]
 
-    def _unnamed(self, called: set[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+    def _unnamed(self, called: set[int], known: Sequence[int]) -> list[int]:
         """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
         leads there, and the next sure way out is a return."""
-        found = [address for (address, _), (_, returns) in pairwise(ways_out) if returns]
+        found = [address for (address, _), (_, returns) in pairwise(self._sure_ways_out) if returns]
         found = [address for address in found if not called & _behind(address)]
         if found:
             targets = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0]).targets
             found = _led_nowhere(found, targets[targets <= self._last])
         if found and self.guessed:
-            found = _led_nowhere(found, controls(self._moves, self._last, self.entries).targets)
+            found = _led_nowhere(found, controls(self._moves, self._last, known).targets)
         return [address + WORD for address in found]
 
     def only_returns(self, end: int | None) -> bool:
@@ -140,7 +162,7 @@ class Flow:
 
     def paths(self) -> Paths:
         """What is needed to look for loops later."""
-        return Paths(self._moves.keep(), self._last, tuple(self.entries))
+        return Paths(self._moves.keep(), self._last, tuple(self._parts), self._kernel)
 
 
 def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:

@@ -31,10 +31,14 @@ class Judge:
         self._code = code
         self._marked = marked
         self._flow = Flow(marked.moves, last=code.last_address, parts=code.parts, kernel=role != "function")
-        self._starts = [0, *self._flow.entries]
         self.role: Role = role if role != "unknown" else self._role()
         self._uses = code.stack_uses()
         self._seen: list[tuple[int, StackUse]] = []
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        """Where each part begins."""
+        return [0, *self._flow.entries]
 
     def _role(self) -> Role:
         end = self._starts[1] if len(self._starts) > 1 else None
@@ -94,8 +98,8 @@ class Judge:
     def _extents(self) -> list[tuple[int, int, int]]:
         """The parts that access local memory: their number, their first access and the one behind their last."""
         addresses = self._marked.addresses
-        inner = addresses.searchsorted(self._flow.entries).tolist() if self._flow.entries else []
-        cuts = [0, *inner, len(addresses)]
+        entries = self._flow.entries_before(int(addresses[-1])) if len(addresses) else []
+        cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
         return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
 
     def _distinct(self, begin: int, end: int) -> dict[int, int]:

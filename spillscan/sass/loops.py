@@ -54,7 +54,8 @@ class Depths(Sequence[int | None]):
     def _all(self) -> Sequence[int | None]:
         if self._asked is not None:
             paths, points = self._asked
-            self._known, self._asked = depths(paths.controls(), paths.entries, points), None
+            flow = paths.flow()
+            self._known, self._asked = depths(flow.controls(), flow.entries, points), None
         return self._known
 
     def __len__(self) -> int:
