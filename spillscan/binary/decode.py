@@ -101,7 +101,7 @@ class Decoded:
         is_local = kinds >= LOAD
         accesses = rows[is_local]
         addresses = self.code.addresses(accesses)
-        fields = self.code.local(accesses) & ~_UNIFORM_REGISTER
+        fields = self.code.local(accesses)
         fields |= (kinds[is_local] == STORE) * local.STORE | (self.code.guards(accesses) != ALWAYS) * local.PREDICATED
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
@@ -133,7 +133,3 @@ class Decoded:
                 yield address, Plain(taken=True)
             elif table.names[rank] in _FRAMES and not is_variable:
                 yield address, Plain(taken=False, change=amount)
-
-
-_UNIFORM_REGISTER = 0xFF00
-"""Which one it is: of the fields of :class:`~spillscan.binary.words.LocalFields` the only that nobody asks for."""

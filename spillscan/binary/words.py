@@ -15,7 +15,7 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,35 +26,9 @@ Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 STACK_POINTER = 1
-ZERO_REGISTER = 255
 ALWAYS = 7
 """Predicate that is always true."""
-WIDTHS = np.array([1, 1, 2, 2, 4, 8, 16, 32])
-"""Bytes by width field: U8, S8, U16, S16, 32, 64, 128; 256 by analogy."""
 FIRST_WITH_LOW_BYTE = 90
-
-
-class LocalFields(NamedTuple):
-    """The fields of one STL or LDL. In one number they stand in this order from the lowest bit on; between the last use
-    and the offset three bits are free.
-    """
-
-    base: int
-    """Address register, 8 bits."""
-    uniform: int | None
-    """Uniform address register, 8 bits and one that tells whether there is one."""
-    width: int
-    """3 bits, see :data:`WIDTHS`."""
-    last_use: bool
-    """1 bit."""
-    offset: int
-    """Signed, 24 bits."""
-
-    @classmethod
-    def of(cls, number: int) -> LocalFields:
-        """The fields of a number."""
-        uniform = number >> 8 & 0xFF if number >> 16 & 1 else None
-        return cls(number & 0xFF, uniform, number >> 17 & 7, bool(number >> 20 & 1), number >> 24)
 
 
 class Code(Protocol):
@@ -87,7 +61,8 @@ class Code(Protocol):
         """Whether a branch has a condition beside its guard."""
 
     def local(self, rows: Words) -> Words:
-        """Of STL and LDL: their fields as one number (:class:`LocalFields`)."""
+        """Of STL and LDL: their fields as one number, as :mod:`spillscan.sass.local` has it; whether it is a store,
+        predicated and annotated is not among them."""
 
     def registers(self, letter: str, rows: Words) -> Words:
         """One register field: d (target), a, b, c."""
@@ -156,8 +131,8 @@ class Wide:
     def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | (high >> 9 & 7) << 17
-        found |= (high >> 27 & 1) << 16 | (low >> 32 & 0xFF) << 8 | low >> 24 & 0xFF
+        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
+        found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:

@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.local import Access, access
+from spillscan.sass.local import STORE, WIDTH_AT, WIDTHS, access
 from spillscan.sass.model import AccessClass, Group, LocalAccess, SourceLine, Traffic
 
 
@@ -26,11 +26,6 @@ class Part(NamedTuple):
     """How many there are of each, as :func:`spillscan.sass.local.number` has them."""
     kinds: Mapping[int, AccessClass]
     """What each is."""
-
-    def alike(self) -> Iterator[tuple[Access, AccessClass, int]]:
-        """Each that is distinct, with its class and how many there are."""
-        for (number, count), kind in zip(self.counts.items(), self.kinds.values(), strict=True):
-            yield access(number), kind, count
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -118,13 +113,20 @@ class Accesses(Sequence[LocalAccess]):
 
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
         """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
-        parts = (part for part in self.parts if not (own and part.number))
-        return _traffic((each, count) for part in parts for each, which, count in part.alike() if kind in (None, which))
+        parts = [part for part in self.parts if not (own and part.number)]
+        return _traffic(
+            [
+                each
+                for part in parts
+                for each, which in zip(part.counts.items(), part.kinds.values(), strict=True)
+                if kind in (None, which)
+            ]
+        )
 
     def frame(self, size: int | None) -> Traffic:
         """The slots of the function's own frame of ``size`` bytes; all slots where that is not known."""
-        own = (alike for part in self.parts if not part.number for alike in part.alike())
-        return _traffic((each, count) for each, _, count in own if _below(each.target.slot, size))
+        own = [each for part in self.parts if not part.number for each in part.counts.items()]
+        return _traffic([each for each in own if _below(access(each[0]).target.slot, size)])
 
 
 def _begin(part: Part) -> int:
@@ -135,13 +137,15 @@ def _below(slot: int | None, size: int | None) -> bool:
     return slot is not None and (size is None or slot < size)
 
 
-def _traffic(alike: Iterable[tuple[Access, int]]) -> Traffic:
+def _traffic(counts: Iterable[tuple[int, int]]) -> Traffic:
+    """Of accesses as numbers, and how many there are of each."""
     stores = loads = store_bytes = load_bytes = 0
-    for each, count in alike:
-        if each.store:
+    for number, count in counts:
+        size = count * WIDTHS[number >> WIDTH_AT & 7]
+        if number & STORE:
             stores += count
-            store_bytes += count * each.target.bytes
+            store_bytes += size
         else:
             loads += count
-            load_bytes += count * each.target.bytes
+            load_bytes += size
     return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)

@@ -30,7 +30,9 @@ _OFFSET_BITS = 24
 
 BASE, UNIFORM, LAST_USE_BIT, STORE, PREDICATED, ANNOTATED = 0xFF, 1 << 16, 1 << 20, 1 << 21, 1 << 22, 1 << 23
 """Parts of the number."""
-_NOT_UNDERSTOOD, _WIDTH_AT, _OFFSET_AT = 1 << 8, 17, 24
+WIDTH_AT = 17
+"""Its lowest bit that belongs to the width."""
+_NOT_UNDERSTOOD, _OFFSET_AT = 1 << 8, 24
 _STACK, _NO_BASE = 1, 255
 _FORMS: dict[AddressForm, int] = {
     "stack": _STACK,
@@ -66,7 +68,7 @@ class Access(NamedTuple):
 def number(access: Access) -> int:
     """An access as a number."""
     bytes_, form, slot, last_use = access.target
-    found = _FORMS[form] | WIDTHS.index(bytes_) << _WIDTH_AT | (slot or 0) << _OFFSET_AT
+    found = _FORMS[form] | WIDTHS.index(bytes_) << WIDTH_AT | (slot or 0) << _OFFSET_AT
     found |= last_use * LAST_USE_BIT | access.store * STORE
     return found | access.predicated * PREDICATED | access.annotated * ANNOTATED
 
@@ -86,7 +88,7 @@ def access(number: int) -> Access:
     else:
         form = "absolute" if base == _NO_BASE else "register"
     last_use = bool(number & LAST_USE_BIT) and not store  # there is no STL.LU: the bit is another field's
-    target = Target(WIDTHS[number >> _WIDTH_AT & 7], form, slot, last_use)
+    target = Target(WIDTHS[number >> WIDTH_AT & 7], form, slot, last_use)
     return Access(store, bool(number & PREDICATED), bool(number & ANNOTATED), target)
 
 
