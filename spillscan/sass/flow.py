@@ -75,7 +75,7 @@ class Flow:
         self._kernel = kernel
         present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
         self._returns = bool(present[_RETURN])
-        self._calls: AnyMoves | None = None
+        self._calls = bool(present[_CALL])
         self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
         """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
 
@@ -84,7 +84,7 @@ class Flow:
         """Where callees begin that the listing holds behind the function."""
         if not self._returns:
             return self._parts
-        called = self._called()
+        called = self._called() if self._calls else set()
         known = {*self._parts, *_returning(called, self._sure_ways_out)}
         return sorted(known.union(self._unnamed(called, sorted(known)) if self._kernel else ()))
 
@@ -108,13 +108,12 @@ class Flow:
 
     def _called(self) -> set[int]:
         """Where calls go that stay in the listing."""
-        return {target for target in self._near().targets.tolist() if 0 < target <= self._last}
+        return {target for target in distinct(self._near.targets).tolist() if 0 < target <= self._last}
 
+    @cached_property
     def _near(self) -> AnyMoves:
         """Calls that name their target."""
-        if self._calls is None:
-            self._calls = self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
-        return self._calls
+        return self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
 
     @cached_property
     def _sure_ways_out(self) -> list[tuple[int, bool]]:
@@ -145,14 +144,14 @@ class Flow:
 
     def calls(self) -> NDArray[np.int64]:
         """Where something outside of the listing is called."""
-        near = self._near()
+        near = self._near
         outside = (near.targets <= 0) | (near.targets > self._last)
         far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
         return np.concatenate((far.addresses, near.addresses[outside]))
 
     def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Addresses and targets of the calls of callees in the listing."""
-        near = self._near()
+        near = self._near
         inner = _among(near.targets, self.entries)
         return near.addresses[inner], near.targets[inner]
 
