@@ -70,6 +70,10 @@ def entry() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (`>&-`): nobody listens
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        # NumPy's BLAS, which nothing here calls, starts a thread for each processor. For this process only: whom it
+        # starts for the user is given ``os.environ``, which this does not change.
+        os.putenv("OPENBLAS_NUM_THREADS", "1")
     status = main()
     sys.stderr.flush()
     os._exit(status)

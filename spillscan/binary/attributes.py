@@ -15,14 +15,14 @@ import numpy as np
 from spillscan.binary.window import DamageError, Window
 
 MAX_THREADS, REQNTID = 0x05, 0x10
-FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x23, 0x2F
+FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x2F
 CUDA_API_VERSION, NUM_BARRIERS, ANNOTATIONS = 0x37, 0x4C, 0x55
 SPILL = 1
 """Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
 
 _SIZED = 4
 _DIMENSIONS = struct.Struct("<3I")
-_PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT})
+_PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _TELLING = frozenset({MAX_THREADS, REQNTID, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
 """Attributes that :func:`of_function` reads."""
 

@@ -16,7 +16,7 @@ from spillscan.binary.table import Pairs, Table
 from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import Code, Narrow, Wide, Words
 
-_STRETCH_BYTES = 1 << 19
+_STRETCH_BYTES = 1 << 20
 """Columns of so much code stay in a processor's cache."""
 _STRETCH_FUNCTIONS = 256
 _GAP_BYTES = 1 << 12
@@ -85,7 +85,7 @@ class Counts(NamedTuple):
 
 def code_of(window: Window, table: Table, number: int) -> Code:
     """The instructions in a window that begins with one (Maxwell and Pascal: with a control word)."""
-    return Wide(window, number, table.selectors, table.split) if table.wide else Narrow(window)
+    return Wide(window, number, table.selectors) if table.wide else Narrow(window)
 
 
 def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Function]]:
@@ -122,17 +122,23 @@ def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[C
     code = code_of(Window(codes[-1].buffer, begin, codes[-1].end - begin), table, number)
     bounds = [code.rows_before(at - begin) for window in codes for at in (window.start, window.end)]
     ranks = table.ranks.take(code.codes)
-    counts = _table(ranks, bounds, table.unknown + 1)
-    rows, columns = counts[:, : table.unknown].nonzero()
-    packed = (columns << 32 | counts[rows, columns]).tobytes()
+    width = table.unknown + 1
+    counts = _table(ranks, bounds, width)
+    places = np.flatnonzero(counts)
+    rows, columns = np.divmod(places, width)
+    packed = (columns << 32 | counts.reshape(-1)[places]).tobytes()
     cuts = (8 * np.searchsorted(rows, np.arange(len(codes) + 1))).tolist()
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
-    for index in range(len(codes)):
-        first, end = bounds[2 * index : 2 * index + 2]
-        rest = _unknown(code.codes[first:end], ranks[first:end], table) if unknown[index] else ()
-        held = Opcodes(table.pairs, packed[cuts[index] : cuts[index + 1]], rest)
-        yield Counts(end - first, code.bytes_to(end - first), held, local[index], unknown[index])
+    for first, end, begin, stop, own_local, own_unknown in zip(
+        bounds[::2], bounds[1::2], cuts, cuts[1:], local, unknown, strict=False
+    ):
+        rest: Sequence[tuple[str, int]] = ()
+        if own_unknown:
+            rest = _unknown(code.codes[first:end], ranks[first:end], table)
+        known = packed[begin : stop - 8 * bool(rest)]  # codes that no table knows stand last
+        held = Opcodes(table.pairs, known, rest)
+        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown)
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
@@ -141,9 +147,10 @@ def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
     What stands between functions is counted into a row more, which is dropped.
     """
     functions = len(bounds) // 2
+    edges = np.array((*bounds, len(ranks)))
     rows = np.full(len(bounds), functions)
     rows[::2] = np.arange(functions)
-    keys = np.repeat(rows * width, np.diff(bounds, append=len(ranks)))
+    keys = np.repeat(rows * width, edges[1:] - edges[:-1])
     keys += ranks
     found: Words = np.bincount(keys, minlength=(functions + 1) * width)[: functions * width].reshape(functions, width)
     return found

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import attributes, notes, references
+from spillscan.binary import attributes, notes, references, sections
 from spillscan.binary.attributes import FunctionInfo
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
@@ -22,13 +22,14 @@ from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
 from spillscan.sass.model import Maker
 
-EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
 DYNAMIC_STACK = 0xFFFFFFFF
 DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
+_NOBODY = -1
+"""Instead of the number of a symbol: the section names none of its own."""
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
@@ -45,8 +46,8 @@ class Function(NamedTuple):
     """Entry or device function, by its symbol."""
     code: Window
     """Its machine code."""
-    info: Window | None
-    """Its ``.nv.info`` section."""
+    info: tuple[int, int] | None
+    """Where its ``.nv.info`` section begins in the cubin, and its bytes."""
     registers: int | None
     """Per thread, of its attribute, else of its section."""
     frame_bytes: int | None
@@ -108,54 +109,58 @@ class Cubin:
             return "a" if self.elf.flags & _ACCELERATED_OLD else ""
         if self.elf.flags & _ACCELERATED_NEW:
             return "a"
-        if b".nv.compat" in self.elf.names:
-            compat = self.elf.contents(self.elf.names.index(b".nv.compat"))
-            if any(value == 1 for _, value, _ in attributes.records(compat, {_ACCELERATOR_TARGET})):
+        compat = self.elf.index(b".nv.compat")
+        if compat is not None:
+            records = attributes.records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
+            if any(value == 1 for _, value, _ in records):
                 return "a"
         told = self.toolkit.arch
         return "f" if told == f"{self.number}f" else ""
 
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
-        elf = self.elf
-        text, infos, shared, local, banks = self._sections()
-        if not text:
+        found = sections.of(self.elf)
+        text, symbols = found.text, self._symbols
+        if not len(text):
             return
-        figures = self._figures
-        registers, frames = figures[attributes.REGCOUNT], figures[attributes.FRAME_SIZE]
-        stacks = figures[attributes.MIN_STACK_SIZE]
-        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
-        flags, links = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
-        names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
+        mine, infos = self.elf.sections[text], self.elf.sections[found.infos[text]]
+        numbers = mine["info"] & 0xFFFFFF
+        named = symbols[np.minimum(numbers, len(symbols) - 1)]
+        known = (numbers < len(symbols)) & (named["section"] == text)
+        columns: list[NDArray[Any]] = [text, mine["offset"], mine["size"], mine["info"], mine["flags"]]
+        columns += [found.infos[text], infos["offset"], infos["size"]]
+        columns += [found.shared_bytes[text], found.local_bytes[text]]
+        columns += [np.where(known, numbers, _NOBODY), named["name"], named["other"]]
+        registers, frames, stacks = map(
+            self._figures.__getitem__, (attributes.REGCOUNT, attributes.FRAME_SIZE, attributes.MIN_STACK_SIZE)
+        )
         reserve = DRIVER_SHARED_BYTES if self.number >= FIRST_ARCH_WITH_RESERVE else 0
-        for section in text:
-            number = links[section] & 0xFFFFFF
-            known = number < len(names) and homes[number] == section
-            symbol = self._strings.text(names[number], self._strings.size) if known else elf.names[section][6:]
-            told = registers.get(number) if known else None
-            static = shared.get(section, 0)
-            stack = stacks.get(number) if known else None
-            role: Role = "unknown"
-            if known:
-                role = "entry" if others[number] & _ENTRY else "function"
+        pool, window = self._strings, self.elf.window
+        for section, start, size, link, flags, info, info_start, info_size, static, local, symbol, place, other in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            banks, stack, told = found.banks.get(section, ()), stacks.get(symbol), registers.get(symbol)
+            name = pool[place : pool.find(b"\0", place)] if symbol != _NOBODY else self.elf.names[section][6:]
             yield Function(
-                symbol.decode("utf-8", "backslashreplace"),
-                role,
-                elf.window.part(offsets[section], sizes[section], "code"),
-                infos.get(section),
-                (links[section] >> 24 or None) if told is None else told,
-                frames.get(number) if known else None,
+                name.decode("utf-8", "backslashreplace"),
+                "unknown" if symbol == _NOBODY else "entry" if other & _ENTRY else "function",
+                window.part(start, size, "code"),
+                (info_start, info_size) if info else None,
+                (link >> 24 or None) if told is None else told,
+                frames.get(symbol),
                 None if stack == DYNAMIC_STACK else stack,
                 static - reserve if static >= reserve else static,
-                local.get(section, 0),
-                tuple(sorted(banks.get(section, ()))),
-                None if self.new_layout else flags[section] >> 20 & 0x7F,
+                local,
+                tuple(sorted(banks)),
+                None if self.new_layout else flags >> 20 & 0x7F,
                 section,
             )
 
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
-        return attributes.NOTHING if function.info is None else attributes.of_function(function.info)
+        if function.info is None:
+            return attributes.NOTHING
+        return attributes.of_function(self.elf.window.part(*function.info, ".nv.info"))
 
     def parts_of(self, function: Function) -> tuple[int, ...]:
         """Where callees begin inside the function's section."""
@@ -163,41 +168,10 @@ class Cubin:
         mine = symbols[(symbols["section"] == function.section) & (symbols["info"] & 15 == FUNC)]
         return tuple(sorted({value for value in mine["value"].tolist() if 0 < value < function.code.size}))
 
-    def _sections(
-        self,
-    ) -> tuple[list[int], dict[int, Window], dict[int, int], dict[int, int], dict[int, list[tuple[int, int]]]]:
-        """Code sections, and by code section: attributes, shared and local bytes, constant banks."""
-        elf = self.elf
-        flags, owners = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
-        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
-        text: list[int] = []
-        infos: dict[int, Window] = {}
-        shared: dict[int, int] = {}
-        local: dict[int, int] = {}
-        banks: dict[int, list[tuple[int, int]]] = {}
-        for index, name in enumerate(elf.names):
-            head = name[:9]
-            if head == b".nv.info.":
-                infos[owners[index]] = elf.window.part(offsets[index], sizes[index], ".nv.info")
-            elif head[:6] == b".text.":
-                if flags[index] & EXECUTABLE_SECTION:
-                    text.append(index)
-            elif head == b".nv.const":
-                bank, dot, _ = name[len(b".nv.constant") :].partition(b".")
-                if dot and bank.isdigit() and len(bank) < 4:
-                    banks.setdefault(owners[index], []).append((int(bank), sizes[index]))
-            elif head == b".nv.share":
-                shared[owners[index]] = sizes[index]
-            elif head == b".nv.local":
-                local[owners[index]] = sizes[index]
-        return text, infos, shared, local, banks
-
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:
-        names = self.elf.names
-        if b".nv.info" not in names:
-            return attributes.of_module(Window(b""))
-        return attributes.of_module(self.elf.contents(names.index(b".nv.info")))
+        index = self.elf.index(b".nv.info")
+        return attributes.of_module(Window(b"") if index is None else self.elf.contents(index))
 
     @cached_property
     def _table(self) -> int:
@@ -208,11 +182,16 @@ class Cubin:
 
     @cached_property
     def _symbols(self) -> NDArray[Any]:
-        return self.elf.symbols(self._table)
+        symbols = self.elf.symbols(self._table)
+        if not len(symbols):
+            raise DamageError("a cubin without symbols", self.elf.window.start)
+        return symbols
 
     @cached_property
-    def _strings(self) -> Window:
+    def _strings(self) -> bytes:
+        """Names of symbols, each with a NUL behind it."""
         link = int(self.elf.sections[self._table]["link"])
         if link >= len(self.elf.sections):
             raise DamageError("a symbol table without names", self.elf.window.start)
-        return self.elf.contents(link)
+        names = self.elf.contents(link)
+        return names.copy(0, names.size, "symbol names") + b"\0"

@@ -40,7 +40,7 @@ class Lines:
 
     def attach(self, local: LocalTraffic, section: int) -> LocalTraffic:
         """What the function in this code section does to local memory, its accesses with their source lines."""
-        if SECTION not in self._elf.names or not isinstance(local.accesses, Accesses):
+        if self._section is None or not isinstance(local.accesses, Accesses):
             return local
         sources = self.of(section, local.accesses.addresses.tolist())
         return local if sources is None else replace(local, accesses=replace(local.accesses, sources=sources))
@@ -81,8 +81,13 @@ class Lines:
         return chains
 
     @cached_property
+    def _section(self) -> int | None:
+        return self._elf.index(SECTION)
+
+    @cached_property
     def _table(self) -> LineTable:
-        contents = self._elf.contents(self._elf.names.index(SECTION))
+        assert self._section is not None  # else nothing is attached
+        contents = self._elf.contents(self._section)
         return LineTable(contents.copy(0, contents.size, "line table"), contents.start)
 
     @cached_property
@@ -91,9 +96,9 @@ class Lines:
         found: dict[int, list[tuple[int, int]]] = {}
         elf = self._elf
         for beginning, kind in _KINDS.items():
-            if beginning + SECTION not in elf.names:
+            index = elf.index(beginning + SECTION)
+            if index is None:
                 continue
-            index = elf.names.index(beginning + SECTION)
             table, symbols = elf.contents(index), self._symbols  # ptxas 12.0 names a wrong table of symbols
             relocations = table.array(kind, table.size // kind.itemsize, 0, "relocations")
             numbers = relocations["info"] >> 32

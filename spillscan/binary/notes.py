@@ -31,9 +31,9 @@ class Toolkit:
 
 def toolkit(elf: Elf) -> Toolkit:
     """What the cubin says of its maker."""
-    names = elf.names
-    if TKINFO in names:
-        return _tkinfo(elf.contents(names.index(TKINFO)))
+    note = elf.index(TKINFO)
+    if note is not None:
+        return _tkinfo(elf.contents(note))
     if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # the toolkit's version: 0x7e is 12.6
         return Toolkit(version=(elf.version // 10, elf.version % 10))
     return Toolkit()

@@ -18,8 +18,9 @@ _MOST = 8
 _OWN_WORK = 0.2
 """What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
 _HEAP_BYTES = 31 << 20
-"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed: each
-member's pages would be made anew. So one that is never touched is freed at first."""
+"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
+gives back what is free beyond twice that: each member's pages would be made anew. So one that is never touched is freed
+at first."""
 
 
 def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Told]]]:
@@ -34,7 +35,7 @@ def together(functions: Functions, found: Sequence[Found], origin: str) -> Itera
     sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
     count = max(1, min(cores.available(), sum(sizes) // LEAST_BYTES, _MOST)) if forked.POSSIBLE else 1
     owners = dealt(sizes, count)
-    bytes(min(max(sizes, default=0), _HEAP_BYTES))
+    bytes(_HEAP_BYTES)
     pages = Pages()
 
     def share(owner: int) -> Iterator[list[Told]]:

@@ -31,14 +31,12 @@ class Table:
         self.mask = (1 << (WIDE_BITS if self.wide else NARROW_BITS)) - 1
         """The opcode's own bits of a code."""
         self.selectors: tuple[int, ...] = tuple(document["selectors"])
-        """Bits of the instruction that tell mnemonics apart which share an opcode; in a code above its 12."""
-        codes = list(_codes(document["opcodes"], self.selectors))
-        self.names = sorted({mnemonic for _, mnemonic, _ in codes})
+        """Bits of the instruction that tell mnemonics apart which share an opcode; every code has them above its 12."""
+        runs = list(_runs(document["opcodes"], self.selectors))
+        self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
         size = (1 << WIDE_BITS << len(self.selectors)) if self.wide else 1 << NARROW_BITS
-        self.split: NDArray[np.bool_] = np.zeros(self.mask + 1, bool)
-        """By the opcode's own bits: whether selectors must tell its mnemonic."""
         self.unknown = len(self.names)
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
@@ -47,11 +45,10 @@ class Table:
         """(mnemonic, instructions) by rank and number."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
-        for code, mnemonic, letters in codes:
-            self.ranks[code] = rank[mnemonic]
-            self.split[code & self.mask] |= code > self.mask
+        for codes, mnemonic, letters in runs:
+            self.ranks[codes] = rank[mnemonic]
             for letter in letters:
-                self.fields[letter][code] = True
+                self.fields[letter][codes] = True
         for letter in "abc":
             self.fields[letter] |= self.ranks == self.unknown
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
@@ -84,16 +81,14 @@ class Pairs(dict[int, tuple[str, int]]):
         return pair
 
 
-def _codes(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:
-    """(code, mnemonic, register fields). A code has selector bits only where these tell its mnemonic."""
+def _runs(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+    """(codes, mnemonic, register fields): all codes with all values of the selectors' bits."""
     for text, (name, letters, _) in entries.items():
         first, _, last = text.partition("-")
-        for code in range(int(first, 16), int(last or first, 16) + 1):
-            if isinstance(name, str):
-                yield code, name, letters
-                continue
-            for chosen in range(1 << len(selectors)):
-                yield code | chosen << WIDE_BITS, _chosen(name, selectors, chosen), letters
+        begin, end = int(first, 16), int(last or first, 16) + 1
+        for chosen in range(1 << len(selectors)):
+            bits = chosen << WIDE_BITS
+            yield slice(begin + bits, end + bits), _chosen(name, selectors, chosen), letters
 
 
 def _chosen(name: Any, selectors: tuple[int, ...], chosen: int) -> str:

@@ -79,17 +79,15 @@ class Wide:
 
     bytes_per_instruction = group_bytes = 16
 
-    def __init__(self, code: Window, number: int, selectors: Sequence[int], split: Flags) -> None:
+    def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
         self.start = code.start
         self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
         self._lows, self._highs = self._pairs[0::2], self._pairs[1::2]
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
         self.codes: Words = self._lows & 0xFFF
-        if selectors and len(rows := np.flatnonzero(split.take(self.codes))):
-            chosen = self.codes[rows]
-            for index, bit in enumerate(selectors):
-                chosen |= (self._pairs[2 * rows + bit // 64] >> (bit % 64) & 1) << (12 + index)
-            self.codes[rows] = chosen
+        for index, bit in enumerate(selectors):
+            words = self._highs if bit // 64 else self._lows
+            self.codes |= (words >> (bit % 64) & 1) << (12 + index)
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
@@ -163,12 +161,11 @@ class Narrow:
 
     def __init__(self, code: Window) -> None:
         self.start = code.start
-        words: Words = code.array(np.dtype("<i8"), code.size // 8, 0, "code")
-        whole = len(words) // 4 * 4
-        self._words: Words = words[:whole].reshape(-1, 4)[:, 1:].reshape(-1)
-        if whole < len(words):
-            self._words = np.concatenate((self._words, words[whole + 1 :]))
-        self.codes: Words = self._words >> 51 & 0x1FFF
+        words: NDArray[np.uint64] = code.array(np.dtype("<u8"), code.size // 8, 0, "code")
+        self._all: Words = words.view("<i8")
+        self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
+        for place in range(3):  # behind each control word
+            np.right_shift(words[place + 1 :: 4], np.uint64(51), out=self.codes.view("<u8")[place::3])
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
@@ -179,45 +176,51 @@ class Narrow:
         """See :class:`Code`."""
         return (rows + -(-rows // 3)) * 8
 
+    def _words(self, rows: Words) -> Words:
+        found: Words = self._all[rows + rows // 3 + 1]
+        return found
+
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
         return (rows + rows // 3 + 1) * 8
 
     def guards(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        return self._words[rows] >> 16 & 15
+        return self._words(rows) >> 16 & 15
 
     def targets(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        steps = (self._words[rows] >> 20 & 0xFFFFFF) << 40 >> 40
+        steps = (self._words(rows) >> 20 & 0xFFFFFF) << 40 >> 40
         found: Words = self.addresses(rows) + 8 + steps
         return found
 
     def conditions(self, rows: Words) -> Flags:
         """See :class:`Code`."""
-        found: Flags = self._words[rows] & 31 != 15
+        found: Flags = self._words(rows) & 31 != 15
         return found
 
     def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        words = self._words[rows]
+        words = self._words(rows)
         found: Words = words >> 20 << 40 >> 16 | (words >> 44 & 3 == 1) << 20 | (words >> 48 & 7) << 17
         found |= words >> 8 & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
-        return self._words[rows] >> {"d": 0, "a": 8, "b": 20, "c": 39}[letter] & 0xFF
+        return self._words(rows) >> {"d": 0, "a": 8, "b": 20, "c": 39}[letter] & 0xFF
 
     def naming(self, register: int) -> Words:
         """See :class:`Code`."""
-        named = self._words >> 8 & 0xFF == register
+        named = self._all >> 8 & 0xFF == register
         for place in (20, 39):
-            named |= self._words >> place & 0xFF == register
-        found: Words = named.nonzero()[0]
+            named |= self._all >> place & 0xFF == register
+        places = named.nonzero()[0]
+        places = places[places % 4 != 0]  # no control words
+        found: Words = places - places // 4 - 1
         return found
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        found: Words = (self._words[rows] >> 20 & 0xFFFFFFFF) << 32 >> 32
+        found: Words = (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
         return found

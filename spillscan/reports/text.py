@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
 
 from spillscan.model import Kernel
 from spillscan.names import display_name
-from spillscan.reports import ALL_KINDS, Report, Style, _diff, _matrix
+from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._findings import baseline_line, finding_lines
 from spillscan.reports._table import RED, YELLOW, Row, fold, table
 from spillscan.reports._words import count, summary
@@ -27,8 +28,7 @@ _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """The report as lines of text no wider than the style's width where the names can be cut."""
-    parts = {"scan": _scan, "check": _check, "diff": _diff.lines, "matrix": _matrix.lines}[report.kind](report, style)
-    for line in parts:
+    for line in _LINES[report.kind](report, style):
         yield line + "\n"
 
 
@@ -49,8 +49,8 @@ def damage(kernel: Kernel) -> tuple[object, ...]:
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:
-    kernels = sorted(report.build.kernels, key=damage)
-    shown = kernels if style.rows is None else kernels[: style.rows]
+    kernels = report.build.kernels
+    shown = sorted(kernels, key=damage) if style.rows is None else nsmallest(style.rows, kernels, key=damage)
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
     inputs = len({kernel.origins[0].input for kernel in kernels if kernel.origins})
     units = inputs > 1 or any(kernel.key.unit for kernel in shown)
@@ -142,3 +142,23 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
     yield from baseline_line(report)
+
+
+def _diff(report: Report, style: Style) -> Iterator[str]:
+    from spillscan.reports._diff import lines
+
+    return lines(report, style)
+
+
+def _matrix(report: Report, style: Style) -> Iterator[str]:
+    from spillscan.reports._matrix import lines
+
+    return lines(report, style)
+
+
+_LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
+    "scan": _scan,
+    "check": _check,
+    "diff": _diff,
+    "matrix": _matrix,
+}

@@ -5,6 +5,7 @@ Nothing is overwritten: where the two disagree, both stay and an issue names bot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -43,6 +44,8 @@ def attach(
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     known = list(kernels)
     found = _without_linked(functions)
+    if not known:
+        return list(_alone(found)), []
     issues: list[Issue] = []
     listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
     dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
@@ -75,7 +78,7 @@ def attach(
     rest = [item for item in found if id(item) not in used]
     if taken:
         rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
-    if known and rest:
+    if rest:
         issues.append(
             Issue(
                 code="not-in-log",
@@ -260,34 +263,38 @@ def _filled(
 
 def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
     """Kernels that only dumps and listings name, one for each symbol, arch and unit."""
-    found: dict[KernelKey, Kernel] = {}
+    found: dict[tuple[str, str | None, str], Kernel] = {}
+    copies: Counter[tuple[str, str | None, str]] = Counter()
     for item in items:
-        number = 0
-        while True:
-            unit = item.identifier + (f"#{number}" if number else "")
-            key = KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
-            kernel = found.get(key)
-            if kernel is None or kernel.sass is None or not isinstance(item, SassFunction):
-                break
-            number += 1  # the same symbol in another member of the dump
-        origin = _origin(item)
-        origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
-        if isinstance(item, SassFunction):
-            known = kernel.usage if kernel else Usage()
-            found[key] = Kernel(
-                key=key,
-                role=item.role,
-                usage=item.usage or replace(known, registers=known.registers or item.stats.registers),
-                final=item.final,
-                origins=origins,
-                sass=item.stats,
-                launch_bounds=item.launch_bounds,
-            )
-        elif kernel is None:
-            found[key] = Kernel(key=key, role="unknown", usage=item.usage, origins=origins)
-        else:
-            found[key] = replace(kernel, usage=item.usage, origins=origins)
+        first = place = item.symbol, item.arch, item.identifier
+        kernel = found.get(place)
+        while kernel is not None and kernel.sass is not None and isinstance(item, SassFunction):
+            copies[first] += 1  # the same symbol in another member of the dump
+            place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}"
+            kernel = found.get(place)
+        found[place] = _told(kernel, item, place[2])
     yield from found.values()
+
+
+def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
+    """The kernel as one more input tells it; ``None``: the first that does."""
+    origin = _origin(item)
+    key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
+    origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
+    if isinstance(item, SassFunction):
+        known = kernel.usage if kernel else Usage()
+        return Kernel(
+            key=key,
+            role=item.role,
+            usage=item.usage or replace(known, registers=known.registers or item.stats.registers),
+            final=item.final,
+            origins=origins,
+            sass=item.stats,
+            launch_bounds=item.launch_bounds,
+        )
+    if kernel is None:
+        return Kernel(key=key, role="unknown", usage=item.usage, origins=origins)
+    return replace(kernel, usage=item.usage, origins=origins)
 
 
 def _origin(item: SassFunction | FunctionUsage) -> Origin | None:

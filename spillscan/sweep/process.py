@@ -47,6 +47,7 @@ class Crew:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
+                    env=os.environ,
                 )
             except OSError as error:
                 return Ended(127, b"", b"", f"{command[0]}: {error.strerror}")

@@ -150,7 +150,12 @@ def run_once(
         begin = time.perf_counter()
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ,
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None

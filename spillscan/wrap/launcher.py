@@ -32,7 +32,7 @@ def run(command: Sequence[str], verbose: bool) -> int:
     if made is None or record is None:
         return _become(command)
     try:
-        child = subprocess.Popen(command, stderr=subprocess.PIPE)
+        child = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ)
     except OSError as error:
         record.drop(stale=False)
         return _cannot_run(command, error)
@@ -92,8 +92,8 @@ def _become(command: Sequence[str]) -> int:
     sys.stderr.flush()
     try:
         if os.name == "posix":
-            os.execvp(command[0], list(command))
-        return subprocess.run(command, check=False).returncode
+            os.execvpe(command[0], list(command), os.environ)
+        return subprocess.run(command, check=False, env=os.environ).returncode
     except OSError as error:
         return _cannot_run(command, error)
 

@@ -36,6 +36,8 @@ if os.environ.get("HANG"):
 if "-Xptxas" in words or "--resource-usage" in words:
     sys.stderr.write(pathlib.Path(os.environ["LOG"]).read_text())
 sys.stderr.write(os.environ.get("EXTRA", ""))
+if os.environ.get("ENVIRONMENT"):
+    pathlib.Path(os.environ["ENVIRONMENT"]).write_text("\\n".join(sorted(os.environ)))
 if "-o" in words:
     pathlib.Path(words[words.index("-o") + 1]).touch()
 elif "-c" in words:
@@ -84,6 +86,14 @@ def test_the_record_holds_what_the_log_holds(wrap: Wrap, folder: Path) -> None:
     assert without_lines[0] == without_lines[1]
     assert {kernel.key.unit for kernel in recorded} == {"out.o"}
     assert {kernel.confidence for kernel in recorded} == {"certain"}
+
+
+@pytest.mark.parametrize("words", [("nvcc", "-c", "a.cu", "-o", "a.o"), ("nvcc", "--version")])
+def test_the_compiler_has_the_environment_that_was_given(wrap: Wrap, folder: Path, words: tuple[str, ...]) -> None:
+    found = folder / "environment"
+    assert wrap(*words, ENVIRONMENT=str(found)).returncode == 0
+    ours = set(found.read_text().split("\n")) - environment(folder).keys()
+    assert ours <= {"ENVIRONMENT", "LC_CTYPE"}  # Python itself adds the latter
 
 
 def test_a_folder_of_records_is_a_build(wrap: Wrap, folder: Path) -> None:
