@@ -34,7 +34,7 @@ MOST_PUSHES = 10_000
 """Maxwell's SSY and its like; 3,080 is the most seen."""
 
 _FEW = 2000
-"""Branches, which cannot be too many."""
+"""Branches: were all of them back, or pushes, it were not too many."""
 
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""

@@ -25,7 +25,7 @@ class Part(NamedTuple):
     counts: Mapping[int, int]
     """How many there are of each, as :func:`spillscan.sass.local.number` has them."""
     kinds: Mapping[int, AccessClass]
-    """What each is."""
+    """What each is, in the same order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -103,7 +103,7 @@ class Judge:
         return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
 
     def _distinct(self, begin: int, end: int) -> dict[int, int]:
-        """How many there are of each access, those first that come last first."""
+        """How many there are of each access; the order is that in which they come last, from the end on."""
         return Counter(self._marked.accesses[begin:end][::-1].tolist())
 
     def _part(self, part: int, begin: int, end: int) -> Part:
