@@ -1,7 +1,8 @@
 """What one STL or LDL touches: how many bytes, and by which kind of address; in words, and as one number.
 
 A column of numbers is small and quick, and few of them are distinct. The parts of a number, from the lowest bit on:
-base register (8 bits), address not understood, 7 bits of zero, whether there is a uniform address register, width (3 bits, see :data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset.
+base register (8 bits), address not understood, 7 bits of zero, whether there is a uniform address register, width (3
+bits, see :data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset.
 """
 
 from __future__ import annotations
