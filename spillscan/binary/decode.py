@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spillscan.binary.branches import IS_DIRECT, LOAD, OTHER, PUSHES, STORE, Branches, Text, kinds_of
-from spillscan.binary.counts import Counts, code_of
+from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError
-from spillscan.binary.words import ALWAYS, STACK_POINTER, Flags, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
 from spillscan.model import Origin, Role
 from spillscan.sass import local
 from spillscan.sass.code import Code as Listing
@@ -43,8 +43,8 @@ Spills = tuple[int, ...] | None
 class Decoded:
     """One function's instructions, by opcode."""
 
-    def __init__(self, function: Function, table: Table, number: int) -> None:
-        self.code = code_of(function.code, table, number)
+    def __init__(self, function: Function, stretch: Code, table: Table, number: int) -> None:
+        self.code = stretch.part(function.code.start - stretch.start, function.code.size)
         self.table = table
         self._text = Text(function.code, number, self.code)
 

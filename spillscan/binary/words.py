@@ -15,6 +15,7 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +42,9 @@ class Code(Protocol):
     """Of the first, in the buffer that holds it."""
     codes: Words
     """Opcode of each, with selector bits above where these tell its mnemonic."""
+
+    def part(self, offset: int, size: int) -> Code:
+        """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
 
     def rows_before(self, offset: int) -> int:
         """Instructions in the first ``offset`` bytes."""
@@ -88,6 +92,14 @@ class Wide:
         for index, bit in enumerate(selectors):
             words = self._highs if bit // 64 else self._lows
             self.codes |= (words >> (bit % 64) & 1) << (12 + index)
+
+    def part(self, offset: int, size: int) -> Wide:
+        """See :class:`Code`."""
+        part, rows = copy(self), slice(offset // 16, (offset + size) // 16)
+        part.start = self.start + offset
+        part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
+        part._lows, part._highs, part.codes = self._lows[rows], self._highs[rows], self.codes[rows]
+        return part
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
@@ -166,6 +178,14 @@ class Narrow:
         self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
         for place in range(3):  # behind each control word
             np.right_shift(words[place + 1 :: 4], np.uint64(51), out=self.codes.view("<u8")[place::3])
+
+    def part(self, offset: int, size: int) -> Narrow:
+        """See :class:`Code`."""
+        part = copy(self)
+        part.start = self.start + offset
+        part._all = self._all[offset // 8 : (offset + size) // 8]
+        part.codes = self.codes[self.rows_before(offset) : self.rows_before(offset + size)]
+        return part
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""

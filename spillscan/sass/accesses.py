@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.sass.local import STORE, WIDTH_AT, WIDTHS, access
-from spillscan.sass.model import AccessClass, Group, LocalAccess, SourceLine, Traffic
+from spillscan.sass.model import AccessClass, Group, Grouped, LocalAccess, SourceLine, Traffic
 
 
 class Part(NamedTuple):
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Accesses(Sequence[LocalAccess]):
+class Accesses(Grouped):
     """A sequence of records, by address; equal to any sequence of equal records."""
 
     addresses: NDArray[np.int64]
