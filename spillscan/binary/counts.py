@@ -84,7 +84,8 @@ class Counts(NamedTuple):
 
 
 def code_of(window: Window, table: Table, number: int) -> Code:
-    """The instructions in a window that begins with one (Maxwell and Pascal: with a control word)."""
+    """The instructions in a window that begins with one (Maxwell and Pascal: with a control word); ``number``: of their
+    architecture."""
     return Wide(window, number, table.selectors) if table.wide else Narrow(window)
 
 
@@ -116,18 +117,22 @@ def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Func
         yield stretch
 
 
-def of_stretch(codes: Sequence[Window], table: Table, number: int) -> Iterator[Counts]:
-    """The counts of the functions in a stretch; ``number``: of their architecture."""
-    begin = codes[0].start
-    code = code_of(Window(codes[-1].buffer, begin, codes[-1].end - begin), table, number)
-    bounds = [code.rows_before(at - begin) for window in codes for at in (window.start, window.end)]
+def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Code:
+    """The instructions of all functions in a stretch, and what stands between them."""
+    begin = windows[0].start
+    return code_of(Window(windows[0].buffer, begin, windows[-1].end - begin), table, number)
+
+
+def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
+    """The counts of the functions in a stretch; ``code``: what :func:`code_of_stretch` makes of it."""
+    bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
     ranks = table.ranks.take(code.codes)
     width = table.unknown + 1
     counts = _table(ranks, bounds, width)
     places = np.flatnonzero(counts)
     rows, columns = np.divmod(places, width)
     packed = (columns << 32 | counts.reshape(-1)[places]).tobytes()
-    cuts = (8 * np.searchsorted(rows, np.arange(len(codes) + 1))).tolist()
+    cuts = (8 * np.searchsorted(rows, np.arange(len(windows) + 1))).tolist()
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
     for first, end, begin, stop, own_local, own_unknown in zip(

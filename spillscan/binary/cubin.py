@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import attributes, notes, references, sections
+from spillscan.binary import attributes, notes, references
 from spillscan.binary.attributes import FunctionInfo
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
@@ -22,19 +22,23 @@ from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
 from spillscan.sass.model import Maker
 
+EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
 DYNAMIC_STACK = 0xFFFFFFFF
 DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
-_NOBODY = -1
-"""Instead of the number of a symbol: the section names none of its own."""
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
 _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
+_TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL = (
+    int.from_bytes(head, "little") for head in (b".text.", b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca")
+)
+_TEXT_MASK = (1 << 8 * len(b".text.")) - 1
+"""How the names of sections begin, as :attr:`Elf.heads` has it."""
 
 
 class Function(NamedTuple):
@@ -46,8 +50,8 @@ class Function(NamedTuple):
     """Entry or device function, by its symbol."""
     code: Window
     """Its machine code."""
-    info: tuple[int, int] | None
-    """Where its ``.nv.info`` section begins in the cubin, and its bytes."""
+    info: Window | None
+    """Its ``.nv.info`` section."""
     registers: int | None
     """Per thread, of its attribute, else of its section."""
     frame_bytes: int | None
@@ -119,54 +123,82 @@ class Cubin:
 
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
-        found = sections.of(self.elf)
-        text, symbols = found.text, self._symbols
-        if not len(text):
+        elf = self.elf
+        text, infos, shared, local, banks = self._sections()
+        if not text:
             return
-        mine, infos = self.elf.sections[text], self.elf.sections[found.infos[text]]
-        numbers = mine["info"] & 0xFFFFFF
-        named = symbols[np.minimum(numbers, len(symbols) - 1)]
-        known = (numbers < len(symbols)) & (named["section"] == text)
-        columns: list[NDArray[Any]] = [text, mine["offset"], mine["size"], mine["info"], mine["flags"]]
-        columns += [found.infos[text], infos["offset"], infos["size"]]
-        columns += [found.shared_bytes[text], found.local_bytes[text]]
-        columns += [np.where(known, numbers, _NOBODY), named["name"], named["other"]]
-        registers, frames, stacks = map(
-            self._figures.__getitem__, (attributes.REGCOUNT, attributes.FRAME_SIZE, attributes.MIN_STACK_SIZE)
-        )
+        figures = self._figures
+        registers, frames = figures[attributes.REGCOUNT], figures[attributes.FRAME_SIZE]
+        stacks = figures[attributes.MIN_STACK_SIZE]
+        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
+        flags, links = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
+        names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
         reserve = DRIVER_SHARED_BYTES if self.number >= FIRST_ARCH_WITH_RESERVE else 0
-        pool, window = self._strings, self.elf.window
-        for section, start, size, link, flags, info, info_start, info_size, static, local, symbol, place, other in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
-            banks, stack, told = found.banks.get(section, ()), stacks.get(symbol), registers.get(symbol)
-            name = pool[place : pool.find(b"\0", place)] if symbol != _NOBODY else self.elf.names[section][6:]
+        pool = self._strings
+        for section in text:
+            number = links[section] & 0xFFFFFF
+            known = number < len(names) and homes[number] == section
+            place = names[number] if known else 0
+            symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
+            told = registers.get(number) if known else None
+            static = shared.get(section, 0)
+            stack = stacks.get(number) if known else None
+            role: Role = "unknown"
+            if known:
+                role = "entry" if others[number] & _ENTRY else "function"
             yield Function(
-                name.decode("utf-8", "backslashreplace"),
-                "unknown" if symbol == _NOBODY else "entry" if other & _ENTRY else "function",
-                window.part(start, size, "code"),
-                (info_start, info_size) if info else None,
-                (link >> 24 or None) if told is None else told,
-                frames.get(symbol),
+                symbol.decode("utf-8", "backslashreplace"),
+                role,
+                elf.window.part(offsets[section], sizes[section], "code"),
+                infos.get(section),
+                (links[section] >> 24 or None) if told is None else told,
+                frames.get(number) if known else None,
                 None if stack == DYNAMIC_STACK else stack,
                 static - reserve if static >= reserve else static,
-                local,
-                tuple(sorted(banks)),
-                None if self.new_layout else flags >> 20 & 0x7F,
+                local.get(section, 0),
+                tuple(sorted(banks.get(section, ()))),
+                None if self.new_layout else flags[section] >> 20 & 0x7F,
                 section,
             )
 
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
-        if function.info is None:
-            return attributes.NOTHING
-        return attributes.of_function(self.elf.window.part(*function.info, ".nv.info"))
+        return attributes.NOTHING if function.info is None else attributes.of_function(function.info)
 
     def parts_of(self, function: Function) -> tuple[int, ...]:
         """Where callees begin inside the function's section."""
         symbols = self._symbols
         mine = symbols[(symbols["section"] == function.section) & (symbols["info"] & 15 == FUNC)]
         return tuple(sorted({value for value in mine["value"].tolist() if 0 < value < function.code.size}))
+
+    def _sections(
+        self,
+    ) -> tuple[list[int], dict[int, Window], dict[int, int], dict[int, int], dict[int, list[tuple[int, int]]]]:
+        """Code sections, and by code section: attributes, shared and local bytes, constant banks."""
+        elf = self.elf
+        flags, owners = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
+        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
+        text: list[int] = []
+        infos: dict[int, Window] = {}
+        shared: dict[int, int] = {}
+        local: dict[int, int] = {}
+        banks: dict[int, list[tuple[int, int]]] = {}
+        for index, head in enumerate(elf.heads):
+            if head & _TEXT_MASK == _TEXT:
+                if flags[index] & EXECUTABLE_SECTION:
+                    text.append(index)
+            elif head == _INFO:
+                if elf.begins(index, b".nv.info."):
+                    infos[owners[index]] = elf.window.part(offsets[index], sizes[index], ".nv.info")
+            elif head == _CONSTANT:
+                bank, dot, _ = elf.letters(index, len(b".nv.constant"), len(b"16.")).partition(b".")
+                if dot and bank.isdigit():
+                    banks.setdefault(owners[index], []).append((int(bank), sizes[index]))
+            elif head == _SHARED:
+                shared[owners[index]] = sizes[index]
+            elif head == _LOCAL:
+                local[owners[index]] = sizes[index]
+        return text, infos, shared, local, banks
 
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:
@@ -182,14 +214,11 @@ class Cubin:
 
     @cached_property
     def _symbols(self) -> NDArray[Any]:
-        symbols = self.elf.symbols(self._table)
-        if not len(symbols):
-            raise DamageError("a cubin without symbols", self.elf.window.start)
-        return symbols
+        return self.elf.symbols(self._table)
 
     @cached_property
     def _strings(self) -> bytes:
-        """Names of symbols, each with a NUL behind it."""
+        """Names of symbols, each with NUL behind it."""
         link = int(self.elf.sections[self._table]["link"])
         if link >= len(self.elf.sections):
             raise DamageError("a symbol table without names", self.elf.window.start)

@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spillscan.binary.counts import Counts, code_of
+from spillscan.binary.branches import IS_DIRECT, LOAD, OTHER, PUSHES, STORE, Branches, Text, kinds_of
+from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError
-from spillscan.binary.words import ALWAYS, STACK_POINTER, WIDTHS, ZERO_REGISTER, Flags, LocalFields, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
 from spillscan.model import Origin, Role
+from spillscan.sass import local
 from spillscan.sass.code import Code as Listing
 from spillscan.sass.headers import Cubin
 from spillscan.sass.kept import Marked
-from spillscan.sass.local import Access, Target
-from spillscan.sass.model import AddressForm, LocalTraffic
-from spillscan.sass.moves import Kind, Moves
+from spillscan.sass.model import LocalTraffic
+from spillscan.sass.moves import AnyMoves, Kind
 from spillscan.sass.pointer import Plain, StackUse
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
@@ -32,6 +33,9 @@ MOST_LOOP_WORK = 5_000_000
 MOST_PUSHES = 10_000
 """Maxwell's SSY and its like; 3,080 is the most seen."""
 
+_FEW = 2000
+"""Branches: were all of them back, or pushes, it were not too many."""
+
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
 
@@ -39,24 +43,24 @@ Spills = tuple[int, ...] | None
 class Decoded:
     """One function's instructions, by opcode."""
 
-    def __init__(self, function: Function, table: Table, number: int) -> None:
-        self.code = code_of(function.code, table, number)
+    def __init__(self, function: Function, stretch: Code, table: Table, number: int) -> None:
+        self.code = stretch.part(function.code.start - stretch.start, function.code.size)
         self.table = table
-        self.ranks: Words = table.ranks.take(self.code.codes)
+        self._text = Text(function.code, number, self.code)
 
     def shared_among(self, offsets: Sequence[int]) -> int:
         """How many of the instructions at some offsets are STS or LDS."""
         if not offsets:
             return 0
-        rows = self._rows_at(offsets)
-        return int(self.table.is_shared[self.ranks[rows]].sum())
+        codes = self.code.codes[self._rows_at(offsets)]
+        return int(np.count_nonzero(self.table.is_shared[self.table.ranks[codes]]))
 
     def _rows_at(self, offsets: Sequence[int]) -> Words:
         """Instructions by their offsets; what lies outside of the function is left out."""
         rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
         if not self.table.wide:
             rows = rows - rows // 4 - 1
-        return rows[(rows >= 0) & (rows < len(self.ranks))]
+        return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def local(
         self, function: Function, counts: Counts, member: Cubin, *, parts: tuple[int, ...], spills: Spills
@@ -77,92 +81,55 @@ class Decoded:
         listing.stack_uses = self._stack_uses
         return listing.judged(marked)
 
-    def _check(self, moves: Moves) -> None:
+    def _check(self, moves: AnyMoves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
-        branches, pushes = len(moves.kinds), int(_IS_PUSH[moves.kinds].sum())
-        back = int(((moves.targets >= 0) & (moves.targets <= moves.addresses)).sum())
+        branches = len(moves.kinds)
+        if branches <= _FEW:
+            return
+        kinds = np.bincount(moves.kinds, minlength=len(Kind))
+        direct, pushes, back = int(kinds[IS_DIRECT].sum()), int(kinds[[*PUSHES]].sum()), 0
+        if direct * branches > MOST_LOOP_WORK:
+            back = int(((moves.targets >= 0) & (moves.targets <= moves.addresses)).sum())
         if back * branches > MOST_LOOP_WORK or pushes > MOST_PUSHES:
             raise DamageError(f"{branches} branches, {back} of them back: more than a compiler writes", self.code.start)
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local and control instructions."""
-        table = self.table
-        rows = table.control.take(self.ranks).nonzero()[0]
-        ranks = self.ranks[rows]
-        is_local = (ranks == table.store) | (ranks == table.load)
+        kinds = kinds_of(self.table).take(self.code.codes)
+        rows = (kinds != OTHER).nonzero()[0]
+        kinds = kinds[rows]
+        is_local = kinds >= LOAD
         accesses = rows[is_local]
         addresses = self.code.addresses(accesses)
-        fields = self.code.local(accesses) | (ranks[is_local] == table.store) * _STORE
-        fields |= (self.code.guards(accesses) != ALWAYS) * _PREDICATED
+        fields = self.code.local(accesses)
+        fields |= (kinds[is_local] == STORE) * local.STORE | (self.code.guards(accesses) != ALWAYS) * local.PREDICATED
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
-            fields |= (ordered[np.searchsorted(ordered, addresses, side="right") - 1] == addresses) * _ANNOTATED
-        found = list(map(_ACCESSES.__getitem__, fields.tolist()))
-        return Marked(addresses.tolist(), [None] * len(found), found, None, self._moves(rows[~is_local]))
-
-    def _moves(self, rows: Words) -> Moves:
-        """What moves control."""
-        code, table = self.code, self.table
-        kinds = table.kinds[self.ranks[rows]]
-        if table.wide:
-            near = code.codes[rows] & table.mask == _CALL_RELATIVE
-            kinds = np.where((kinds == Kind.CALL) & ~near, Kind.FAR_CALL, kinds)
-        direct = _IS_DIRECT[kinds]
-        conditional = code.guards(rows) != ALWAYS
-        jumps = kinds == Kind.JUMP
-        conditional[jumps] |= code.conditions(rows[jumps])
-        return Moves(code.addresses(rows), np.where(direct, code.targets(rows), -1), kinds, conditional)
+            fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * local.ANNOTATED
+        branches = Branches(self._text, rows[~is_local], kinds[~is_local])
+        return Marked(addresses, None, fields, None, branches)
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
         code, table = self.code, self.table
-        rows = np.arange(len(self.ranks))
-        codes = code.codes
-        local = (self.ranks == table.store) | (self.ranks == table.load)
+        rows = code.naming(STACK_POINTER)
+        codes = code.codes[rows]
+        kinds = kinds_of(table)[codes]
         named: Flags = np.zeros(len(rows), bool)
         for letter in "abc":
             named |= table.fields[letter][codes] & (code.registers(letter, rows) == STACK_POINTER)
+        found = (named & (kinds != LOAD) & (kinds != STORE)).nonzero()[0]
+        rows, codes = rows[found], codes[found]
         written = table.fields["d"][codes] & (code.registers("d", rows) == STACK_POINTER)
-        rows = rows[named & ~local]
-        amounts = code.immediates(rows).tolist()
-        for row, address, amount in zip(rows.tolist(), code.addresses(rows).tolist(), amounts, strict=True):
-            if not written[row]:
+        for address, rank, is_written, is_variable, amount in zip(
+            code.addresses(rows).tolist(),
+            table.ranks[codes].tolist(),
+            written.tolist(),
+            table.fields["b"][codes].tolist(),
+            code.immediates(rows).tolist(),
+            strict=True,
+        ):
+            if not is_written:
                 yield address, Plain(taken=True)
-            elif self.table.names[int(self.ranks[row])] in _FRAMES and not table.fields["b"][codes[row]]:
+            elif table.names[rank] in _FRAMES and not is_variable:
                 yield address, Plain(taken=False, change=amount)
-
-
-_CALL_RELATIVE = 0x944
-_PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
-_IS_PUSH = np.isin(np.arange(len(Kind)), _PUSHES)
-"""By kind."""
-_IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *_PUSHES))
-"""By kind: what has its target in the instruction, relative to it."""
-
-
-_STORE, _PREDICATED, _ANNOTATED = 1 << 21, 1 << 22, 1 << 23
-"""The free bits of :class:`~spillscan.binary.words.LocalFields`."""
-
-
-class _Accesses(dict[int, Access]):
-    """Accesses by their fields as one number, these bits among them. Few are distinct."""
-
-    def __missing__(self, number: int) -> Access:
-        fields, store = LocalFields.of(number), bool(number & _STORE)
-        slot = None
-        form: AddressForm
-        if fields.uniform is not None:
-            form = "uniform" if fields.base == ZERO_REGISTER else "register+uniform"
-        elif fields.base == STACK_POINTER:
-            form, slot = "stack", fields.offset
-        else:
-            form = "absolute" if fields.base == ZERO_REGISTER else "register"
-        target = Target(int(WIDTHS[fields.width]), form, slot, fields.last_use and not store)
-        access = Access(store, bool(number & _PREDICATED), bool(number & _ANNOTATED), target)
-        if len(self) < _MOST_ACCESSES:
-            self[number] = access
-        return access
-
-
-_MOST_ACCESSES = 1 << 16
-_ACCESSES = _Accesses()

@@ -16,8 +16,6 @@ NOBITS = 8
 SYMTAB = 2
 FUNC = 2
 _WORD = 8
-_LONGEST_SOUGHT = 32
-"""Letters of the longest name that :meth:`Elf.index` is asked for, and more."""
 LARGEST_TABLE = 1 << 24
 """Sections or symbols; the largest cubin seen has 60,000."""
 
@@ -48,7 +46,6 @@ class Elf:
 
     def __init__(self, window: Window) -> None:
         self.window = window
-        self._letters: dict[int, NDArray[np.uint64]] = {}
         ident = window.copy(0, 16, "ELF header")
         if ident[5] != 1:
             raise DamageError("a big-endian ELF file, which no CUDA host is", window.start)
@@ -86,35 +83,42 @@ class Elf:
 
     @cached_property
     def _pool(self) -> bytes:
-        """Names of sections, each with NUL behind it, and so much that :meth:`letters` never reaches beyond."""
-        names = self._names.copy(0, self._names.size, "section names") if len(self.sections) else b""
-        return names + bytes(_LONGEST_SOUGHT + _WORD)
+        """Names of sections, each with NUL behind it."""
+        return self._names.copy(0, self._names.size, "section names") + b"\0" if len(self.sections) else b""
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where the name of each section begins in the pool, and may be beyond its end."""
+        places: list[int] = self.sections["name"].tolist()
+        return places
 
     @cached_property
     def names(self) -> list[bytes]:
         """Names of all sections."""
         pool = self._pool
-        places = self.sections["name"].tolist()
-        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in places]
+        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in self._places]
 
-    def letters(self, offset: int) -> NDArray[np.uint64]:
-        """Eight bytes of each section's name from ``offset`` on, as a number; behind its NUL stands another's."""
-        if offset not in self._letters:
-            pool = self._pool
-            words: NDArray[np.uint64] = np.ndarray((len(pool) - _WORD + 1,), "<u8", pool, 0, (1,))
-            self._letters[offset] = words[
-                np.minimum(self.sections["name"], len(pool) - _LONGEST_SOUGHT - _WORD) + offset
-            ]
-        return self._letters[offset]
+    @cached_property
+    def heads(self) -> list[int]:
+        """The first eight bytes of each section's name, as numbers; what is behind a NUL is another's."""
+        pool = self._pool + bytes(_WORD)
+        words: NDArray[np.uint64] = np.ndarray((len(pool) - _WORD + 1,), "<u8", pool, 0, (1,))
+        found: list[int] = words[np.minimum(self.sections["name"], len(self._pool))].tolist()
+        return found
+
+    def begins(self, index: int, name: bytes) -> bool:
+        """Whether the name of one section begins so; NUL ends it."""
+        return self._pool.startswith(name, self._places[index])
+
+    def letters(self, index: int, offset: int, size: int) -> bytes:
+        """A part of the name of one section; what is behind a NUL is another's."""
+        begin = self._places[index] + offset
+        return self._pool[begin : begin + size]
 
     def index(self, name: bytes) -> int | None:
-        """Number of the first section of that name."""
-        alike = np.ones(len(self.sections), bool)
-        for offset in range(0, len(name) + 1, _WORD):
-            part = (name + b"\0")[offset : offset + _WORD]
-            mask = np.uint64((1 << 8 * len(part)) - 1)
-            alike &= (self.letters(offset) & mask) == int.from_bytes(part, "little")
-        return int(alike.argmax()) if alike.any() else None
+        """Number of the first section of that name, which has eight letters at least."""
+        wanted, whole = int.from_bytes(name[:_WORD], "little"), name + b"\0"
+        return next((at for at, head in enumerate(self.heads) if head == wanted and self.begins(at, whole)), None)
 
     def symbols(self, index: int) -> NDArray[Any]:
         """The symbols of a symbol table section of a 64-bit file."""

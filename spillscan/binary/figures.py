@@ -14,6 +14,7 @@ from spillscan.binary.decode import Decoded
 from spillscan.binary.limits import Limits
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DamageError
+from spillscan.binary.words import Code
 from spillscan.model import Role
 from spillscan.sass.headers import Cubin as Member
 from spillscan.sass.model import LocalTraffic, Maker
@@ -86,9 +87,9 @@ class Functions:
             opcodes = table(cubin.number)
             arch = image.arch or cubin.arch
             found = self._bounded(cubin, image)
-            for function, counted in _counted(found, opcodes, cubin.number):
+            for function, words in _counted(found, opcodes, cubin.number):
                 try:
-                    yield _figures(cubin, arch, function, counted, opcodes)
+                    yield _figures(cubin, arch, function, words)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             if cubin.lines.damage is not None:
@@ -104,29 +105,41 @@ class Functions:
             yield function
 
 
+class _MachineWords(NamedTuple):
+    """Those of one function."""
+
+    counts: Counts
+    stretch: Code
+    """Its instructions, among others."""
+    opcodes: Table
+
+
 def _counted(
     functions: Iterator[Function], opcodes: Table | None, number: int
-) -> Iterator[tuple[Function, Counts | None]]:
+) -> Iterator[tuple[Function, _MachineWords | None]]:
     if opcodes is None:
         for function in functions:
             yield function, None
         return
-    for stretch in counts.stretches(functions, opcodes):
-        codes = [function.code for function in stretch]
-        yield from zip(stretch, counts.of_stretch(codes, opcodes, number), strict=True)
+    for neighbours in counts.stretches(functions, opcodes):
+        windows = [function.code for function in neighbours]
+        stretch = counts.code_of_stretch(windows, opcodes, number)
+        for function, counted in zip(neighbours, counts.of_stretch(windows, stretch, opcodes), strict=True):
+            yield function, _MachineWords(counted, stretch, opcodes)
 
 
-def _figures(cubin: Cubin, arch: str, function: Function, counted: Counts | None, opcodes: Table | None) -> Figures:
+def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords | None) -> Figures:
     info = cubin.info_of(function)
     role, local, shared = function.role, None, None
     stored: int | None = None
     loaded: int | None = None
-    if counted and opcodes:
+    counted = words and words.counts
+    if words and counted:
         spills = _annotated(cubin, info)
         shared = None if spills is None else 0
         stored = loaded = 0
         if spills or counted.local:
-            decoded = Decoded(function, opcodes, cubin.number)
+            decoded = Decoded(function, words.stretch, words.opcodes, cubin.number)
             shared = None if spills is None else decoded.shared_among(spills)
         if counted.local:
             parts = cubin.parts_of(function)

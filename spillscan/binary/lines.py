@@ -42,7 +42,7 @@ class Lines:
         """What the function in this code section does to local memory, its accesses with their source lines."""
         if self._section is None or not isinstance(local.accesses, Accesses):
             return local
-        sources = self.of(section, local.accesses.addresses)
+        sources = self.of(section, local.accesses.addresses.tolist())
         return local if sources is None else replace(local, accesses=replace(local.accesses, sources=sources))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:

@@ -15,7 +15,8 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from copy import copy
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,35 +27,9 @@ Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 STACK_POINTER = 1
-ZERO_REGISTER = 255
 ALWAYS = 7
 """Predicate that is always true."""
-WIDTHS = np.array([1, 1, 2, 2, 4, 8, 16, 32])
-"""Bytes by width field: U8, S8, U16, S16, 32, 64, 128; 256 by analogy."""
 FIRST_WITH_LOW_BYTE = 90
-
-
-class LocalFields(NamedTuple):
-    """The fields of one STL or LDL. In one number they stand in this order from the lowest bit on; between the last use
-    and the offset three bits are free.
-    """
-
-    base: int
-    """Address register, 8 bits."""
-    uniform: int | None
-    """Uniform address register, 8 bits and one that tells whether there is one."""
-    width: int
-    """3 bits, see :data:`WIDTHS`."""
-    last_use: bool
-    """1 bit."""
-    offset: int
-    """Signed, 24 bits."""
-
-    @classmethod
-    def of(cls, number: int) -> LocalFields:
-        """The fields of a number."""
-        uniform = number >> 8 & 0xFF if number >> 16 & 1 else None
-        return cls(number & 0xFF, uniform, number >> 17 & 7, bool(number >> 20 & 1), number >> 24)
 
 
 class Code(Protocol):
@@ -67,6 +42,9 @@ class Code(Protocol):
     """Of the first, in the buffer that holds it."""
     codes: Words
     """Opcode of each, with selector bits above where these tell its mnemonic."""
+
+    def part(self, offset: int, size: int) -> Code:
+        """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
 
     def rows_before(self, offset: int) -> int:
         """Instructions in the first ``offset`` bytes."""
@@ -87,10 +65,14 @@ class Code(Protocol):
         """Whether a branch has a condition beside its guard."""
 
     def local(self, rows: Words) -> Words:
-        """Of STL and LDL: their fields as one number (:class:`LocalFields`)."""
+        """Of STL and LDL: their fields as one number, as :mod:`spillscan.sass.local` has it; whether it is a store,
+        predicated and annotated is not among them."""
 
     def registers(self, letter: str, rows: Words) -> Words:
         """One register field: d (target), a, b, c."""
+
+    def naming(self, register: int) -> Words:
+        """Rows where any of a, b and c is that register, should these be register fields."""
 
     def immediates(self, rows: Words) -> Words:
         """The 32-bit constant in the place of the second source."""
@@ -104,10 +86,20 @@ class Wide:
     def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
         self.start = code.start
         self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
+        self._lows, self._highs = self._pairs[0::2], self._pairs[1::2]
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
-        self.codes: Words = self._pairs[0::2] & 0xFFF
+        self.codes: Words = self._lows & 0xFFF
         for index, bit in enumerate(selectors):
-            self.codes |= (self._pairs[bit // 64 :: 2] >> (bit % 64) & 1) << (12 + index)
+            words = self._highs if bit // 64 else self._lows
+            self.codes |= (words >> (bit % 64) & 1) << (12 + index)
+
+    def part(self, offset: int, size: int) -> Wide:
+        """See :class:`Code`."""
+        part, rows = copy(self), slice(offset // 16, (offset + size) // 16)
+        part.start = self.start + offset
+        part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
+        part._lows, part._highs, part.codes = self._lows[rows], self._highs[rows], self.codes[rows]
+        return part
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
@@ -118,10 +110,10 @@ class Wide:
         return rows * 16
 
     def _low(self, rows: Words) -> Words:
-        return self._pairs[2 * rows]
+        return self._lows[rows]
 
     def _high(self, rows: Words) -> Words:
-        return self._pairs[2 * rows + 1]
+        return self._highs[rows]
 
     def addresses(self, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -134,7 +126,7 @@ class Wide:
     def targets(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        steps = (low >> 34 & 0x3FFFFFFF | (high & 0x3FFFF) << 30) << 16 >> 16
+        steps = low >> 34 & 0x3FFFFFFF | high << 46 >> 16
         if self._low_byte:
             steps = steps << 8 | low >> 16 & 0xFF
         found: Words = rows * 16 + 16 + steps * 4
@@ -149,8 +141,8 @@ class Wide:
     def local(self, rows: Words) -> Words:
         """See :class:`Code`."""
         low, high = self._low(rows), self._high(rows)
-        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | (high >> 9 & 7) << 17
-        found |= (high >> 27 & 1) << 16 | (low >> 32 & 0xFF) << 8 | low >> 24 & 0xFF
+        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
+        found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
@@ -158,6 +150,15 @@ class Wide:
         if letter == "c":
             return self._high(rows) & 0xFF
         return self._low(rows) >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
+
+    def naming(self, register: int) -> Words:
+        """See :class:`Code`."""
+        octets = self._pairs.view(np.uint8).reshape(-1, 16)
+        named = octets[:, 3] == register
+        for place in (4, 8):
+            named |= octets[:, place] == register
+        found: Words = named.nonzero()[0]
+        return found
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""
@@ -177,6 +178,14 @@ class Narrow:
         self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
         for place in range(3):  # behind each control word
             np.right_shift(words[place + 1 :: 4], np.uint64(51), out=self.codes.view("<u8")[place::3])
+
+    def part(self, offset: int, size: int) -> Narrow:
+        """See :class:`Code`."""
+        part = copy(self)
+        part.start = self.start + offset
+        part._all = self._all[offset // 8 : (offset + size) // 8]
+        part.codes = self.codes[self.rows_before(offset) : self.rows_before(offset + size)]
+        return part
 
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
@@ -220,6 +229,16 @@ class Narrow:
     def registers(self, letter: str, rows: Words) -> Words:
         """See :class:`Code`."""
         return self._words(rows) >> {"d": 0, "a": 8, "b": 20, "c": 39}[letter] & 0xFF
+
+    def naming(self, register: int) -> Words:
+        """See :class:`Code`."""
+        named = self._all >> 8 & 0xFF == register
+        for place in (20, 39):
+            named |= self._all >> place & 0xFF == register
+        places = named.nonzero()[0]
+        places = places[places % 4 != 0]  # no control words
+        found: Words = places - places // 4 - 1
+        return found
 
     def immediates(self, rows: Words) -> Words:
         """See :class:`Code`."""

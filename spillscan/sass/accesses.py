@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
-from spillscan.sass.local import Access
-from spillscan.sass.model import AccessClass, Group, LocalAccess, SourceLine, Traffic
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.sass.local import STORE, WIDTH_AT, WIDTHS, access
+from spillscan.sass.model import AccessClass, Group, Grouped, LocalAccess, SourceLine, Traffic
+
+
+class Part(NamedTuple):
+    """The accesses of the function itself, or of one callee in its listing. Few are distinct."""
+
+    number: int
+    """0: the function itself."""
+    begin: int
+    """Its first access."""
+    counts: Mapping[int, int]
+    """How many there are of each, as :func:`spillscan.sass.local.number` has them."""
+    kinds: Mapping[int, AccessClass]
+    """What each is, in the same order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Accesses(Sequence[LocalAccess]):
+class Accesses(Grouped):
     """A sequence of records, by address; equal to any sequence of equal records."""
 
-    addresses: Sequence[int]
-    lines: Sequence[int | None]
-    accesses: Sequence[Access]
-    kinds: Sequence[AccessClass]
+    addresses: NDArray[np.int64]
+    lines: NDArray[np.int64] | None
+    """``None`` where there is no dump."""
+    accesses: NDArray[np.int64]
+    """As :func:`spillscan.sass.local.number` has them."""
     depths: Sequence[int | None]
-    parts: Sequence[int]
+    parts: Sequence[Part]
+    """Those that have any."""
     sources: Sequence[SourceLine | None] | None
     """``None`` where the dump tells none."""
 
@@ -36,21 +55,44 @@ class Accesses(Sequence[LocalAccess]):
     def __getitem__(self, index: int | slice) -> LocalAccess | Sequence[LocalAccess]:
         if isinstance(index, slice):
             return tuple(self[at] for at in range(*index.indices(len(self))))
-        access = self.accesses[index]
-        return LocalAccess(
-            address=self.addresses[index],
-            line=self.lines[index],
-            store=access.store,
-            bytes=access.target.bytes,
-            form=access.target.form,
-            slot=access.target.slot,
-            last_use=access.target.last_use,
-            predicated=access.predicated,
-            kind=self.kinds[index],
-            depth=self.depths[index],
-            part=self.parts[index],
-            source=self.sources[index] if self.sources else None,
-        )
+        index = range(len(self))[index]
+        part = self.parts[bisect_right(self.parts, index, key=_begin) - 1]
+        return next(self._records(part, index, index + 1))
+
+    def __iter__(self) -> Iterator[LocalAccess]:
+        for part, end in self._extents():
+            yield from self._records(part, part.begin, end)
+
+    def _extents(self) -> Iterator[tuple[Part, int]]:
+        """Each part, and where the next begins."""
+        yield from zip(self.parts, (*(part.begin for part in self.parts[1:]), len(self)), strict=True)
+
+    def _records(self, part: Part, begin: int, end: int) -> Iterator[LocalAccess]:
+        rows = slice(begin, end)
+        unknown = [None] * (end - begin)
+        for address, line, number, depth, source in zip(
+            self.addresses[rows].tolist(),
+            unknown if self.lines is None else self.lines[rows].tolist(),
+            self.accesses[rows].tolist(),
+            self.depths[rows],
+            self.sources[rows] if self.sources else unknown,
+            strict=True,
+        ):
+            store, predicated, _, target = access(number)
+            yield LocalAccess(
+                address=address,
+                line=line,
+                store=store,
+                bytes=target.bytes,
+                form=target.form,
+                slot=target.slot,
+                last_use=target.last_use,
+                predicated=predicated,
+                kind=part.kinds[number],
+                depth=depth,
+                part=part.number,
+                source=source,
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(LocalAccess.__eq__, self, other))
@@ -61,27 +103,49 @@ class Accesses(Sequence[LocalAccess]):
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
         found: Counter[Group] = Counter()
-        alike = Counter(zip(self.kinds, self.accesses, self.depths, self.parts, strict=True))
-        for (kind, access, depth, part), count in alike.items():
-            found[Group(kind, access.store, access.target.bytes, depth, part > 0)] += count
+        for part, end in self._extents():
+            rows = slice(part.begin, end)
+            columns = zip(self.accesses[rows].tolist(), self.depths[rows], strict=True)
+            for (number, depth), count in Counter(columns).items():
+                each = access(number)
+                found[Group(part.kinds[number], each.store, each.target.bytes, depth, part.number > 0)] += count
         return found
 
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
         """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
-        columns = zip(self.accesses, self.kinds, self.parts, strict=True)
-        return _traffic([access for access, which, part in columns if kind in (None, which) and not (own and part)])
+        parts = [part for part in self.parts if not (own and part.number)]
+        return _traffic(
+            [
+                each
+                for part in parts
+                for each, which in zip(part.counts.items(), part.kinds.values(), strict=True)
+                if kind in (None, which)
+            ]
+        )
 
     def frame(self, size: int | None) -> Traffic:
         """The slots of the function's own frame of ``size`` bytes; all slots where that is not known."""
-        own = [
-            access
-            for access, part in zip(self.accesses, self.parts, strict=True)
-            if not part and access.target.slot is not None and (size is None or access.target.slot < size)
-        ]
-        return _traffic(own)
+        own = [each for part in self.parts if not part.number for each in part.counts.items()]
+        return _traffic([each for each in own if _below(access(each[0]).target.slot, size)])
 
 
-def _traffic(accesses: Sequence[Access]) -> Traffic:
-    stored = [access.target.bytes for access in accesses if access.store]
-    loaded = [access.target.bytes for access in accesses if not access.store]
-    return Traffic(stores=len(stored), loads=len(loaded), store_bytes=sum(stored), load_bytes=sum(loaded))
+def _begin(part: Part) -> int:
+    return part.begin
+
+
+def _below(slot: int | None, size: int | None) -> bool:
+    return slot is not None and (size is None or slot < size)
+
+
+def _traffic(counts: Iterable[tuple[int, int]]) -> Traffic:
+    """Of accesses as numbers, and how many there are of each."""
+    stores = loads = store_bytes = load_bytes = 0
+    for number, count in counts:
+        size = count * WIDTHS[number >> WIDTH_AT & 7]
+        if number & STORE:
+            stores += count
+            store_bytes += size
+        else:
+            loads += count
+            load_bytes += size
+    return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spillscan.model import Role
-from spillscan.sass import flow, loops, pointer, spills
-from spillscan.sass.accesses import Accesses
+from spillscan.sass import local, loops, pointer, spills
+from spillscan.sass.accesses import Accesses, Part
+from spillscan.sass.flow import Flow
 from spillscan.sass.kept import Marked
-from spillscan.sass.model import AccessClass, LocalTraffic, Traffic
+from spillscan.sass.model import LocalTraffic, Traffic
 from spillscan.sass.pointer import StackUse
 
 if TYPE_CHECKING:
@@ -26,33 +30,38 @@ class Judge:
     def __init__(self, code: Code, marked: Marked, role: Role) -> None:
         self._code = code
         self._marked = marked
-        self._flow = flow.read(marked.moves, last=code.last_address, parts=code.parts)
-        if role != "function":
-            self._flow = self._flow._replace(entries=sorted({*self._flow.entries, *flow.unnamed(self._flow)}))
-        self._starts = [0, *self._flow.entries]
+        self._flow = Flow(marked.moves, last=code.last_address, parts=code.parts, kernel=role != "function")
         self.role: Role = role if role != "unknown" else self._role()
-        used = self._parts_of(marked.addresses) if self._flow.inner_calls else ()
-        self._callers = self._parts_of(self._flow.calls)
-        self._callers |= {
-            self._part_of(address) for address, target in self._flow.inner_calls if self._part_of(target) in used
-        }
-        """Parts that call something which may look for arguments on the stack."""
         self._uses = code.stack_uses()
         self._seen: list[tuple[int, StackUse]] = []
 
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        """Where each part begins."""
+        return [0, *self._flow.entries]
+
     def _role(self) -> Role:
-        returns = {is_return for address, is_return in self._flow.leaves if self._part_of(address) == 0}
-        return "function" if returns == {True} else "entry"
+        end = self._starts[1] if len(self._starts) > 1 else None
+        return "function" if self._flow.only_returns(end) else "entry"
 
     def _part_of(self, address: int) -> int:
         """0 for the function itself, n for the n-th callee in its listing."""
         return bisect_right(self._starts, address) - 1
 
-    def _parts_of(self, addresses: Sequence[int]) -> set[int]:
-        """The parts that hold any of some addresses."""
-        if not addresses or len(self._starts) == 1:
-            return {0} if addresses else set()
-        return set((np.searchsorted(self._starts, addresses, side="right") - 1).tolist())
+    def _parts_of(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array(self._starts).searchsorted(addresses, side="right") - 1
+
+    @cached_property
+    def callers(self) -> NDArray[np.bool_]:
+        """By part: whether it calls something which may look for arguments on the stack."""
+        found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
+        found[self._parts_of(self._flow.calls())] = True
+        inner, targets = self._flow.inner_calls()
+        if len(inner):
+            using = np.zeros(len(self._starts), bool)
+            using[self._parts_of(self._marked.addresses)] = True
+            found[self._parts_of(inner[using[self._parts_of(targets)]])] = True
+        return found
 
     def _stack_uses(self, part: int) -> Iterator[StackUse]:
         """What names the stack pointer in one part; the code is read as far as somebody asks."""
@@ -65,25 +74,17 @@ class Judge:
 
     def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
         """Loops around each of some ascending addresses."""
-        return loops.depths(self._flow.controls, self._flow.entries, addresses)
+        return loops.depths(self._flow.controls(), self._flow.entries, addresses)
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        marked, addresses = self._marked, self._marked.addresses
-        kinds: list[AccessClass] = []
-        parts: list[int] = []
-        cuts = [0, *(bisect_left(addresses, start) for start in self._starts[1:]), len(addresses)]
-        for part, (begin, end) in enumerate(pairwise(cuts)):
-            if begin < end:
-                kinds += self._kinds(part, begin, end)
-                parts += [part] * (end - begin)
+        marked = self._marked
         found = Accesses(
-            addresses=addresses,
+            addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            kinds=kinds,
-            depths=loops.Depths(self._flow.controls, self._flow.entries, addresses),
-            parts=parts,
+            depths=loops.Depths(self._flow.paths(), marked.addresses),
+            parts=[self._part(*each) for each in self._extents],
             sources=marked.sources,
         )
         return LocalTraffic(
@@ -93,40 +94,77 @@ class Judge:
             frame=self._own_frame(found) if self.role == "function" else None,
         )
 
-    def _kinds(self, part: int, begin: int, end: int) -> Sequence[AccessClass]:
-        device = bool(part) or self.role == "function"
-        return spills.classify(
-            self._marked.accesses[begin:end],
+    @cached_property
+    def _extents(self) -> list[tuple[int, int, int]]:
+        """The parts that access local memory: their number, their first access and the one behind their last."""
+        addresses = self._marked.addresses
+        entries = self._flow.entries_before(int(addresses[-1])) if len(addresses) else []
+        cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
+        return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
+
+    def _distinct(self, begin: int, end: int) -> dict[int, int]:
+        """How many there are of each access; the order is that in which they come last, from the end on."""
+        return Counter(self._marked.accesses[begin:end][::-1].tolist())
+
+    def _part(self, part: int, begin: int, end: int) -> Part:
+        counts = self._distinct(begin, end)
+        distinct = [local.access(number) for number in reversed(counts)]
+        kinds = spills.classify(
+            distinct,
+            PartCode(self, part),
             annotations=self._code.annotations,
-            device=device,
-            calls=part in self._callers,
-            frame=lambda: self._frame(part),
-            taken=lambda: self._taken(part),
-            refilled=() if part or len(self._starts) == 1 else self._refilled(),
+            device=bool(part) or self.role == "function",
         )
+        return Part(part, begin, counts, dict(zip(counts, reversed(kinds), strict=True)))
 
     def _own_frame(self, found: Accesses) -> Traffic:
         """What a device function does with its own frame; where none is seen and nothing stored, it loads arguments."""
-        size = self._frame(0)
+        size = self.frame(0)
         traffic = found.frame(size)
         return traffic if size is not None or traffic.stores else Traffic()
 
-    def _taken(self, part: int) -> bool:
+    def taken(self, part: int) -> bool:
         """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
         parts = [part] if part else range(len(self._starts))
         return any(pointer.taken(use) for each in parts for use in self._stack_uses(each))
 
-    def _refilled(self) -> set[int]:
+    def refilled(self) -> set[int]:
         """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
-        found = set()
-        for address, access in zip(self._marked.addresses, self._marked.accesses, strict=True):
-            target = access.target
-            if target.last_use and target.slot is not None and (part := self._part_of(address)):
-                found.add((part, target.slot))
-        return {slot - (self._frame(part) or 0) for part, slot in found}
+        found: set[int] = set()
+        for part, begin, end in self._extents:
+            if part:
+                slots = {
+                    target.slot for _, _, _, target in map(local.access, self._distinct(begin, end)) if target.last_use
+                }
+                found.update(slot - (self.frame(part) or 0) for slot in slots if slot is not None)
+        return found
 
-    def _frame(self, part: int) -> int | None:
+    def frame(self, part: int) -> int | None:
         """Bytes that a callee takes from the stack, where its first change of the stack pointer is a subtraction."""
         changes = (pointer.change(use) for use in self._stack_uses(part))
         first = next((change for change in changes if change is not None), 0)
         return -first if first < 0 else None
+
+
+class PartCode:
+    """The code of one part, as :mod:`spillscan.sass.spills` asks for it."""
+
+    def __init__(self, judge: Judge, part: int) -> None:
+        self._judge = judge
+        self._part = part
+
+    def calls(self) -> bool:
+        """See :class:`~spillscan.sass.spills.Code`."""
+        return bool(self._judge.callers[self._part])
+
+    def frame(self) -> int | None:
+        """See :class:`~spillscan.sass.spills.Code`."""
+        return self._judge.frame(self._part)
+
+    def taken(self) -> bool:
+        """See :class:`~spillscan.sass.spills.Code`."""
+        return self._judge.taken(self._part)
+
+    def refilled(self) -> set[int]:
+        """See :class:`~spillscan.sass.spills.Code`."""
+        return set() if self._part else self._judge.refilled()

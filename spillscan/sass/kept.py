@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spillscan.sass import local, moves, terminals
 from spillscan.sass.local import Access
 from spillscan.sass.model import SourceLine
-from spillscan.sass.moves import KINDS, NO_MOVES, Moves
+from spillscan.sass.moves import KINDS, NO_MOVES, AnyMoves, Moves
 
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
@@ -57,14 +57,15 @@ class Piece(NamedTuple):
 class Marked(NamedTuple):
     """What matters for local memory in one function, by address."""
 
-    addresses: Sequence[int]
+    addresses: NDArray[np.int64]
     """Of the accesses."""
-    lines: Sequence[int | None]
-    """Of the dump."""
-    accesses: Sequence[Access]
+    lines: NDArray[np.int64] | None
+    """Of the dump, 1-based; ``None`` where it has none."""
+    accesses: NDArray[np.int64]
+    """What each says of itself, as :func:`spillscan.sass.local.number` has it."""
     sources: Sequence[SourceLine | None] | None
     """Source lines; ``None`` where the dump tells none."""
-    moves: Moves
+    moves: AnyMoves
 
 
 def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:
@@ -83,44 +84,51 @@ def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: M
 
 
 def _joined(parts: Sequence[Marked]) -> Marked:
-    rows = sorted(
-        (
-            row
-            for part in parts
-            for row in zip(
-                part.addresses, part.lines, part.accesses, part.sources or [None] * len(part.addresses), strict=True
-            )
-        ),
-        key=lambda row: row[0],
+    if not parts:
+        return _NOTHING
+    addresses = np.concatenate([part.addresses for part in parts])
+    order = addresses.argsort(kind="stable")
+    lines = [part.lines for part in parts if part.lines is not None]
+    sources = None
+    if any(part.sources is not None for part in parts):
+        unordered = [source for part in parts for source in part.sources or [None] * len(part.addresses)]
+        sources = [unordered[index] for index in order.tolist()]
+    return Marked(
+        addresses[order],
+        np.concatenate(lines)[order] if len(lines) == len(parts) else None,
+        np.concatenate([part.accesses for part in parts])[order],
+        sources,
+        Moves.join([part.moves for part in parts]),
     )
-    addresses, lines, accesses, sources = zip(*rows, strict=True) if rows else ((), (), (), ())
-    with_source = any(part.sources is not None for part in parts)
-    joined = Moves.join([part.moves for part in parts]) if parts else NO_MOVES
-    return Marked(addresses, lines, accesses, sources if with_source else None, joined)
+
+
+_NOTHING = Marked(np.zeros(0, np.int64), None, np.zeros(0, np.int64), None, NO_MOVES)
 
 
 def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """Lines that the grammar has read already."""
     accesses = sorted(
-        ((int(fields[0], 16), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
+        ((moves.offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
     )
     others = [fields for fields in lines if fields[2] in KINDS]
+    numbers = [fields[6] for _, fields in accesses if fields[6] is not None]
     return Marked(
-        [address for address, _ in accesses],
-        [fields[6] for _, fields in accesses],
-        [_access(*fields[1:6]) for _, fields in accesses],
+        np.array([address for address, _ in accesses], np.int64),
+        np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
+        np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64),
         [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
-        Moves.join([Moves.of(moves.read(int(fields[0], 16), *fields[1:5], labels) for fields in others)]),
+        Moves.join([Moves.of(moves.read(moves.offset(fields[0]), *fields[1:5], labels) for fields in others)]),
     )
 
 
 @lru_cache(maxsize=1 << 15)
-def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> Access:
-    return Access(opcode == STORE, bool(guard), ANNOTATION in note, local.target(modifiers, operands))
+def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> int:
+    target = local.target(modifiers, operands)
+    return local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
 
 
 @lru_cache(maxsize=1 << 15)
-def _access_of(text: bytes) -> Access:
+def _access_of(text: bytes) -> int:
     """The access that a kept text shows."""
     match = terminals.line("instruction").match(_HEAD + text)
     assert match  # its head was read when it was counted
@@ -139,8 +147,8 @@ def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
     bounds = np.arange(functions + 1)
     access_cuts = np.searchsorted(owners[accesses], bounds).tolist()
     other_cuts = np.searchsorted(owners[others], bounds).tolist()
-    wheres, numbers = addresses[accesses].tolist(), lines[accesses].tolist()
-    found = [_access_of(text) for text in texts[accesses].tolist()]
+    wheres, numbers = addresses[accesses], lines[accesses]
+    found = np.fromiter(map(_access_of, texts[accesses].tolist()), np.int64, len(accesses))
     moved = _moves(texts[others], addresses[others])
     return [
         Marked(

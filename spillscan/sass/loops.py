@@ -19,7 +19,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.sass.flow import WORD, Controls, distinct
+from spillscan.sass.flow import WORD, Controls, Paths, distinct
 
 _ROUNDS = 16
 """How deep skips that are nested in skips are left out."""
@@ -30,15 +30,16 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
 
-def depths(controls: Controls, entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
+def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
 
     ``entries`` are the addresses where callees begin that the same listing holds.
     """
-    if not controls.indirect.any() and not _covered(controls, np.array(points)):
+    points = np.asarray(points, np.int64)
+    if not controls.indirect.any() and not _covered(controls, points):
         return [0] * len(points)
     columns = tuple(column.tobytes() for column in controls)
-    return _depths(columns, tuple(entries), tuple(points))
+    return _depths(columns, tuple(entries), points.tobytes())
 
 
 class Depths(Sequence[int | None]):
@@ -46,17 +47,19 @@ class Depths(Sequence[int | None]):
 
     __slots__ = ("_asked", "_known")
 
-    def __init__(self, controls: Controls, entries: Sequence[int], points: Sequence[int]) -> None:
-        self._asked: tuple[Controls, Sequence[int], Sequence[int]] | None = controls, entries, points
+    def __init__(self, paths: Paths, points: _Numbers) -> None:
+        self._asked: tuple[Paths, _Numbers] | None = paths, points
         self._known: Sequence[int | None] = ()
 
     def _all(self) -> Sequence[int | None]:
         if self._asked is not None:
-            self._known, self._asked = depths(*self._asked), None
+            paths, points = self._asked
+            flow = paths.flow()
+            self._known, self._asked = depths(flow.controls(), flow.entries, points), None
         return self._known
 
     def __len__(self) -> int:
-        return len(self._all() if self._asked is None else self._asked[2])
+        return len(self._all() if self._asked is None else self._asked[1])
 
     @overload
     def __getitem__(self, index: int) -> int | None: ...
@@ -72,11 +75,11 @@ class Depths(Sequence[int | None]):
 
 
 @lru_cache(maxsize=64)
-def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: tuple[int, ...]) -> list[int | None]:
+def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: bytes) -> list[int | None]:
     """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
     types = (np.int64, np.int64, np.bool_, np.bool_)
     controls = Controls(*map(np.frombuffer, columns, types))
-    return _Line(_without_skips(controls, entries), entries).depths(np.array(points, np.int64))
+    return _Line(_without_skips(controls, entries), entries).depths(np.frombuffer(points, np.int64))
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:

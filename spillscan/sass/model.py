@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple
 
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Usage
 from spillscan.sass import mix
@@ -107,13 +108,16 @@ class Group(NamedTuple):
     """In a callee that the listing holds after the function."""
 
 
-@runtime_checkable
-class Grouped(Protocol):
+class Grouped(Sequence[LocalAccess]):
     """Accesses that can be counted without being made."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
 
+    @abstractmethod
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
         """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,41 @@ KINDS = {
 _FAR = b"ABS"
 _ALWAYS = b"@PT "
 _NOWHERE = -1
+_FARTHEST = 1 << 48
+"""Bytes; no code is so long."""
+
+
+class Kept(Protocol):
+    """Instructions that move control, as long as nobody looks at them."""
+
+    def moves(self) -> Moves:
+        """What they are."""
+
+
+class AnyMoves(Protocol):
+    """Instructions that move control, whose columns may be found when they are asked for: see :class:`Moves`."""
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Byte offsets."""
+
+    @property
+    def targets(self) -> NDArray[np.int64]:
+        """Where each goes."""
+
+    @property
+    def kinds(self) -> NDArray[Any]:
+        """What each does."""
+
+    @property
+    def conditional(self) -> NDArray[np.bool_]:
+        """Whether a predicate decides."""
+
+    def at(self, which: NDArray[np.int64]) -> AnyMoves:
+        """Those of some numbers."""
+
+    def keep(self) -> Kept:
+        """All, to be looked at later."""
 
 
 class Moves(NamedTuple):
@@ -63,7 +98,7 @@ class Moves(NamedTuple):
     """Byte offsets."""
     targets: NDArray[np.int64]
     """Where each goes; -1: the text does not say."""
-    kinds: NDArray[np.int64]
+    kinds: NDArray[Any]
     """:class:`Kind`."""
     conditional: NDArray[np.bool_]
     """A predicate decides."""
@@ -74,15 +109,28 @@ class Moves(NamedTuple):
         table = np.array(list(rows), np.int64).reshape(-1, 4)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3] != 0)
 
+    def at(self, which: NDArray[np.int64]) -> Moves:
+        """Those of some numbers."""
+        return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
+
+    def keep(self) -> Moves:
+        """All, to be looked at later."""
+        return self
+
+    def moves(self) -> Moves:
+        """Themselves."""
+        return self
+
     def part(self, begin: int, end: int) -> Moves:
         """Some of them."""
         part = slice(begin, end)
         return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
 
     @classmethod
-    def join(cls, parts: Iterable[Moves]) -> Moves:
+    def join(cls, parts: Iterable[AnyMoves]) -> Moves:
         """All of them, by address."""
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
+        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         order = columns[0].argsort(kind="stable")
         return cls(*(column[order] for column in columns))
 
@@ -119,11 +167,16 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
     )
 
 
+def offset(digits: bytes) -> int:
+    """An address as printed, in hexadecimal."""
+    return min(int(digits, 16), _FARTHEST)
+
+
 def read(
     address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
 ) -> tuple[int, int, int, bool]:
     """A line as a row of :class:`Moves`."""
     found = form(guard, opcode, modifiers, operands)
     if found.destination is not None:
-        return address, int(operands[found.destination], 16), found.kind, found.conditional
+        return address, offset(operands[found.destination]), found.kind, found.conditional
     return address, labels.get(found.label, _NOWHERE), found.kind, found.conditional

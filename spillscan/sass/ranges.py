@@ -201,8 +201,8 @@ def _filled_in(item: SassFunction | Issue, before: Place) -> SassFunction | Issu
         return replace(item, origin=_moved(item.origin, before))
     cubin, stats = before.cubin, item.stats
     local = stats.local
-    if isinstance(local.accesses, Accesses):
-        lines = [line + before.line - 1 for line in local.accesses.lines if line is not None]
+    if isinstance(local.accesses, Accesses) and local.accesses.lines is not None:
+        lines = local.accesses.lines + before.line - 1
         local = replace(local, accesses=replace(local.accesses, lines=lines))
     arch, code_bytes = item.arch, stats.code_bytes
     if arch == _BEFORE.arch:

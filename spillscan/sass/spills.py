@@ -17,7 +17,8 @@ What none of these tells is ``unknown``. The classes always add up to all access
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from spillscan.sass.local import Access
 from spillscan.sass.model import AccessClass
@@ -26,60 +27,64 @@ ALIGNMENT = 16
 """Bytes; a gap between two spill slots is smaller."""
 
 
-def classify(
-    accesses: Sequence[Access],
-    *,
-    annotations: bool,
-    device: bool,
-    calls: bool,
-    frame: Callable[[], int | None],
-    taken: Callable[[], bool],
-    refilled: Collection[int] = (),
-) -> list[AccessClass]:
+class Code(Protocol):
+    """The code that the accesses stand in: what is asked only where it decides."""
+
+    def calls(self) -> bool:
+        """Whether it calls something that is not inlined."""
+
+    def frame(self) -> int | None:
+        """Bytes that it takes from the stack pointer, where that is seen."""
+
+    def taken(self) -> bool:
+        """Whether the address of its frame goes into another register."""
+
+    def refilled(self) -> Collection[int]:
+        """Slots of the function that callees in its listing refill from."""
+
+
+def classify(accesses: Sequence[Access], code: Code, *, annotations: bool, device: bool) -> list[AccessClass]:
     """The class of each access of one function (callees apart).
 
-    ``annotations``: the dump marks spills, so what is not marked is none. ``device``: not a kernel. ``calls``: it
-    calls something that is not inlined. ``frame``: bytes that it takes from the stack pointer, where that is seen;
-    ``taken``: whether the address of its frame goes into another register; both are asked only where they decide.
-    ``refilled``: slots of the function that callees in its listing refill from.
+    ``accesses``: each that is distinct, in the order in which they come last. ``annotations``: the dump marks spills,
+    so what is not marked is none. ``device``: not a kernel.
     """
     if annotations:
-        return _annotated(accesses, device=device, calls=calls, frame=frame, taken=taken)
+        return _annotated(accesses, code, device=device)
     refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
     if device:
-        return [_of_device(access, frame(), refills=bool(refills)) for access in accesses]
+        frame = code.frame()
+        return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
         if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
             return ["unknown"] * len(accesses)
-        return _without_refill(accesses, calls=calls, taken=taken, frame=frame)
+        return _without_refill(accesses, code)
     stored = {access.target.slot for access in accesses if access.store}
-    refills += [slot for slot in refilled if slot in stored]
-    arrays = any(access.target.slot is None for access in accesses) or taken()
-    if not (calls or arrays):
+    refills += [slot for slot in code.refilled() if slot in stored]
+    arrays = any(access.target.slot is None for access in accesses) or code.taken()
+    if not (arrays or code.calls()):
         return ["spill"] * len(accesses)
     surely = min(refills)
     maybe = _grown(surely, accesses, arrays=arrays)
     lowest = surely if arrays else maybe
     spilled = [_reaches(access, lowest) for access in accesses]
-    rest = _no_spill([not is_spill for is_spill in spilled], accesses, calls=calls, taken=taken)
+    rest = _no_spill([not is_spill for is_spill in spilled], accesses, code)
     return [
         "spill" if is_spill else "unknown" if _reaches(access, maybe) else other
         for access, is_spill, other in zip(accesses, spilled, rest, strict=True)
     ]
 
 
-def _without_refill(
-    accesses: Sequence[Access], *, calls: bool, taken: Callable[[], bool], frame: Callable[[], int | None]
-) -> list[AccessClass]:
+def _without_refill(accesses: Sequence[Access], code: Code) -> list[AccessClass]:
     """No spill, but for slots at the frame's upper end that may be: what is reloaded in a loop only has no last use."""
-    kinds = _no_spill([True] * len(accesses), accesses, calls=calls, taken=taken)
+    kinds = _no_spill([True] * len(accesses), accesses, code)
     loaded = {access.target.slot for access in accesses if access.target.slot is not None and not access.store}
     if not any(access.store and access.target.slot in loaded for access in accesses):
         return kinds
-    upper = frame()
+    upper = code.frame()
     if upper is None:
         return kinds
-    arrays = any(access.target.slot is None for access in accesses) or taken()
+    arrays = any(access.target.slot is None for access in accesses) or code.taken()
     lowest = _grown(upper, accesses, arrays=arrays)
     return ["unknown" if _reaches(access, lowest) else kind for access, kind in zip(accesses, kinds, strict=True)]
 
@@ -106,14 +111,14 @@ def _reaches(access: Access, lowest: int) -> bool:
     return access.target.slot is not None and access.target.slot >= lowest
 
 
-def _annotated(
-    accesses: Sequence[Access], *, device: bool, calls: bool, frame: Callable[[], int | None], taken: Callable[[], bool]
-) -> list[AccessClass]:
-    rest = (
-        [_of_device(access, frame(), refills=False) for access in accesses]
-        if device
-        else _no_spill([not access.annotated for access in accesses], accesses, calls=calls, taken=taken)
-    )
+def _annotated(accesses: Sequence[Access], code: Code, *, device: bool) -> list[AccessClass]:
+    if all(access.annotated for access in accesses):
+        return ["spill"] * len(accesses)
+    if device:
+        frame = code.frame()
+        rest = [_of_device(access, frame, refills=False) for access in accesses]
+    else:
+        rest = _no_spill([not access.annotated for access in accesses], accesses, code)
     return ["spill" if access.annotated else other for access, other in zip(accesses, rest, strict=True)]
 
 
@@ -131,15 +136,14 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
     return "unknown" if refills else "frame"
 
 
-def _no_spill(
-    asked: Sequence[bool], accesses: Sequence[Access], *, calls: bool, taken: Callable[[], bool]
-) -> list[AccessClass]:
+def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Code) -> list[AccessClass]:
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
     called, and cannot be told from an array's element where the frame's address is taken as well. What is loaded from a
     slot but never stored there comes from a callee: its spill, or an element that it filled."""
     slots: AccessClass = "array"
-    if calls and any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True)):
-        indexed = any(access.target.slot is None for access in accesses) or taken()
+    in_doubt = any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True))
+    if in_doubt and code.calls():
+        indexed = any(access.target.slot is None for access in accesses) or code.taken()
         slots = "unknown" if indexed else "frame"
     stored = {access.target.slot for access in accesses if access.store}
     loaded_only: AccessClass = "array" if slots == "array" else "unknown"

@@ -7,6 +7,10 @@ from pathlib import Path
 import zstandard
 
 from spillscan import binary, sass
+from spillscan.binary import counts
+from spillscan.binary.counts import Counts
+from spillscan.binary.table import Table
+from spillscan.binary.window import Window
 from spillscan.model import Issue
 from spillscan.sass.model import SassFunction
 from spillscan.source import Source
@@ -57,3 +61,8 @@ def without_place(function: SassFunction) -> tuple[object, ...]:
         local.accesses,
         local.evidence,
     )
+
+
+def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
+    """The counts of functions that stand one behind the other."""
+    return list(counts.of_stretch(windows, counts.code_of_stretch(windows, held, number), held))

@@ -16,6 +16,7 @@ from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Pairs, Table, table
 from spillscan.binary.window import DamageError, Window
+from tests.binary.support import counted
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
 """Words of each function, and groups of words between it and the next."""
@@ -64,7 +65,7 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
 def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> None:
     held = opcodes(90)
     window = Window(np.array([0x947, 0, 0x210, 0, 0x983, 0, 0x983, 0, 0xFFF, 0], "<u8").tobytes())
-    (found,) = counts.of_stretch([window], held, 90)
+    (found,) = counted([window], held, 90)
     pairs = by_hand(window, held, 90).opcodes
     assert len(found.opcodes) == len(pairs) > 2
     assert found.opcodes[0] == pairs[0]
@@ -82,7 +83,25 @@ def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> N
 def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)
     windows = functions(sizes, 2 if held.wide else 4)
-    assert list(counts.of_stretch(windows, held, number)) == [by_hand(window, held, number) for window in windows]
+    assert counted(windows, held, number) == [by_hand(window, held, number) for window in windows]
+
+
+@pytest.mark.parametrize("number", [50, 90, 100])
+@settings(deadline=None)
+@given(sizes=SIZES)
+def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int]]) -> None:
+    held = opcodes(number)
+    windows = functions(sizes, 2 if held.wide else 4)
+    stretch = counts.code_of_stretch(windows, held, number)
+    for window in windows:
+        alone = counts.code_of(window, held, number)
+        part = stretch.part(window.start - stretch.start, window.size)
+        rows = np.arange(len(alone.codes))
+        assert part.start == alone.start
+        assert part.codes.tolist() == alone.codes.tolist()
+        assert part.naming(1).tolist() == alone.naming(1).tolist()
+        for column in ("addresses", "guards", "targets", "conditions", "local", "immediates"):
+            assert getattr(part, column)(rows).tolist() == getattr(alone, column)(rows).tolist()
 
 
 def test_only_neighbours_make_a_stretch() -> None:

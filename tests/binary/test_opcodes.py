@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spillscan.binary import counts
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
 from spillscan.sass import mix
-from tests.binary.support import FOLDER, dumped, scanned
+from tests.binary.support import FOLDER, counted, dumped, scanned
 from tests.conftest import FIXTURES, ROOT
 
 FILES = sorted((ROOT / "spillscan" / "binary" / "opcodes").glob("sm_*.json"))
@@ -71,7 +70,7 @@ def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:
         }
     )
     words = np.array([0x210, 0, 0x210, 1 << 12, 0x947, 1 << 12, 0x210, 1 << 13, 0x111, 1 << 12], "<u8")
-    (found,) = counts.of_stretch([Window(words.tobytes())], held, 100)
+    (found,) = counted([Window(words.tobytes())], held, 100)
     assert found.opcodes == (("BRA", 1), ("IADD", 1), ("IADD3", 2), ("unknown 0x111", 1))
     assert found.unknown == 1
 
@@ -81,7 +80,7 @@ def test_several_selectors_tell_one_code_apart() -> None:
     opcodes = {"5ea": [name, "", 1], "947": ["BRA", "", 1]}
     held = Table({"arch": "sm_100", "word_bits": 128, "selectors": [63, 72, 73], "opcodes": opcodes})
     words = [(0x5EA, 0), (0x5EA, 1 << 8), (0x5EA, 3 << 8), (0x5EA | 1 << 63, 0), (0x947 | 1 << 63, 1 << 8)]
-    (found,) = counts.of_stretch([Window(np.array(words, "<u8").tobytes())], held, 100)
+    (found,) = counted([Window(np.array(words, "<u8").tobytes())], held, 100)
     assert found.opcodes == (("BRA", 1), ("UTCHMMA", 1), ("UTCIMMA", 1), ("UTCOMMA", 1), ("UTCQMMA", 1))
     assert not found.unknown
 

@@ -19,6 +19,7 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
     from spillscan.binary import (  # noqa: F401  # what the reader imports late must be instrumented, too
         archive,
         attributes,
+        branches,
         coff,
         containers,
         counts,

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.sass import loops
-from spillscan.sass.flow import Controls
+from spillscan.sass.flow import Controls, Paths
+from spillscan.sass.moves import Kind, Moves
 
 
 class Control(NamedTuple):
@@ -36,8 +37,8 @@ def test_nested() -> None:
 
 
 def test_depths_are_found_when_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = Controls(np.array([40, 70]), np.array([20, -1]), np.array([True, False]), np.zeros(2, bool))
-    found = loops.Depths(columns, [], [10, 20, 30])
+    moves = Moves.of([(40, 20, Kind.JUMP, True), (70, -1, Kind.EXIT, False)])
+    found = loops.Depths(Paths(moves, 70, (), kernel=True), np.array([10, 20, 30]))
     sent = pickle.dumps(found)
     with monkeypatch.context() as patched:
         patched.delattr(loops, "depths")
