@@ -49,6 +49,8 @@ RENAMED = 101
 """sm_101 is sm_110 since CUDA 13: only the older tools know it."""
 NO_REGISTERS = re.compile(r"__cuda_sm\d+_div")
 """Helpers without a register count of their own: cuobjdump prints 0, their section's header tells."""
+NUMBERED = re.compile(r"__\d+$")
+"""What cuobjdump appends to the name of a function where a cubin holds several of one name."""
 
 Key = tuple[str, str]
 """Arch and symbol."""
@@ -175,7 +177,8 @@ def code(
         if isinstance(item, Issue) or not isinstance(item, SassFunction):
             continue
         where = (path.name, arch, item.symbol)
-        mine = left.get((arch, item.symbol))  # of a bare cubin of sm_100f it says sm_100
+        symbol = item.symbol if (arch, item.symbol) in left else NUMBERED.sub("", item.symbol)
+        mine = left.get((arch, symbol))  # of a bare cubin of sm_100f it says sm_100
         told.equal("function", where, bool(mine), True)
         if not mine:
             continue
