@@ -58,6 +58,11 @@ def test_architectures_with_one_encoding_share_a_table() -> None:
     assert own is not None
     assert shared.names == own.names
     assert table(35) is None
+    sys.path.insert(0, str(FIXTURES))
+    from maker.opcodes.layout import KIN
+
+    for number, kin in KIN.items():
+        assert {held.arch for each in kin if (held := table(each))} == {f"sm_{number}"}
 
 
 def test_selectors_tell_mnemonics_apart_that_share_a_code() -> None:

@@ -3,8 +3,8 @@
     python -m tests.oracle.binary_oracle [--cache DIR] [--windows] [--arch ARCH]… [--quick | --instructions N]
                                          [--code HEX]… [--ledger FILE] [FILE]…
 
-FILE is a library or a wheel; without one the wheels of `binary_sources.py` are taken from PyPI and their libraries
-compared:
+FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI and their
+libraries compared:
 
     resources     cuobjdump -res-usage   registers, stack, shared and local memory, constant banks
     attributes    cuobjdump -elf         min stack size, barriers, launch bounds, spill annotations
