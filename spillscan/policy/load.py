@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spillscan.errors import UsageError
-from spillscan.policy import tomltext
 from spillscan.policy.document import layer
 from spillscan.policy.effective import Policy
 from spillscan.policy.layers import Layer
@@ -58,6 +57,8 @@ def read(path: str, rules: tuple[str, ...]) -> Layer:
     """The layer that the file at ``path`` is."""
     text = _text(path)
     if path.endswith(".toml"):
+        from spillscan.policy import tomltext
+
         root = tomltext.parse(text, path)
         if root is None:
             raise UsageError(f"{path} has no table [tool.spillscan]", "add it, or name another file")
@@ -74,7 +75,11 @@ def _has_table(path: Path) -> bool:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
-    return "spillscan" in text and tomltext.parse(text, _shown(path)) is not None
+    if "spillscan" not in text:
+        return False
+    from spillscan.policy import tomltext
+
+    return tomltext.parse(text, _shown(path)) is not None
 
 
 def _text(path: str) -> str:
