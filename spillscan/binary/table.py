@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spillscan.binary.selectors import CODE_BITS, Name, Selectors, mnemonic
 from spillscan.sass.moves import KINDS
 
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
-WIDE_BITS, NARROW_BITS = 12, 13
+NARROW_BITS = 13
 
 
 class Table:
@@ -28,15 +29,17 @@ class Table:
         self.arch: str = document["arch"]
         self.wide: bool = document["word_bits"] == 128
         """Volta and later: an instruction is two words."""
-        self.mask = (1 << (WIDE_BITS if self.wide else NARROW_BITS)) - 1
+        self.mask = (1 << (CODE_BITS if self.wide else NARROW_BITS)) - 1
         """The opcode's own bits of a code."""
-        self.selectors: tuple[int, ...] = tuple(document["selectors"])
-        """Bits of the instruction that tell mnemonics apart which share an opcode; every code has them above its 12."""
-        runs = list(_runs(document["opcodes"], self.selectors))
+        bits: tuple[int, ...] = tuple(document["selectors"])
+        runs = list(_runs(document["opcodes"], bits))
+        shared = {code: name for begin, end, name, _ in _entries(document["opcodes"]) for code in range(begin, end)}
+        self.selectors = Selectors(bits, {code: name for code, name in shared.items() if not isinstance(name, str)})
+        """What tells mnemonics apart that share an opcode; such codes have more than its bits."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
-        size = (1 << WIDE_BITS << len(self.selectors)) if self.wide else 1 << NARROW_BITS
+        size = (1 << CODE_BITS << len(bits)) if self.wide else 1 << NARROW_BITS
         self.unknown = len(self.names)
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
@@ -45,8 +48,8 @@ class Table:
         """(mnemonic, instructions) by rank and number."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
-        for codes, mnemonic, letters in runs:
-            self.ranks[codes] = rank[mnemonic]
+        for codes, name, letters in runs:
+            self.ranks[codes] = rank[name]
             for letter in letters:
                 self.fields[letter][codes] = True
         for letter in "abc":
@@ -81,21 +84,19 @@ class Pairs(dict[int, tuple[str, int]]):
         return pair
 
 
-def _runs(entries: dict[str, Any], selectors: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
-    """(codes, mnemonic, register fields): all codes with all values of the selectors' bits."""
+def _entries(entries: dict[str, Any]) -> Iterator[tuple[int, int, Name, str]]:
+    """(first opcode, the one behind the last, mnemonic, register fields)."""
     for text, (name, letters, _) in entries.items():
         first, _, last = text.partition("-")
-        begin, end = int(first, 16), int(last or first, 16) + 1
-        for chosen in range(1 << len(selectors)):
-            bits = chosen << WIDE_BITS
-            yield slice(begin + bits, end + bits), _chosen(name, selectors, chosen), letters
+        yield int(first, 16), int(last or first, 16) + 1, name, letters
 
 
-def _chosen(name: Any, selectors: tuple[int, ...], chosen: int) -> str:
-    """The mnemonic that selector bits choose: [where the bit is 0, where it is 1, bit], and so on."""
-    while not isinstance(name, str):
-        name = name[chosen >> selectors.index(name[2]) & 1]
-    return name
+def _runs(entries: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+    """(codes, mnemonic, register fields). A code is more than an opcode only where that is shared."""
+    for begin, end, name, letters in _entries(entries):
+        for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
+            above = chosen << CODE_BITS
+            yield slice(begin + above, end + above), mnemonic(name, bits, chosen), letters
 
 
 @cache
@@ -108,4 +109,4 @@ def table(number: int) -> Table | None:
 
 
 _SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
-"""Architectures that differ in what a chip can do, not in their encoding (nvdisasm prints the same for both)."""
+"""Architectures whose codes stand in the table of another, which holds what nvdisasm knows of either."""

@@ -14,13 +14,13 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spillscan.binary.selectors import Selectors
 from spillscan.binary.window import Window
 
 Words = NDArray[np.int64]
@@ -41,7 +41,7 @@ class Code(Protocol):
     start: int
     """Of the first, in the buffer that holds it."""
     codes: Words
-    """Opcode of each, with selector bits above where these tell its mnemonic."""
+    """Opcode of each, and above it what :class:`~spillscan.binary.selectors.Selectors` choose where it is shared."""
 
     def part(self, offset: int, size: int) -> Code:
         """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
@@ -83,15 +83,14 @@ class Wide:
 
     bytes_per_instruction = group_bytes = 16
 
-    def __init__(self, code: Window, number: int, selectors: Sequence[int]) -> None:
+    def __init__(self, code: Window, number: int, selectors: Selectors) -> None:
         self.start = code.start
         self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
         self._lows, self._highs = self._pairs[0::2], self._pairs[1::2]
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
         self.codes: Words = self._lows & 0xFFF
-        for index, bit in enumerate(selectors):
-            words = self._highs if bit // 64 else self._lows
-            self.codes |= (words >> (bit % 64) & 1) << (12 + index)
+        if selectors.bits:
+            selectors.choose(self.codes, (self._lows, self._highs))
 
     def part(self, offset: int, size: int) -> Wide:
         """See :class:`Code`."""

@@ -45,9 +45,12 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
     words = np.frombuffer(window.copy(0, window.size, "code"), "<u8").tolist()
     if held.wide:
         codes = [low & 0xFFF for low in words[: len(words) // 2 * 2 : 2]]
-        for index, bit in enumerate(held.selectors):
+        for index, bit in enumerate(held.selectors.bits):
             chosen = [words[2 * row + bit // 64] >> bit % 64 & 1 for row in range(len(codes))]
-            codes = [code | one << (12 + index) for code, one in zip(codes, chosen, strict=True)]
+            telling = [
+                one if held.selectors.split[code & 0xFFF] else 0 for code, one in zip(codes, chosen, strict=True)
+            ]
+            codes = [code | one << (12 + index) for code, one in zip(codes, telling, strict=True)]
         last = 16 * len(codes)
     else:
         places = [place for place in range(len(words)) if place % 4]
