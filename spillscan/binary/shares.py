@@ -15,7 +15,7 @@ LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
-_OWN_WORK = 0.2
+_OWN_WORK = 0.12
 """What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
 _HEAP_BYTES = 31 << 20
 """glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
