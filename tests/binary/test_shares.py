@@ -67,6 +67,6 @@ def test_neighbours_stay_together() -> None:
     assert shares.dealt([5, 5, 0, 10, 1, 9], 3) == [0, 0, 1, 1, 2, 2]
     assert shares.dealt([4, 6], 1) == [0, 0]
     assert shares.dealt([1] * 10, 2).count(0) == 4  # the first has more to do than to read
-    assert shares.dealt([1] * 10, 8) == [1, 2, 2, 3, 4, 4, 5, 6, 6, 7]
+    assert shares.dealt([1] * 10, 8) == [1, 1, 2, 3, 4, 4, 5, 6, 6, 7]
     assert shares.dealt([], 2) == []
     assert set(shares.dealt([0, 0], 2)) == {0}
