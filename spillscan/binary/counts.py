@@ -136,7 +136,7 @@ def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
     for first, end, begin, stop, own_local, own_unknown in zip(
-        bounds[::2], bounds[1::2], cuts, cuts[1:], local, unknown, strict=False
+        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, strict=True
     ):
         rest: Sequence[tuple[str, int]] = ()
         if own_unknown:
