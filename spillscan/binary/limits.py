@@ -11,12 +11,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds for one input. A genuine fatbin member shrinks to a tenth, rarely to a hundredth."""
+    """Bounds for one input. A genuine fatbin member shrinks to a tenth, rarely to a two-hundredth (zstd)."""
 
     ratio: int = 128
     """Most bytes that one stored byte may become."""
     free_bytes: int = 64 * MIB
-    """What any input may become in all, whatever its size."""
+    """What any input, and each of its members, may become whatever its size."""
     member_bytes: int = 4096 * MIB
     """Largest decompressed member of a container."""
     total_bytes: int = 1 << 40
@@ -75,4 +75,4 @@ class Budget:
 
     def _room(self, stored: int) -> int:
         limits = self.limits
-        return min(limits.member_bytes, self._left, MIB + limits.ratio * stored)
+        return min(limits.member_bytes, self._left, limits.free_bytes + limits.ratio * stored)

@@ -57,6 +57,12 @@ def test_each_limit_names_its_option(limits: Limits, data: bytes, option: str) -
     assert option in issues[0].message
 
 
+def test_a_small_member_may_shrink_a_thousandfold() -> None:
+    functions, issues = scanned(wrapped(CUBIN + bytes(16 << 20)))
+    assert functions
+    assert not issues
+
+
 def test_damage_is_shown_twenty_times_and_then_counted() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
