@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from spillscan.binary.limits import Budget
+from spillscan.binary.pages import Pages
 from spillscan.binary.window import DamageError, Window
 
 _BLOCK = 1 << 20
@@ -102,13 +103,14 @@ def _inflate(window: Window, budget: Budget) -> bytearray:
 def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
     room = budget.room(window.size, window.start)
     engine = zlib.decompressobj(form)
-    plain = bytearray()
+    plain, pages = bytearray(), Pages()
     try:
         data = window.view(0, window.size, "compressed data")
         pending: bytes | memoryview = b""
         at = 0
         while not engine.eof and (at < len(data) or pending):
             if not pending:
+                pages.leave(Window(window.buffer, window.start + at, 0))
                 pending, at = data[at : at + _BLOCK], at + _BLOCK
             plain += engine.decompress(pending, _BLOCK)
             pending = engine.unconsumed_tail
@@ -126,13 +128,14 @@ def _unzstd(window: Window, budget: Budget) -> bytearray:
     import zstandard
 
     room = budget.room(window.size, window.start)
-    plain = bytearray()
+    plain, pages, file = bytearray(), Pages(), _File(window)
     try:
-        source = io.BufferedReader(_File(window), _BLOCK)
+        source = io.BufferedReader(file, _BLOCK)
         engine = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
         with engine.stream_reader(source, read_across_frames=True) as stream:
             while piece := stream.read(_BLOCK):
                 plain += piece
+                pages.leave(Window(window.buffer, window.start + file.tell(), 0))
                 if len(plain) > room:
                     raise budget.excess(window.size, window.start)
     except zstandard.ZstdError as error:

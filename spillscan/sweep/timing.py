@@ -21,6 +21,7 @@ from typing import IO
 
 from spillscan.errors import UsageError
 from spillscan.safe import printable
+from spillscan.sweep.interrupts import held_back
 
 LAST_NUMBER = r"(?s).*(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])"
 """A ``measure`` that takes the last number that a program prints."""
@@ -30,6 +31,8 @@ INTERRUPTED = "interrupted"
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TAIL_BYTES = 1 << 20
 _LONGEST_REASON = 200
+_END_SECONDS = 5
+"""A program that was killed is gone sooner."""
 
 Value = int | str
 
@@ -148,19 +151,22 @@ def run_once(
     """(figure, "") of one run, or (``None``, why there is none). The program and all that it started end with it."""
     with tempfile.TemporaryFile() as output:
         begin = time.perf_counter()
+        with held_back() as interrupt:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=os.environ,
+                )
+            except (OSError, ValueError) as error:
+                interrupt()
+                reason = error.strerror if isinstance(error, OSError) else None
+                return None, _line(f"cannot run {command[0]}: {reason or error}")
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=os.environ,
-            )
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            return None, _line(f"cannot run {command[0]}: {reason or error}")
-        try:
+            interrupt()
             status = process.wait(timeout_s)
             took = time.perf_counter() - begin
         except subprocess.TimeoutExpired:
@@ -197,10 +203,14 @@ def pattern_of(measure: str | None) -> re.Pattern[str] | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the program's process group, and wait for the program."""
+    """End what is left of the program's process group, and wait for the program.
+
+    Not for ever: an interrupt may have left the lock behind that :mod:`subprocess` waits with.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
 
 
 def _tail(output: IO[bytes]) -> str:

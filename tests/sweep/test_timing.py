@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -153,6 +154,28 @@ def wait_until_gone(pid: int) -> None:
     """Return once no process ``pid`` runs; whoever waits for ever here has found the mistake."""
     while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z":
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_ctrl_c_while_the_program_starts_ends_it(monkeypatch: pytest.MonkeyPatch, stuck: bool) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *words: Any, **more: Any) -> None:
+            super().__init__(*words, **more)
+            started.append(self)
+            if stuck:  # as an interrupt leaves it that comes while subprocess looks whether the program has ended
+                self._waitpid_lock.acquire()  # type: ignore[attr-defined]
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.01)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    monkeypatch.setattr("spillscan.sweep.timing._END_SECONDS", 0.2)
+    (found,) = time_runs(f"{sys.executable} -c 'import time; time.sleep(1000)' {{cap}}", (1,), 1, 0, 60)
+    assert found.failure == INTERRUPTED
+    if stuck:
+        started[0]._waitpid_lock.release()
+    assert started[0].wait(10) == -signal.SIGKILL
 
 
 def test_figures_of_no_runs() -> None:
