@@ -133,7 +133,7 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
     role, local, shared = function.role, None, None
     stored: int | None = None
     loaded: int | None = None
-    counted = words and words.counts
+    counted = words.counts if words else None
     if words and counted:
         spills = _annotated(cubin, info)
         shared = None if spills is None else 0

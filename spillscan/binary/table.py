@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary.selectors import CODE_BITS, Name, Selectors, mnemonic
+from spillscan.binary.selectors import CODE_BITS, Name, Selectors, asked, mnemonic
 from spillscan.sass.moves import KINDS
 
 STORE, LOAD = "STL", "LDL"
@@ -33,8 +33,8 @@ class Table:
         """The opcode's own bits of a code."""
         bits: tuple[int, ...] = tuple(document["selectors"])
         runs = list(_runs(document["opcodes"], bits))
-        shared = {code: name for begin, end, name, _ in _entries(document["opcodes"]) for code in range(begin, end)}
-        self.selectors = Selectors(bits, {code: name for code, name in shared.items() if not isinstance(name, str)})
+        shared = ((range(begin, end), name) for begin, end, name, _ in _entries(document["opcodes"]) if asked(name))
+        self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
         """What tells mnemonics apart that share an opcode; such codes have more than its bits."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
@@ -64,9 +64,6 @@ class Table:
         for opcode, kind in KINDS.items():
             if opcode.decode() in rank:
                 self.kinds[rank[opcode.decode()]] = kind
-        self.control = self.kinds >= 0
-        """By rank: what moves control or touches local memory."""
-        self.control[self.local] = True
 
 
 class Pairs(dict[int, tuple[str, int]]):

@@ -51,17 +51,20 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """-f, --top and --all."""
-    parser.add_argument(
-        "-f",
-        "--format",
-        action="append",
-        default=[],
-        metavar="FORMAT[:FILE]",
-        help=FORMAT_HELP,
-    )
+    add_formats(parser, FORMAT_HELP)
+    add_rows(parser, 25, "rows of text to show", "rows of text")
+
+
+def add_formats(parser: argparse.ArgumentParser, told: str) -> None:
+    """-f, as often as somebody gives it; ``told``: what it may be."""
+    parser.add_argument("-f", "--format", action="append", default=[], metavar="FORMAT[:FILE]", help=told)
+
+
+def add_rows(parser: argparse.ArgumentParser, default: int, told: str, what: str) -> None:
+    """--top and --all; ``told``: what --top counts, ``what``: what --all shows."""
     rows = parser.add_mutually_exclusive_group()
-    rows.add_argument("--top", type=whole_number, default=25, metavar="N", help="rows of text to show (default: 25)")
-    rows.add_argument("--all", action="store_true", help="show all rows of text")
+    rows.add_argument("--top", type=whole_number, default=default, metavar="N", help=f"{told} (default: {default})")
+    rows.add_argument("--all", action="store_true", help=f"show all {what}")
 
 
 def add_launches(parser: argparse.ArgumentParser) -> None:

@@ -65,18 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_mutually_exclusive_group()
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     cache.add_argument("--no-cache", action="store_true", help="keep no results, and use none")
-    parser.add_argument(
-        "-f",
-        "--format",
-        action="append",
-        default=[],
-        metavar="FORMAT[:FILE]",
-        help="text (default), json, csv, html; to FILE, or to standard output; repeatable",
-    )
+    _common.add_formats(parser, "text (default), json, csv, html; to FILE, or to standard output; repeatable")
     parser.add_argument("--plot", action="store_true", help="draw occupancy and spills over registers")
-    rows = parser.add_mutually_exclusive_group()
-    rows.add_argument("--top", type=_common.whole_number, default=10, metavar="N", help="kernels of text (default: 10)")
-    rows.add_argument("--all", action="store_true", help="show all kernels")
+    _common.add_rows(parser, 10, "kernels of text", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:
