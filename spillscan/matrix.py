@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from spillscan.arches import natural
 from spillscan.compare import figures
 from spillscan.effects import blocks
 from spillscan.model import Build, Kernel
@@ -80,7 +80,7 @@ def matrix(
     if by == "arch":
         columns = [
             Column(build=at, arch=arch)
-            for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=_natural)
+            for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
             for at, build in enumerate(builds)
             if any(kernel.key.arch == arch for kernel in build.kernels)
         ]
@@ -150,8 +150,3 @@ def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
             for by_arch in shared.values()
         ]
     return merged
-
-
-def _natural(arch: str | None) -> tuple[object, ...]:
-    """sm_90 before sm_100; the unknown arch last."""
-    return (arch is None, *(int(part) if part.isdigit() else 0 for part in re.findall(r"\d+", arch or "")), arch or "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from spillscan.arches import natural
 from spillscan.model import Build, Issue, Kernel, Severity
 from spillscan.page.columns import LONGEST_ARCH
 from spillscan.page.limiters import LIMITERS, Summaries, binds
@@ -53,7 +53,7 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
     for kernel in kernels:
         groups.setdefault(kernel.key.arch, []).append(kernel)
     found = []
-    for arch in sorted(groups, key=_natural):
+    for arch in sorted(groups, key=natural):
         summed = [summaries.of(kernel) for kernel in groups[arch]]
         bound = Counter(binds(each) for each in summed)
         found.append(
@@ -65,11 +65,6 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
             }
         )
     return found
-
-
-def _natural(arch: str | None) -> tuple[object, ...]:
-    """sm_90 before sm_100; the unknown arch last."""
-    return (arch is None, [int(digits) for digits in re.findall(r"[0-9]+", arch or "")], arch or "")
 
 
 def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:

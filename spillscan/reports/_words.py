@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from spillscan.arches import natural
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
 from spillscan.reports import Report
@@ -14,7 +14,6 @@ LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
-_NUMBER = re.compile("[0-9]+")
 
 
 def name_of(kernel: Kernel) -> str:
@@ -67,15 +66,9 @@ def summary(build: Build) -> str:
 def arches_of(build: Build) -> str:
     """``sm_80, sm_90``; empty where the input names none."""
     named = {kernel.key.arch for kernel in build.kernels if kernel.key.arch}
-    arches = sorted({printable(arch, LONGEST_ARCH) for arch in named}, key=_by_number)
+    arches = sorted({printable(arch, LONGEST_ARCH) for arch in named}, key=natural)
     more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
     return ", ".join(arches[:MOST_ARCHES]) + more
-
-
-def _by_number(arch: str) -> tuple[int, str]:
-    """sm_90a before sm_100."""
-    number = _NUMBER.search(arch)
-    return int(number[0]) if number else 0, arch
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
