@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spillscan.compare.pairing import diff
     from spillscan.dataset import open_dataset
     from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
-    from spillscan.pairing import diff
+    from spillscan.occupancy import Launch, Occupancy, occupancy
     from spillscan.pipeline import scan
-    from spillscan.residency import Launch, Occupancy, occupancy
 
 __version__ = "0.1.0"
 
@@ -27,11 +27,11 @@ _HOMES = {
     "Issue": "model",
     "Kernel": "model",
     "KernelKey": "model",
-    "Launch": "residency",
-    "Occupancy": "residency",
-    "occupancy": "residency",
+    "Launch": "occupancy",
+    "Occupancy": "occupancy",
+    "occupancy": "occupancy",
     "Usage": "model",
-    "diff": "pairing",
+    "diff": "compare.pairing",
     "open_dataset": "dataset",
     "scan": "pipeline",
 }

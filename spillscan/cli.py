@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from spillscan import __version__, commands
 from spillscan.errors import SpillscanError
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 LONGEST_ERROR = 1000
 """Characters of an error message: names in it may be very long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas
 
 from spillscan.model import Build
-from spillscan.snapshot import FIGURES, usage_to_json
+from spillscan.serialize import FIGURES, usage_to_json
 
 
 def to_pandas(build: Build) -> pandas.DataFrame:

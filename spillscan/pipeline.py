@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from spillscan import readers, source
-from spillscan.dataset import load_build, reference
+from spillscan.dataset import load_build
 from spillscan.errors import InputError
-from spillscan.join import merge_links
-from spillscan.model import Build, Issue, Origin
+from spillscan.inputs import readers, reference, source
+from spillscan.join.links import merge_links
+from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.wrap.record import is_orphan
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
@@ -45,7 +45,7 @@ def scan(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     sources = source.expand([os.fspath(path) for path in paths])
-    total = readers.Reading()
+    total = Reading()
     understood = False
     if watch is not None:
         watch.expect(sources)
@@ -70,11 +70,11 @@ def scan(
     return build_of(total)
 
 
-def build_of(reading: readers.Reading) -> Build:
+def build_of(reading: Reading) -> Build:
     """What was read, with the linker's figures and the machine code joined to the kernels that they are about."""
     kernels, issues = merge_links(reading.kernels, reading.links), list(reading.issues)
     if reading.functions:
-        from spillscan.sass import attach
+        from spillscan.join.code import attach
 
         kernels, contradictions = attach(kernels, reading.functions)
         issues += contradictions
@@ -86,16 +86,16 @@ def _read(
     operands: bool,
     unpacking: Mapping[str, int] | None,
     watch: Callable[[int], None] | None,
-) -> readers.Reading | None:
+) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
-        return readers.Reading(issues=[orphan])
+        return Reading(issues=[orphan])
     if kept := reference.parse(each.uri):
         build = load_build(*kept)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
-        return readers.Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
+        return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
     try:
         with each.open(watch) as stream:
             head = stream.head()
@@ -105,7 +105,7 @@ def _read(
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
                 if unpacking and hasattr(reader, "read_within"):
                     read = partial(reader.read_within, unpacking=unpacking)
-                reading: readers.Reading = read(stream, each.uri)
+                reading: Reading = read(stream, each.uri)
                 if kind is None or reading.functions:
                     return reading
                 if each.explicit:
@@ -115,13 +115,13 @@ def _read(
         if each.explicit:
             raise
         origin = Origin(input=each.uri)
-        return readers.Reading(issues=[Issue(code="unreadable", message=str(error), severity="error", origin=origin)])
+        return Reading(issues=[Issue(code="unreadable", message=str(error), severity="error", origin=origin)])
     if each.explicit:
         raise InputError(f"{each.uri} is {kind}, not a build log", HINT)
     return None
 
 
-def _without_code(each: source.Source, kind: str, reading: readers.Reading) -> InputError:
+def _without_code(each: source.Source, kind: str, reading: Reading) -> InputError:
     if reading.issues:
         return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
     return InputError(f"{each.uri} is {kind} without GPU machine code", HINT)

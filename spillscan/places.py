@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from spillscan.model import Finding, Kernel
-from spillscan.safe import printable
-from spillscan.sass.model import LocalAccess, SourceLine
+from spillscan.model.code import LocalAccess, SourceLine
+from spillscan.output.safe import printable
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from spillscan import readers
-from spillscan.model import Kernel
-from spillscan.readers import Reading, buildlog
-from spillscan.snapshot import usage_to_json
-from spillscan.source import Source, Stream
+from spillscan import logs as buildlog
+from spillscan.inputs import readers
+from spillscan.inputs.source import Source, Stream
+from spillscan.model import Kernel, Reading
+from spillscan.serialize import usage_to_json
 from tests import reference
 
 ROOT = Path(__file__).resolve().parent.parent

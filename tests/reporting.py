@@ -13,9 +13,9 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from spillscan import reports, rules
-from spillscan.matrix import matrix
+from spillscan.compare.matrix import matrix
+from spillscan.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
-from spillscan.pairing import diff
 from spillscan.places import Tree
 from spillscan.policy import Policy
 from spillscan.policy.words import from_options

@@ -17,7 +17,7 @@ import pytest
 from spillscan import reports
 from spillscan.pipeline import scan
 from spillscan.reports.json import kernel_lines
-from spillscan.snapshot import kernel_to_json
+from spillscan.serialize import kernel_to_json
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
 SPILLS = FIXTURES / "ptxas" / "spill-13.0.log"

@@ -14,8 +14,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from spillscan.compare.pairing import changed, comparison
 from spillscan.model import Build, Change, Kernel
-from spillscan.pairing import changed, comparison
 from spillscan.pipeline import scan
 from spillscan.policy import LaunchMap, Policy, at_least
 from spillscan.reports import Report, Style, text

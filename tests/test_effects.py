@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spillscan import rules
-from spillscan.compare import FIGURES, figure, figures
-from spillscan.effects import effects
+from spillscan.compare.effects import effects
+from spillscan.compare.figures import FIGURES, figure, figures
+from spillscan.compare.pairing import comparison, diff
 from spillscan.errors import UsageError
 from spillscan.model import Advisory, Build, Change, Finding, Kernel, KernelKey, Usage
-from spillscan.pairing import comparison, diff
+from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
+from spillscan.occupancy.compatibility import runs_on
+from spillscan.occupancy.model import Launch
 from spillscan.policy import SEVERITIES, LaunchMap, Policy, at_least, parse_launch
-from spillscan.residency.compatibility import runs_on
-from spillscan.residency.model import Launch
-from spillscan.sass.model import LocalAccess, LocalTraffic, SassStats
 
 many = settings(deadline=None, max_examples=600, suppress_health_check=list(HealthCheck))
 

@@ -8,14 +8,7 @@ import pytest
 from lark import Tree
 
 from spillscan import grammar
-from spillscan.readers.buildlog.messages import (
-    _NOT_ABOUT_KERNELS,
-    Entry,
-    Note,
-    Properties,
-    Stack,
-    ptxas_message,
-)
+from spillscan.logs.messages import _NOT_ABOUT_KERNELS, Entry, Note, Properties, Stack, ptxas_message
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))

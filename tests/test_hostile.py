@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spillscan.model import Advisory, Issue, Kernel, Origin
+from spillscan.output.safe import printable
 from spillscan.reports import Report, Style
-from spillscan.safe import printable
 from tests.reporting import (
     Document,
     Page,

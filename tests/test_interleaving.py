@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.model import Kernel
-from spillscan.readers import Reading
+from spillscan.model import Kernel, Reading
 from tests.conftest import FIXTURES, read_any, read_log, read_text
 
 SETS = sorted(path for path in (FIXTURES / "parallel").iterdir() if path.is_dir())

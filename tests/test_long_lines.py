@@ -16,8 +16,8 @@ LONGEST_CPU_SECONDS = 120
 
 READ = f"""
 import io, resource
-from spillscan.readers import buildlog
-from spillscan.source import Stream
+from spillscan.inputs.readers import buildlog
+from spillscan.inputs.source import Stream
 
 resource.setrlimit(resource.RLIMIT_CPU, ({LONGEST_CPU_SECONDS}, {LONGEST_CPU_SECONDS}))
 WAITS = "ptxas info    : Function properties for f\\n    1 bytes stack frame, "

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from spillscan.source import BLOCK_BYTES, Source
+from spillscan.inputs.source import BLOCK_BYTES, Source
 
 fcntl = pytest.importorskip("fcntl")
 

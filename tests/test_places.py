@@ -98,7 +98,7 @@ def test_an_advisory_names_its_line_but_not_in_a_temporary_file() -> None:
 
 def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
     kernels = read_any(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass")
-    from spillscan.sass import attach
+    from spillscan.join.code import attach
 
     joined, _ = attach([], kernels.functions)
     by_name = {each.key.symbol: each for each in joined}
@@ -135,7 +135,7 @@ def test_sources_that_overlapping_steps_leave_open_are_not_told() -> None:
 
 
 def test_snapshots_keep_the_source(tmp_path: Path) -> None:
-    from spillscan.snapshot import build_from_json, kernel_to_json
+    from spillscan.serialize import build_from_json, kernel_to_json
 
     one = kernel("k", source="src/gemm.cu")
     document = {"schema_version": 1, "kernels": [kernel_to_json(one)]}

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyte
 import pytest
 
+from spillscan.inputs.source import Source
+from spillscan.output.progress import Progress
 from spillscan.pipeline import scan
-from spillscan.progress import Progress
-from spillscan.source import Source
 from tests.conftest import FIXTURES, ROOT
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"

@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from spillscan import rules
+from spillscan.compare.pairing import diff
 from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
-from spillscan.pairing import diff
+from spillscan.model.code import LocalTraffic, SassStats
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
 from spillscan.policy.document import layer
 from spillscan.policy.keys import KEYS
 from spillscan.policy.words import from_options
 from spillscan.policy.yamltext import parse
-from spillscan.sass.model import LocalTraffic, SassStats
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))

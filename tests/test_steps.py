@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spillscan.logs.steps import parse_step, split_prefix
 from spillscan.model import Kernel
-from spillscan.readers.buildlog.steps import parse_step, split_prefix
 from tests.conftest import FIXTURES, read_any, read_log, read_text
 
 BUILDS = sorted(path for path in (FIXTURES / "build").iterdir() if path.suffix == ".log" and "fails" not in path.name)

@@ -204,11 +204,11 @@ def test_cut_off_log_yields_what_was_whole(log: str) -> None:
 
 @pytest.mark.parametrize("size", [700, 4096, 65536])
 def test_blocks_of_any_size_read_the_same(log: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spillscan.source.BLOCK_BYTES", size)
+    monkeypatch.setattr("spillscan.inputs.source.BLOCK_BYTES", size)
     import io
 
-    from spillscan.readers import buildlog
-    from spillscan.source import Stream
+    from spillscan import logs as buildlog
+    from spillscan.inputs.source import Stream
 
     reading = buildlog.read(Stream(io.BytesIO(log.encode()), "x"), "build.log")
     whole = read_log(log)

@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeVar
 from spillscan.audit import stores
 from spillscan.audit.patience import patiently
 from spillscan.errors import InputError, SpillscanError
-from spillscan.source import BLOCK_BYTES
+from spillscan.inputs.source import BLOCK_BYTES
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from spillscan.audit.messages import Item, Outcome
-from spillscan.progress import PATIENCE_SECONDS
-from spillscan.safe import clip
+from spillscan.output.progress import PATIENCE_SECONDS
+from spillscan.output.safe import clip
 
 _PAUSE_SECONDS = 0.1
 _MEMORY_SECONDS = 30.0

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillscan import pipeline, readers, source
+from spillscan import pipeline
 from spillscan.errors import InputError
-from spillscan.readers import Reader, Reading
+from spillscan.inputs import readers, source
+from spillscan.inputs.readers import Reader
+from spillscan.model import Reading
 
 if TYPE_CHECKING:
+    from spillscan.inputs.source import Stream
     from spillscan.model import Build
-    from spillscan.source import Stream
 
 NO_OUTPUT = "no build output"
 """Why most files of a tree are skipped."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spillscan.audit.messages import Outcome, State
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 LONGEST = 300
 """Characters of one reason."""

@@ -19,7 +19,7 @@ from spillscan.audit.messages import Batch, Begun, Broken, Done, Ended, Event, I
 from spillscan.audit.patience import patiently
 from spillscan.audit.pipe import receive, send
 from spillscan.errors import InputError, SpillscanError
-from spillscan.source import HEAD_BYTES, Stream
+from spillscan.inputs.source import HEAD_BYTES, Stream
 from spillscan.wrap.record import is_orphan
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from spillscan.binary.limits import DEFAULT, Limits
 if TYPE_CHECKING:
     from spillscan.binary.window import Buffer
     from spillscan.model import Issue
-    from spillscan.sass.model import SassFunction
+    from spillscan.model.code import SassFunction
 
 
 def holds_code(head: bytes) -> bool:

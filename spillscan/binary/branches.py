@@ -16,13 +16,13 @@ from spillscan.binary.counts import code_of
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
 from spillscan.binary.words import ALWAYS, Code, Flags, Words
-from spillscan.sass.moves import Kind, Moves
+from spillscan.machine.moves import Kind, Moves
 
 Kinds = NDArray[np.uint8]
 
 LOAD, STORE, OTHER = len(Kind), len(Kind) + 1, 255
-"""What an instruction may be besides a :class:`~spillscan.sass.moves.Kind`: LDL, STL, what neither touches local memory
-nor moves control."""
+"""What an instruction may be besides a :class:`~spillscan.machine.moves.Kind`: LDL, STL, what neither touches local
+memory nor moves control."""
 PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
 IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *PUSHES))
 """By kind: what has its target in the instruction, relative to it."""
@@ -54,7 +54,7 @@ class Text(NamedTuple):
 
 
 class Branches:
-    """Some instructions of one function; for the columns see :class:`~spillscan.sass.moves.Moves`."""
+    """Some instructions of one function; for the columns see :class:`~spillscan.machine.moves.Moves`."""
 
     def __init__(self, text: Text, rows: Words, kinds: Kinds) -> None:
         self.kinds = kinds

@@ -20,7 +20,7 @@ from spillscan.binary.lines import Lines
 from spillscan.binary.references import References
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
-from spillscan.sass.model import Maker
+from spillscan.model.code import Maker
 
 EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1

@@ -1,5 +1,5 @@
 """Machine code of one function that uses local memory, or has spills elsewhere: the instructions that matter are given
-to :mod:`spillscan.sass` in its own terms, as a dump's reader does, so that classes and loop depths have one home.
+to :mod:`spillscan.dumps` in its own terms, as a dump's reader does, so that classes and loop depths have one home.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table
 from spillscan.binary.window import DamageError
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
+from spillscan.dumps.headers import Cubin
+from spillscan.machine import local
+from spillscan.machine.function import Code as Listing
+from spillscan.machine.kept import Marked
+from spillscan.machine.moves import AnyMoves, Kind
+from spillscan.machine.pointer import Plain, StackUse
 from spillscan.model import Origin, Role
-from spillscan.sass import local
-from spillscan.sass.code import Code as Listing
-from spillscan.sass.headers import Cubin
-from spillscan.sass.kept import Marked
-from spillscan.sass.model import LocalTraffic
-from spillscan.sass.moves import AnyMoves, Kind
-from spillscan.sass.pointer import Plain, StackUse
+from spillscan.model.code import LocalTraffic
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""

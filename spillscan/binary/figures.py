@@ -15,9 +15,9 @@ from spillscan.binary.limits import Limits
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DamageError
 from spillscan.binary.words import Code
+from spillscan.dumps.headers import Cubin as Member
 from spillscan.model import Role
-from spillscan.sass.headers import Cubin as Member
-from spillscan.sass.model import LocalTraffic, Maker
+from spillscan.model.code import LocalTraffic, Maker
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""

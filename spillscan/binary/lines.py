@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from spillscan.binary.elf import Elf
 from spillscan.binary.linetable import SET_ADDRESS, LineTable, Row
 from spillscan.binary.window import DamageError
-from spillscan.sass.accesses import Accesses
-from spillscan.sass.model import LocalTraffic, SourceLine
+from spillscan.machine.accesses import Accesses
+from spillscan.model.code import LocalTraffic, SourceLine
 
 SECTION = b".debug_line"
 DEEPEST = 256

@@ -10,7 +10,7 @@ from spillscan.binary.containers import Image, Place
 from spillscan.binary.figures import Figures, LostLines, Resources, Told
 from spillscan.binary.window import DamageError
 from spillscan.model import Issue, LaunchBounds, Origin, Severity, Usage
-from spillscan.sass.model import NO_TRAFFIC, SassFunction, SassStats
+from spillscan.model.code import NO_TRAFFIC, SassFunction, SassStats
 
 FORMAT = "binary"
 _OBJECTS = (".o", ".obj")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from spillscan import cores, forked
+from spillscan import cores
+from spillscan import workers as forked
 from spillscan.binary.containers import Damage, Found, Image
 from spillscan.binary.figures import Functions, Told
 from spillscan.binary.pages import Pages

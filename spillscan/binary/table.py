@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.binary.selectors import CODE_BITS, Name, Selectors, asked, mnemonic
-from spillscan.sass.moves import KINDS
+from spillscan.machine.moves import KINDS
 
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
@@ -60,7 +60,7 @@ class Table:
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
         self.kinds = np.full(len(self.names) + 1, -1)
-        """What it does to control, by rank (:class:`~spillscan.sass.moves.Kind`); -1: nothing."""
+        """What it does to control, by rank (:class:`~spillscan.machine.moves.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():
             if opcode.decode() in rank:
                 self.kinds[rank[opcode.decode()]] = kind

@@ -65,7 +65,7 @@ class Code(Protocol):
         """Whether a branch has a condition beside its guard."""
 
     def local(self, rows: Words) -> Words:
-        """Of STL and LDL: their fields as one number, as :mod:`spillscan.sass.local` has it; whether it is a store,
+        """Of STL and LDL: their fields as one number, as :mod:`spillscan.machine.local` has it; whether it is a store,
         predicated and annotated is not among them."""
 
     def registers(self, letter: str, rows: Words) -> Words:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
 from spillscan.errors import UndecidedError, UsageError
+from spillscan.output.safe import printable
 from spillscan.policy.keys import KEYS
-from spillscan.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spillscan.errors import InputError, UndecidedError, UsageError
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
@@ -150,7 +150,7 @@ def refuse_empty(kernels: Sequence[Kernel], kept: Sequence[Kernel]) -> None:
 
 def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
     """A device that no kernel runs on would tell nothing, silently."""
-    from spillscan.residency.compatibility import runs_on
+    from spillscan.occupancy.compatibility import runs_on
 
     arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})
     for name in names:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common
-from spillscan.safe import clip
+from spillscan.output.safe import clip
 
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
@@ -84,18 +84,18 @@ def show(
     ``left`` columns are aligned to the left; ``more`` is a last line for people.
     """
     if form == "text":
-        from spillscan.reports._table import table
+        from spillscan.output.table import table
         from spillscan.reports.render import style_of
 
         cells = [([clip(_text(value), _WIDEST_CELL) for value in row], "") for row in rows]
         lines = table(columns, cells, style_of(None), left)
         _common.say("\n".join([*lines, *([more] if more else [])]))
     elif form == "csv":
-        from spillscan.reports._csv import row as csv_row
+        from spillscan.output.csv import row as csv_row
 
         sys.stdout.write("".join([csv_row(tuple(columns)), *(csv_row(tuple(map(_cell, row))) for row in rows)]))
     else:
-        from spillscan.reports._json import array
+        from spillscan.output.json import array
 
         names = [_once(columns, at) for at in range(len(columns))]
         texts = (_json(dict(zip(names, row, strict=True))) for row in rows)

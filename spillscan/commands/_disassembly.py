@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from spillscan.sass.model import SassFunction
+    from spillscan.model.code import SassFunction
 
 _SECTION = "//-"
 _TIMEOUT_SECONDS = 600

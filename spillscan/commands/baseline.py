@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.commands.check import refuse_undecided
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.baseline.model import Baseline
@@ -115,7 +115,7 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
 
 def _save(baseline: Baseline, path: str) -> None:
     from spillscan.baseline.writing import text_of
-    from spillscan.target import Target
+    from spillscan.output.files import Target
 
     Target(path).write(text_of(baseline))
 

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
+    from spillscan.output.progress import scan
     from spillscan.policy import at_least
-    from spillscan.progress import scan
     from spillscan.reports import Report, render
     from spillscan.rules import check
 

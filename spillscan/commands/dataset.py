@@ -49,7 +49,7 @@ def _compact(arguments: argparse.Namespace) -> int:
 
 def _info(arguments: argparse.Namespace) -> int:
     from spillscan.dataset.listing import summary
-    from spillscan.safe import printable
+    from spillscan.output.safe import printable
 
     dataset = _dataset.dataset_of(arguments)
     builds = [

@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
-    from spillscan.residency import data, listing
-    from spillscan.residency.devices import FIGURES, device, devices, sources
+    from spillscan.occupancy import data, listing
+    from spillscan.occupancy.devices import FIGURES, device, devices, sources
 
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     if arguments.format == "json":

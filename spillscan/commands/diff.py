@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spillscan.baseline.judging import Verdict
-    from spillscan.matrix import By
+    from spillscan.compare.matrix import By
     from spillscan.model import Build
     from spillscan.policy import Policy
     from spillscan.reports import Report
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-    from spillscan.progress import scan
+    from spillscan.output.progress import scan
     from spillscan.reports import render
 
     by: By | None = arguments.by or ("build" if len(arguments.inputs) > 2 else None)
@@ -125,8 +125,8 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
 def _report(
     builds: Sequence[Build], by: By | None, arguments: argparse.Namespace, policy: Policy
 ) -> tuple[Report, Judgement]:
-    from spillscan.matrix import matrix
-    from spillscan.pairing import Comparison, comparison
+    from spillscan.compare.matrix import matrix
+    from spillscan.compare.pairing import Comparison, comparison
     from spillscan.policy import at_least
     from spillscan.reports import Report
     from spillscan.rules import Judgement, regressions, undecided_changes

@@ -6,14 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spillscan.model import Kernel
+    from spillscan.occupancy.summary import Summary
     from spillscan.policy import Policy
-    from spillscan.residency.summary import Summary
 
 NAME = "limiters"
 HELP = "what limits each kernel's occupancy, and the next steps"
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-    from spillscan.progress import scan
+    from spillscan.output.progress import scan
     from spillscan.reports.text import damage
 
     arguments.devices = ",".join(arguments.device) or None
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
     """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
-    from spillscan.residency.compatibility import judged_on
-    from spillscan.residency.summary import summarise
+    from spillscan.occupancy.compatibility import judged_on
+    from spillscan.occupancy.summary import summarise
 
     arch = kernel.key.arch
     for device in judged_on(arch, policy.devices) or (arch,):
@@ -70,8 +70,8 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
 
 def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str]:
     from spillscan.names import display_name
-    from spillscan.residency.headroom import headroom
-    from spillscan.residency.text import footprint_line, headroom_lines
+    from spillscan.occupancy.headroom import headroom
+    from spillscan.occupancy.text import footprint_line, headroom_lines
 
     usage = kernel.usage
     figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
@@ -104,7 +104,7 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
 def _print_json(kernels: list[Kernel], policy: Policy) -> None:
     import json
 
-    from spillscan.residency.data import summary_data
+    from spillscan.occupancy.data import summary_data
 
     rows = [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spillscan.residency.devices import Gpu
-    from spillscan.residency.model import Configuration
+    from spillscan.occupancy.devices import Gpu
+    from spillscan.occupancy.model import Configuration
 
 NAME = "occupancy"
 HELP = "resident blocks and warps per SM of a launch, what limits them, and the next step each way"
@@ -113,8 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     from spillscan.errors import UsageError
+    from spillscan.output.files import Target
     from spillscan.page.kernel.calculator import START, calculator
-    from spillscan.target import Target
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if (
@@ -149,9 +149,9 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
     from spillscan.errors import UsageError
-    from spillscan.residency.checks import check
-    from spillscan.residency.devices import resolve
-    from spillscan.residency.model import Configuration
+    from spillscan.occupancy.checks import check
+    from spillscan.occupancy.devices import resolve
+    from spillscan.occupancy.model import Configuration
 
     if arguments.arch is None:
         raise UsageError("--arch is missing", "needed are --arch, --threads and --registers, or --from")
@@ -181,11 +181,11 @@ def _bounds(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from spillscan.errors import UsageError
-    from spillscan.residency import data, text
-    from spillscan.residency.bounds import register_cap
-    from spillscan.residency.devices import device
-    from spillscan.residency.model import Configuration
-    from spillscan.residency.rules import resident
+    from spillscan.occupancy import data, text
+    from spillscan.occupancy.bounds import register_cap
+    from spillscan.occupancy.devices import device
+    from spillscan.occupancy.model import Configuration
+    from spillscan.occupancy.rules import resident
 
     if arguments.arch is None:
         raise UsageError("--arch is missing", "the cap depends on the device")
@@ -210,10 +210,10 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
     from dataclasses import asdict
 
     from spillscan.errors import UsageError
-    from spillscan.residency import data, text
-    from spillscan.residency.clusters import clusters
-    from spillscan.residency.footprint import footprint
-    from spillscan.residency.rules import resident
+    from spillscan.occupancy import data, text
+    from spillscan.occupancy.clusters import clusters
+    from spillscan.occupancy.footprint import footprint
+    from spillscan.occupancy.rules import resident
 
     occupancy = resident(configuration)
     wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
@@ -239,9 +239,10 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
     import shutil
     import sys
 
-    from spillscan.residency import chart, data, text
-    from spillscan.residency.curves import Varied, current, curve
-    from spillscan.residency.rules import resident
+    from spillscan.occupancy import data, text
+    from spillscan.occupancy.curves import Varied, current, curve
+    from spillscan.occupancy.rules import resident
+    from spillscan.output import chart
 
     varied: Varied = arguments.vary
     points = curve(configuration, varied)
@@ -269,9 +270,9 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
 def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int:
     from dataclasses import asdict
 
-    from spillscan.residency import data, text
-    from spillscan.residency.assumptions import assume, parse
-    from spillscan.residency.rules import resident
+    from spillscan.occupancy import data, text
+    from spillscan.occupancy.assumptions import assume, parse
+    from spillscan.occupancy.rules import resident
 
     occupancy = resident(configuration)
     assumed = assume(configuration, parse(arguments.assume))
@@ -323,7 +324,7 @@ def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
     from itertools import islice
 
     from spillscan.errors import InputError, UsageError
-    from spillscan.residency import table
+    from spillscan.occupancy import table
 
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
@@ -356,8 +357,8 @@ def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
     import json
     import sys
 
-    from spillscan.residency import table
-    from spillscan.residency.model import LIMITERS
+    from spillscan.occupancy import table
+    from spillscan.occupancy.model import LIMITERS
 
     words = table.limiter_names()
     limits = [f"limit_{name}" for name in LIMITERS]
@@ -397,7 +398,7 @@ def _check_columns(names: list[str]) -> set[str]:
     import sys
 
     from spillscan.errors import UsageError
-    from spillscan.residency import table
+    from spillscan.occupancy import table
 
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:

@@ -62,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         import json
 
+        from spillscan.output.json import harmless
         from spillscan.profile.data import document
-        from spillscan.reports._json import harmless
 
         _common.say(harmless(json.dumps(document(chosen, found), indent=1)))
     elif arguments.format == "csv":
+        from spillscan.output.csv import row as line
         from spillscan.profile.data import row
-        from spillscan.reports._csv import row as line
 
         rows = [row(each) for each in chosen]
         text = "".join(line(values) for values in (tuple(rows[0]), *(tuple(each.values()) for each in rows)))
@@ -95,10 +95,10 @@ _PLAIN_WIDTH = 130
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[Judged, ...], Build | None]:
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
     from spillscan.errors import UsageError
+    from spillscan.inputs.source import expand
+    from spillscan.output.progress import scan
     from spillscan.profile.judged import judge
     from spillscan.profile.reading import read_all
-    from spillscan.progress import scan
-    from spillscan.source import expand
 
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")

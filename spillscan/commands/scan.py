@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
-    from spillscan.progress import scan
+    from spillscan.output.progress import scan
     from spillscan.reports import Report, render
 
     render.check_forms(arguments.format, "scan")

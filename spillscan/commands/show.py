@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _policy
 from spillscan.errors import InputError, UsageError
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from spillscan.inputs.source import Stream
     from spillscan.model import Issue
-    from spillscan.sass.model import LocalAccess, Operands, SassFunction
-    from spillscan.sass.resusage import FunctionUsage
-    from spillscan.source import Stream
+    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, SassFunction
 
 NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump or a binary"
@@ -50,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
     from spillscan.commands._disassembly import nvdisasm, text_of
+    from spillscan.dumps.archs import unsupported
+    from spillscan.inputs.source import Source
     from spillscan.model import Issue
-    from spillscan.sass.archs import unsupported
-    from spillscan.sass.model import SassFunction
-    from spillscan.source import Source
+    from spillscan.model.code import SassFunction
 
     limits = _policy.unpacking(_policy.policy_of(arguments))
     functions, shown = 0, 0
@@ -86,10 +85,11 @@ def _items(
     stream: Stream, name: str, pattern: str, unpacking: Mapping[str, int]
 ) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
     """What the input holds, and of a binary its cubins by their number."""
-    from spillscan import binary, sass
+    from spillscan import binary
+    from spillscan import dumps as sass
     from spillscan.binary.limits import Limits
-    from spillscan.readers import snapshot
-    from spillscan.source import kind_of_binary
+    from spillscan.inputs import snapshot
+    from spillscan.inputs.source import kind_of_binary
 
     head = stream.head()
     if snapshot.sniff(head):
@@ -102,8 +102,8 @@ def _items(
 
 def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
     """The functions of a snapshot."""
-    from spillscan.readers import snapshot
-    from spillscan.sass.model import SassFunction
+    from spillscan.inputs import snapshot
+    from spillscan.model.code import SassFunction
 
     for kernel in snapshot.read(stream, name).kernels:
         if kernel.sass is not None:
@@ -120,7 +120,7 @@ def _wanted(symbol: str, pattern: str) -> bool:
 
 def lines(function: SassFunction, most: int) -> Iterator[str]:
     """The map of one function."""
-    from spillscan.sass import spillmap
+    from spillscan.machine import spillmap
 
     stats = function.stats
     local = stats.local

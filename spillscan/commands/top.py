@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown(label: str) -> str:
-    from spillscan.safe import printable
+    from spillscan.output.safe import printable
 
     return f"build {printable(label)}"
 

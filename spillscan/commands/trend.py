@@ -13,7 +13,7 @@ from spillscan.commands import _common, _dataset, _policy
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.history import Series
-    from spillscan.target import Target
+    from spillscan.output.files import Target
 
 NAME = "trend"
 HELP = "how a kernel's figures went over the builds of a dataset"
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _format(text: str) -> tuple[str, Target | None]:
-    from spillscan.target import Target
+    from spillscan.output.files import Target
 
     name, colon, path = text.partition(":")
     target = Target.parse(path) if name == "html" and colon else None
@@ -126,7 +126,7 @@ def _lines(series: Series, builds: Sequence[KeptBuild], width: int, ascii_only: 
     from spillscan.dataset.chart import draw, ends
     from spillscan.dataset.history import FEWER_IS_WORSE, METRICS, steps
     from spillscan.names import display_name
-    from spillscan.safe import clip, printable
+    from spillscan.output.safe import clip, printable
 
     kernel = series.kernel
     labels = [clip(printable(build.label), 24) for build in builds]

@@ -21,7 +21,7 @@ from spillscan.dataset.store import DRAFT, Store
 from spillscan.dataset.unit import digest
 from spillscan.dataset.writing import put, write_kernels, write_rows
 from spillscan.errors import InputError
-from spillscan.safe import clip, printable
+from spillscan.output.safe import clip, printable
 
 HOURS_UNTIL_DEAD = 24.0
 """A file that no commit names is of an append that may still commit, unless it is older than this."""

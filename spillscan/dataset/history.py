@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.effects import blocks
+from spillscan.compare.effects import blocks
 from spillscan.errors import InputError
 from spillscan.identity import canonical
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.names import short_name
+from spillscan.output.safe import clip, printable
 from spillscan.policy.patterns import compiled, names_of, text_of
-from spillscan.safe import clip, printable
 
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from spillscan.dataset.unit import digest
 from spillscan.errors import UsageError
-from spillscan.safe import clip, printable
+from spillscan.output.safe import clip, printable
 
 KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
 

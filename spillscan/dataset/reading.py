@@ -17,8 +17,8 @@ from spillscan.dataset.shape import Field, decode
 from spillscan.dataset.store import Store, store
 from spillscan.errors import InputError
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
-from spillscan.safe import clip, printable
-from spillscan.snapshot import FIGURES
+from spillscan.output.safe import clip, printable
+from spillscan.serialize import FIGURES
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spillscan.dataset.shape import Field, Many, Record, Scalar, Shape, arrow_type
 from spillscan.identity import canonical
 from spillscan.model import Advisory, Issue, Kernel, LaunchBounds, Origin, Stats
-from spillscan.sass.model import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
-from spillscan.snapshot import FIGURES
+from spillscan.model.code import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
+from spillscan.serialize import FIGURES
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,12 +10,12 @@ from spillscan.dataset.sql import ask
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.identity import canonical
 from spillscan.model import Kernel, Usage
-from spillscan.residency.summary import summarise
+from spillscan.occupancy.summary import summarise
 
 if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset
+    from spillscan.occupancy.model import Launch, Occupancy
     from spillscan.policy import Launches
-    from spillscan.residency.model import Launch, Occupancy
 
 MEASURES = ("spills", "registers", "lost-blocks")
 

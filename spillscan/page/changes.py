@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from spillscan.compare import figure
+from spillscan.compare.figures import figure
 from spillscan.model import Change, Kernel
+from spillscan.output.safe import printable
 from spillscan.page.columns import LONGEST_ARCH, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
 from spillscan.places import place_of
 from spillscan.policy import SEVERITIES
 from spillscan.reports import Report
-from spillscan.safe import printable
 
 Index = dict[int, int]
 """A kernel's number in the table by the ``id`` of its object."""

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 _ASSETS = Path(__file__).parent / "assets"
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode

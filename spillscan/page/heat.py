@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from spillscan.compare import figure
-from spillscan.matrix import Matrix, spread
+from spillscan.compare.figures import figure
+from spillscan.compare.matrix import Matrix, spread
+from spillscan.output.safe import printable
 from spillscan.page.columns import LONGEST_ARCH, shown_name
-from spillscan.safe import printable
 
 _LONGEST_LABEL = 80
 

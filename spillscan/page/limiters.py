@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spillscan.model import Kernel
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.policy import Launches
-from spillscan.residency.summary import Summary, summarise
 
 LIMITERS = (
     *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),

@@ -8,9 +8,9 @@ from typing import Any
 
 from spillscan.arches import natural
 from spillscan.model import Build, Issue, Kernel, Severity
+from spillscan.output.safe import printable
 from spillscan.page.columns import LONGEST_ARCH
 from spillscan.page.limiters import LIMITERS, Summaries, binds
-from spillscan.safe import printable
 
 BIN_REGISTERS = 8
 """Registers are allocated in eights: a bar of the histogram is one allocation step."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import Build
+from spillscan.output.safe import printable
 from spillscan.page.changes import changes, findings, verdict
 from spillscan.page.columns import columns, worst_first
 from spillscan.page.heat import heat
@@ -14,7 +15,6 @@ from spillscan.page.kernel.details import details
 from spillscan.page.limiters import Summaries
 from spillscan.page.overview import overview
 from spillscan.reports import Report
-from spillscan.safe import printable
 
 ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", *KERNEL_ASSETS)
 """Style sheets and scripts of a report's page, in the order of loading."""

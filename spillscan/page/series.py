@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spillscan import __version__, compare
+from spillscan import __version__
+from spillscan.compare import figures as compare
+from spillscan.output.safe import printable
 from spillscan.page.columns import LONGEST_ARCH, LONGEST_NAME
 from spillscan.page.document import document
 from spillscan.page.static import figure, table
-from spillscan.safe import printable
 
 _LONGEST_LABEL, _LONGEST_SENTENCE = 60, 600
 

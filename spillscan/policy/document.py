@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from spillscan.errors import UsageError
+from spillscan.occupancy.model import Launch
 from spillscan.policy.keys import KEYS, LARGEST, LAUNCH_KEYS, LEVELS, VERSION, Key, Value
 from spillscan.policy.launches import launch
 from spillscan.policy.layers import Entry, Layer, Setting
 from spillscan.policy.nodes import Node, described
 from spillscan.policy.patterns import compiled
 from spillscan.policy.severity import Level
-from spillscan.residency.model import Launch
 
 SELECTORS = ("match", "arch", "unit")
 """Keys of an entry that say for which kernels it holds."""

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from spillscan.model import Kernel
+from spillscan.occupancy.model import Launch
 from spillscan.policy.keys import KEYS, Value
 from spillscan.policy.launches import of_bounds
 from spillscan.policy.layers import Entry, Layer, Setting
 from spillscan.policy.matching import Matcher
 from spillscan.policy.terms import Limits, Terms
-from spillscan.residency.model import Launch
 
 DEFAULT = "default"
 """Origin of what nobody said."""

@@ -112,7 +112,7 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
     "carveout_percent": (0, 100),
     "cluster_blocks": (1, 16),
 }
-"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.residency.model.Launch`."""
+"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
 
 LEVELS = ("error", "warning", "note", "off")
 """What a rule's severity may be set to."""

@@ -11,7 +11,7 @@ from spillscan.model import Kernel
 from spillscan.policy.patterns import matches
 
 if TYPE_CHECKING:
-    from spillscan.residency.model import Launch
+    from spillscan.occupancy.model import Launch
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -40,7 +40,7 @@ def of_bounds(kernel: Kernel) -> Launch | None:
     bounds = kernel.launch_bounds
     if bounds is None or bounds.threads is None:
         return None
-    from spillscan.residency.model import Launch
+    from spillscan.occupancy.model import Launch
 
     return Launch(threads_per_block=bounds.threads, source="maxntid")
 
@@ -57,12 +57,12 @@ def parse_launch(text: str) -> tuple[str, Launch]:
 
 
 def launch(**figures: int) -> Launch:
-    """A launch of the given figures (fields of :class:`~spillscan.residency.model.Launch`).
+    """A launch of the given figures (fields of :class:`~spillscan.occupancy.model.Launch`).
 
     A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless the figures say
     otherwise: else it could not be launched.
     """
-    from spillscan.residency.model import Launch
+    from spillscan.occupancy.model import Launch
 
     dynamic = figures.get("dynamic_shared_bytes", 0)
     opted_in = {"max_dynamic_shared_bytes": dynamic} if dynamic else {}

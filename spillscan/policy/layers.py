@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from spillscan.occupancy.model import Launch
 from spillscan.policy.keys import Value
 from spillscan.policy.severity import Level
-from spillscan.residency.model import Launch
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from spillscan.model import Kernel, Rule
+from spillscan.occupancy.model import Launch
 from spillscan.policy.effective import DEFAULT, Policy
 from spillscan.policy.keys import KEYS, LAUNCH_KEYS, Key, Value
 from spillscan.policy.layers import Entry, Setting
 from spillscan.policy.severity import Level
-from spillscan.residency.model import Launch
 
 _Line = tuple[str, str]
 """(text, origin)."""

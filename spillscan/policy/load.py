@@ -106,7 +106,7 @@ def _shown(path: Path) -> str:
 def _check_devices(policy: Policy) -> None:
     if not policy.devices:
         return
-    from spillscan.residency.devices import device
+    from spillscan.occupancy.devices import device
 
     for name in policy.devices:
         try:

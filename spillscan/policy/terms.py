@@ -10,7 +10,7 @@ from spillscan.model import Rule
 from spillscan.policy.severity import Level
 
 if TYPE_CHECKING:
-    from spillscan.residency.model import Launch
+    from spillscan.occupancy.model import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.model import Issue
+from spillscan.output.safe import printable
 from spillscan.profile.judged import Judged
 from spillscan.profile.matching import agrees
-from spillscan.safe import printable
 
 _ROUNDING_POINTS = 0.01
 """The profiler prints two decimals of a percentage."""

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from spillscan.occupancy.model import Launch
+from spillscan.output.safe import printable
 from spillscan.profile.judged import Judged, launch_figures, why_no_figures
 from spillscan.profile.names import parsed
-from spillscan.residency.model import Launch
-from spillscan.safe import printable
 
 Choice = Literal["commonest", "lowest-occupancy"]
 _GLOB = re.compile(r"[*?\[]")

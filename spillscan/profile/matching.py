@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel
+from spillscan.occupancy.compatibility import runs_on
+from spillscan.occupancy.devices import device
 from spillscan.profile.model import ProfiledLaunch
 from spillscan.profile.names import Name, parsed
-from spillscan.residency.compatibility import runs_on
-from spillscan.residency.devices import device
 
 LEAST_REGISTERS = 16
 """Nsight Compute shows at least so many registers: kernels of 10, 12 and 14 registers show 16 (measured on an H200)."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spillscan.errors import InputError
+from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Origin
+from spillscan.output.safe import clip, printable
 from spillscan.profile.metrics import METRICS, Metric
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.profile.numbers import NotANumberError, decimals, factor, number
 from spillscan.profile.shape import Shape
 from spillscan.profile.table import AGAIN, Around, rows
-from spillscan.safe import clip, printable
-from spillscan.source import Source, Stream
 
 _DIMENSIONS = re.compile(r"\(?(\d+)(?:, ?| ?x ?)(\d+)(?:, ?| ?x ?)(\d+)\)?")
 _CAPABILITY = re.compile(r"(\d+)\.(\d+)")

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from spillscan.errors import InputError
+from spillscan.inputs.source import Stream
 from spillscan.model import Issue, Origin
-from spillscan.safe import printable
-from spillscan.source import Stream
+from spillscan.output.safe import printable
 
 AGAIN = "export the profile again: ncu -i REPORT --csv --page raw --print-units base"
 _HEADER = b'"ID","'

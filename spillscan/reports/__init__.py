@@ -21,7 +21,7 @@ from spillscan.policy import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Verdict
-    from spillscan.matrix import Matrix
+    from spillscan.compare.matrix import Matrix
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")

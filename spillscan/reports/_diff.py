@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.compare import FIGURES, figure, figures, moved_to_shared
+from spillscan.compare.figures import FIGURES, figure, figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.names import display_name
+from spillscan.occupancy.footprint import WORTH_SHOWING_BYTES
+from spillscan.occupancy.text import size
+from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style
 from spillscan.reports._findings import regression_lines
-from spillscan.reports._table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
 from spillscan.reports._words import arches_of, count
-from spillscan.residency.footprint import WORTH_SHOWING_BYTES
-from spillscan.residency.text import size
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spillscan.model import Finding
+from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint
 from spillscan.policy import SEVERITIES
 from spillscan.reports import Report, Style
-from spillscan.reports._table import BOLD, DIM, RED, YELLOW, clean, fold, paint
 from spillscan.reports._words import count, label_of, message_of
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
 # Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.

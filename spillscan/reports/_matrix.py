@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from spillscan.compare import figure
-from spillscan.matrix import Matrix, spread
-from spillscan.matrix import Row as Kernels
+from spillscan.compare.figures import figure
+from spillscan.compare.matrix import Matrix, spread
+from spillscan.compare.matrix import Row as Kernels
 from spillscan.names import display_name
+from spillscan.output.table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style
 from spillscan.reports._findings import regression_lines
-from spillscan.reports._table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports._words import count
 
 ABSENT, NOT_SAID = "·", "-"

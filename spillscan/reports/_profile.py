@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from spillscan.output.table import RED, YELLOW, Row, clean, fold, table
 from spillscan.profile.judged import Judged
 from spillscan.reports import Style
-from spillscan.reports._table import RED, YELLOW, Row, clean, fold, table
 
 _HEADER = (
     "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from spillscan.arches import natural
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
+from spillscan.output.safe import clip, printable
 from spillscan.reports import Report
-from spillscan.safe import clip, printable
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.matrix import Matrix
+from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Kernel
+from spillscan.output.csv import row as _row
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.reports._csv import row as _row
-from spillscan.snapshot import FIGURES, usage_to_json
+from spillscan.serialize import FIGURES, usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from spillscan.model import Severity
+from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._words import LONGEST_ARCH, count, doubts, message_of, name_of, summary
-from spillscan.safe import printable
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator
 
 from spillscan.model import Severity
+from spillscan.output.json import array
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._json import array
 from spillscan.reports._words import label_of, message_of
 
 FORMAT = "gitlab"

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
-from spillscan.compare import figures
-from spillscan.matrix import Matrix, Row
+from spillscan.compare.figures import figures
+from spillscan.compare.matrix import Matrix, Row
 from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
+from spillscan.output.json import harmless
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.reports._json import harmless
-from spillscan.sass.snapshot import to_json as sass_to_json
-from spillscan.snapshot import (
+from spillscan.serialize import (
     SCHEMA_VERSION,
     advisory_to_json,
     bounds_to_json,
@@ -23,6 +22,7 @@ from spillscan.snapshot import (
     stats_to_json,
     usage_to_json,
 )
+from spillscan.serialize_code import to_json as sass_to_json
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
@@ -60,7 +60,7 @@ def _pieces(report: Report) -> Iterator[str]:
 
 
 def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
-    """The text of :func:`~spillscan.snapshot.kernel_to_json` for each kernel, equal parts written once.
+    """The text of :func:`~spillscan.serialize.kernel_to_json` for each kernel, equal parts written once.
 
     Builds have hundreds of thousands of kernels and few distinct figures; a test holds both ways equal.
     """

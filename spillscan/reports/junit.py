@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from spillscan.model import Finding, Issue, Kernel
+from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.policy import at_least
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._words import LONGEST_NAME, message_of, name_of
-from spillscan.safe import printable
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from spillscan.compare import figure
+from spillscan.compare.figures import figure
 from spillscan.model import Change, Finding, Kernel
+from spillscan.occupancy.summary import summarise
 from spillscan.places import place_of
 from spillscan.policy import at_least
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._findings import baseline_line
 from spillscan.reports._markdown import Row, code, fold, table, within, words
 from spillscan.reports._words import LONGEST_ARCH, count, doubts, name_of, summary
-from spillscan.residency.summary import summarise
 
 FORMAT = "markdown"
 HELP = "Markdown for a comment on a pull request or a step summary"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from spillscan.model import Severity
+from spillscan.output.json import harmless
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._json import harmless
 from spillscan.reports._words import label_of, message_of
 
 FORMAT = "rdjsonl"

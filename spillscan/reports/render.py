@@ -12,9 +12,9 @@ from typing import TextIO
 
 from spillscan import reports
 from spillscan.errors import UsageError
+from spillscan.output.files import Draft, Target
 from spillscan.places import Tree
 from spillscan.reports import Kind, Report, Style
-from spillscan.target import Draft, Target
 
 BATCH_PIECES = 64
 """Pieces written at once: small enough that their text needs no memory map of its own."""

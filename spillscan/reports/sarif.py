@@ -14,13 +14,13 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import Finding, Issue, Kernel, Rule
+from spillscan.output.json import array, harmless
+from spillscan.output.safe import printable
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._json import array, harmless
 from spillscan.reports._words import label_of, message_of, name_of
 from spillscan.rules import all_rules
-from spillscan.safe import printable
-from spillscan.snapshot import FIGURES
+from spillscan.serialize import FIGURES
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"

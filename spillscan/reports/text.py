@@ -8,13 +8,13 @@ from heapq import nsmallest
 
 from spillscan.model import Kernel
 from spillscan.names import display_name
+from spillscan.occupancy.footprint import Footprint
+from spillscan.occupancy.summary import Summary, summarise
+from spillscan.occupancy.text import footprint_line
+from spillscan.output.table import RED, YELLOW, Row, fold, table
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._findings import baseline_line, finding_lines
-from spillscan.reports._table import RED, YELLOW, Row, fold, table
 from spillscan.reports._words import count, summary
-from spillscan.residency.footprint import Footprint
-from spillscan.residency.summary import Summary, summarise
-from spillscan.residency.text import footprint_line
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Finding, Kernel, Rule
+from spillscan.occupancy.compatibility import judged_on
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.policy import Terms
-from spillscan.residency.compatibility import judged_on
-from spillscan.residency.summary import Summary, summarise
 from spillscan.rules import finding
 
 BLOCKS = Rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare import allocated
+from spillscan.compare.figures import allocated
 from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding

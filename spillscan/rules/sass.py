@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spillscan.compare import figure, told
+from spillscan.compare.figures import figure, told
 from spillscan.model import Change, Finding, Kernel, Metric, Rule
 from spillscan.policy import Terms
 from spillscan.rules import finding

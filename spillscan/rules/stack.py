@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare import growth
+from spillscan.compare.figures import growth
 from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.occupancy.footprint import INITIAL_STACK_BYTES
+from spillscan.occupancy.text import size
 from spillscan.policy import Terms
-from spillscan.residency.footprint import INITIAL_STACK_BYTES
-from spillscan.residency.text import size
 from spillscan.rules import finding
 
 LIMIT = Rule(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spillscan.errors import UsageError
-from spillscan.residency.bounds import bounds_for_more_blocks
-from spillscan.residency.checks import check
-from spillscan.residency.devices import device
-from spillscan.residency.model import Configuration, Launch
-from spillscan.residency.rules import resident
+from spillscan.occupancy.bounds import bounds_for_more_blocks
+from spillscan.occupancy.checks import check
+from spillscan.occupancy.devices import device
+from spillscan.occupancy.model import Configuration, Launch
+from spillscan.occupancy.rules import resident
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import Setting
 

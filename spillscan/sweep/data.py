@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from spillscan import names
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 from spillscan.sweep.model import Curve, Point
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spillscan.residency.model import Launch
+from spillscan.occupancy.model import Launch
 from spillscan.sweep.settings import AS_IS, Setting
 
 if TYPE_CHECKING:

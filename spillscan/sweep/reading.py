@@ -6,15 +6,15 @@ import io
 from dataclasses import replace
 
 from spillscan import binary
+from spillscan import logs as buildlog
 from spillscan.errors import UsageError
+from spillscan.inputs.source import Stream
+from spillscan.join.code import attach
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model.code import SassFunction
+from spillscan.occupancy.model import Launch
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.policy import Launches
-from spillscan.readers import buildlog
-from spillscan.residency.model import Launch
-from spillscan.residency.summary import Summary, summarise
-from spillscan.sass import attach
-from spillscan.sass.model import SassFunction
-from spillscan.source import Stream
 from spillscan.sweep.jobs import Outcome
 from spillscan.sweep.model import Depth, Point
 from spillscan.sweep.ptx import Entry

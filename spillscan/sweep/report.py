@@ -7,8 +7,8 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 
+from spillscan.output.json import harmless
 from spillscan.reports import Style
-from spillscan.reports._json import harmless
 from spillscan.sweep import chart, table
 from spillscan.sweep.data import VERSION, curve_data, rows
 from spillscan.sweep.model import Curve

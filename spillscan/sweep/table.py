@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spillscan.names import display_name
+from spillscan.output.safe import printable
+from spillscan.output.table import BOLD, DIM, GREEN, RED, Row, paint, table
 from spillscan.reports import Style
-from spillscan.reports._table import BOLD, DIM, GREEN, RED, Row, paint, table
-from spillscan.safe import printable
 from spillscan.sweep import measured
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import AS_IS

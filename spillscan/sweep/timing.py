@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from spillscan.errors import UsageError
-from spillscan.safe import printable
+from spillscan.output.safe import printable
 from spillscan.sweep.interrupts import held_back
 
 LAST_NUMBER = r"(?s).*(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])"

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from spillscan.progress import PATIENCE_SECONDS
-from spillscan.safe import clip, printable
+from spillscan.output.progress import PATIENCE_SECONDS
+from spillscan.output.safe import clip, printable
 
 _ERASE = "\r\x1b[K"
 _BAR = 24

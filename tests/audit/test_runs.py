@@ -14,7 +14,7 @@ import pytest
 from spillscan.audit import Plan, Selection, audit
 from spillscan.errors import InputError, SpillscanError
 from spillscan.pipeline import scan
-from spillscan.snapshot import kernel_to_json
+from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
 from tests.audit.support import customised, kept, run
 from tests.conftest import ROOT

@@ -17,7 +17,7 @@ import pytest
 
 from spillscan.audit.patience import PAUSES_SECONDS, patiently
 from spillscan.pipeline import scan
-from spillscan.snapshot import kernel_to_json
+from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
 from tests.audit.support import kept, run
 from tests.conftest import FIXTURES

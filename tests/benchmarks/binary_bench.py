@@ -40,7 +40,7 @@ from spillscan import binary, cores
 from spillscan.binary import containers
 from spillscan.binary.limits import DEFAULT, Budget
 from spillscan.binary.window import Window
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 from tests.oracle.binary_oracle import number, tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from spillscan.source import Source  # noqa: E402
+from spillscan.inputs.source import Source  # noqa: E402
 
 ROUNDS = 5
 NAMESPACE = re.compile(rb"(?<=_ZN)(?:5lib_(\d)|6lib_(\d\d))")

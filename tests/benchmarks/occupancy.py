@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from spillscan.residency.table import occupancy_table  # noqa: E402
+from spillscan.occupancy.table import occupancy_table  # noqa: E402
 from tests.oracle import occupancy_header as header  # noqa: E402
 
 ROWS = 1_000_000

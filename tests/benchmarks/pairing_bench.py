@@ -16,9 +16,9 @@ import subprocess
 import sys
 import time
 
+from spillscan.compare.pairing import diff
 from spillscan.identity import canonical
 from spillscan.model import Build
-from spillscan.pairing import diff
 from tests.identity import generator
 
 SIZES = (10_000, 100_000, 1_000_000)

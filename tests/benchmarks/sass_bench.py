@@ -28,10 +28,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from spillscan import cores, sass
-from spillscan.sass import lexemes, ranges
-from spillscan.sass.dump import Dump
-from spillscan.source import Source
+from spillscan import cores
+from spillscan import dumps as sass
+from spillscan.dumps import lexemes, ranges
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.inputs.source import Source
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
 AWK = "/Function :/ {name = $3} /STL|LDL/ {count[name]++} END {for (name in count) print name, count[name]}"

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import zstandard
 
-from spillscan import binary, sass
+from spillscan import binary
+from spillscan import dumps as sass
 from spillscan.binary import counts
 from spillscan.binary.counts import Counts
 from spillscan.binary.table import Table
 from spillscan.binary.window import Window
+from spillscan.inputs.source import Source
 from spillscan.model import Issue
-from spillscan.sass.model import SassFunction
-from spillscan.source import Source
+from spillscan.model.code import SassFunction
 from tests.conftest import FIXTURES
 
 FOLDER = FIXTURES / "binary"

@@ -13,7 +13,7 @@ from spillscan.binary.branches import LOAD, OTHER, Branches, Text, kinds_of
 from spillscan.binary.counts import code_of
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
-from spillscan.sass.moves import Kind
+from spillscan.machine.moves import Kind
 
 
 def opcodes(number: int) -> Table:

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 import zstandard
 
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 from tests.binary.support import functions, scanned, stored, without_place
 
 PLAIN = stored("plain-13.5.o")

@@ -9,9 +9,8 @@ import pytest
 
 from spillscan.binary.cubin import Cubin
 from spillscan.binary.window import Window
-from spillscan.sass.model import LocalAccess, SassFunction
-from spillscan.sass.resusage import FunctionUsage
-from spillscan.source import Source
+from spillscan.inputs.source import Source
+from spillscan.model.code import FunctionUsage, LocalAccess, SassFunction
 from tests.binary.support import FOLDER, dumped, functions, stored
 from tests.conftest import FIXTURES, read_any
 
@@ -66,7 +65,7 @@ def test_classes_equal_those_of_nvdisasm(name: str, dump: Path) -> None:
 
 def listed(path: Path) -> list[FunctionUsage]:
     """What a resource listing says."""
-    from spillscan import sass
+    from spillscan import dumps as sass
 
     with Source(str(path)).open() as stream:
         return [item for item in sass.read(stream.file(), path.name) if isinstance(item, FunctionUsage)]

@@ -20,7 +20,7 @@ from spillscan.binary.elf import Elf
 from spillscan.binary.limits import Limits
 from spillscan.binary.window import Window
 from spillscan.model import Issue
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 from tests.binary.support import scanned, stored
 from tests.binary.test_containers import coff, fat_section, tarred, zipped
 

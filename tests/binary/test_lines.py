@@ -18,7 +18,7 @@ from spillscan.binary.lines import DEEPEST
 from spillscan.binary.linetable import LineTable
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Issue
-from spillscan.sass.model import SassFunction, SourceLine
+from spillscan.model.code import SassFunction, SourceLine
 from tests.binary.support import FOLDER, dumped, functions, stored
 from tests.conftest import FIXTURES
 

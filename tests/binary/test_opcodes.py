@@ -13,7 +13,7 @@ import pytest
 
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
-from spillscan.sass import mix
+from spillscan.model import opcodes as mix
 from tests.binary.support import FOLDER, counted, dumped, scanned
 from tests.conftest import FIXTURES, ROOT
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spillscan import binary, cores, forked
+from spillscan import binary, cores
+from spillscan import workers as forked
 from spillscan.binary import containers, fatbin, shares
 from spillscan.errors import SpillscanError
 from tests.conftest import ROOT

@@ -7,7 +7,7 @@ from functools import cache
 
 from spillscan import diff as diff_builds
 from spillscan import rules, scan
-from spillscan.matrix import matrix
+from spillscan.compare.matrix import matrix
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
 from spillscan.policy import Policy

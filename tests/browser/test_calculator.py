@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from spillscan.occupancy import text
+from spillscan.occupancy.curves import best_block_sizes
+from spillscan.occupancy.devices import Device, device, devices
+from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.rules import preferred_shared_bytes, resident
 from spillscan.page.kernel.subject import setting
-from spillscan.residency import text
-from spillscan.residency.curves import best_block_sizes
-from spillscan.residency.devices import Device, device, devices
-from spillscan.residency.model import Configuration
-from spillscan.residency.rules import preferred_shared_bytes, resident
 from tests.browser.conftest import EVERY, PHONE, Open, serious, until
 from tests.conftest import run
 

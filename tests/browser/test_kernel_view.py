@@ -10,10 +10,10 @@ import pytest
 from spillscan import scan
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.names import display_name
+from spillscan.occupancy.model import Launch
 from spillscan.page.columns import identifiers, worst_first
 from spillscan.policy import LaunchMap
 from spillscan.reports import Report
-from spillscan.residency.model import Launch
 from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious
 from tests.conftest import FIXTURES
 from tests.reporting import rendered

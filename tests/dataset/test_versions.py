@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.compare import figures
+from spillscan.compare.figures import figures
+from spillscan.compare.pairing import diff
 from spillscan.dataset import compaction, load_build, open_dataset, schema
 from spillscan.model import Build
-from spillscan.pairing import diff
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT
 from tests.dataset.support import BASE, HEAD, VERSION1, append, command, files, plain

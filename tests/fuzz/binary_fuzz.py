@@ -14,7 +14,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
+with atheris.instrument_imports(include=["spillscan.binary", "spillscan.dumps"]):
     from spillscan import binary
     from spillscan.binary import (  # noqa: F401  # what the reader imports late must be instrumented, too
         archive,
@@ -39,8 +39,8 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.sass"]):
     )
 
 from spillscan.model import Issue
-from spillscan.sass.model import SassFunction
-from spillscan.sass.snapshot import to_json
+from spillscan.model.code import SassFunction
+from spillscan.serialize_code import to_json
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 

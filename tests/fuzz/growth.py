@@ -15,8 +15,8 @@ import tracemalloc
 from pathlib import Path
 
 from spillscan import binary
-from spillscan.sass.model import SassFunction
-from spillscan.sass.snapshot import to_json
+from spillscan.model.code import SassFunction
+from spillscan.serialize_code import to_json
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 

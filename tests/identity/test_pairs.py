@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spillscan.compare.pairing import diff
 from spillscan.identity.anatomy import anatomy
 from spillscan.identity.candidates import candidates, strong, weak
 from spillscan.identity.pairs import Pair, pair
 from spillscan.model import Kernel, KernelKey, Role, Usage
-from spillscan.pairing import diff
 from tests.identity import generator
 
 

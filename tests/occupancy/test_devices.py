@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spillscan.errors import InputError, UsageError
-from spillscan.residency.devices import FIGURES, FOLDER, device, devices, parse, resolve, sources
+from spillscan.occupancy.devices import FIGURES, FOLDER, device, devices, parse, resolve, sources
 
 
 def test_there_are_26_and_each_figure_has_a_source():

@@ -9,11 +9,11 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from spillscan.residency import device, occupancy
-from spillscan.residency.clusters import clusters
-from spillscan.residency.curves import available_dynamic_shared_bytes, best_block_sizes
-from spillscan.residency.deviations import driver_blocks
-from spillscan.residency.footprint import footprint
+from spillscan.occupancy import device, occupancy
+from spillscan.occupancy.clusters import clusters
+from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes
+from spillscan.occupancy.deviations import driver_blocks
+from spillscan.occupancy.footprint import footprint
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "occupancy"
 FIXTURE = FOLDER / "h200.csv.gz"

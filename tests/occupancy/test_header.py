@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spillscan.residency import Configuration, devices
-from spillscan.residency.curves import available_dynamic_shared_bytes, best_block_sizes
-from spillscan.residency.deviations import header_mask
-from spillscan.residency.model import LIMITERS
-from spillscan.residency.rules import resident
-from spillscan.residency.table import NO_LIMIT, NOT_SET, occupancy_table
+from spillscan.occupancy import Configuration, devices
+from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes
+from spillscan.occupancy.deviations import header_mask
+from spillscan.occupancy.model import LIMITERS
+from spillscan.occupancy.rules import resident
+from spillscan.occupancy.table import NO_LIMIT, NOT_SET, occupancy_table
 from tests.oracle import occupancy_header as header
 
 SAMPLE = 20_000

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
-from spillscan.residency import Configuration, device, devices, occupancy
-from spillscan.residency.bounds import bounds_for_more_blocks, register_cap
-from spillscan.residency.clusters import clusters
-from spillscan.residency.curves import available_dynamic_shared_bytes, best_block_sizes, curve
-from spillscan.residency.footprint import footprint
-from spillscan.residency.headroom import (
+from spillscan.occupancy import Configuration, device, devices, occupancy
+from spillscan.occupancy.bounds import bounds_for_more_blocks, register_cap
+from spillscan.occupancy.clusters import clusters
+from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes, curve
+from spillscan.occupancy.footprint import footprint
+from spillscan.occupancy.headroom import (
     headroom,
     register_cliffs,
     shared_cliffs,
@@ -20,7 +20,7 @@ from spillscan.residency.headroom import (
     with_registers,
     with_shared,
 )
-from spillscan.residency.rules import resident
+from spillscan.occupancy.rules import resident
 
 CHANGES = {"registers": with_registers, "shared": with_shared, "barriers": with_barriers}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.residency import device, devices, occupancy
-from spillscan.residency.assumptions import assume, assumed_device, parse
-from spillscan.residency.bounds import register_cap
-from spillscan.residency.headroom import register_cliffs
-from spillscan.residency.rules import resident
+from spillscan.occupancy import device, devices, occupancy
+from spillscan.occupancy.assumptions import assume, assumed_device, parse
+from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.headroom import register_cliffs
+from spillscan.occupancy.rules import resident
 from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "occupancy" / "h200.csv.gz"

@@ -6,13 +6,13 @@ import pytest
 
 from spillscan.errors import UsageError
 from spillscan.model import Usage
-from spillscan.residency import Launch, occupancy
-from spillscan.residency.advice import advice, verdict
-from spillscan.residency.chart import draw, steps
-from spillscan.residency.curves import curve
-from spillscan.residency.data import summary_data
-from spillscan.residency.summary import summarise
-from spillscan.residency.text import report
+from spillscan.occupancy import Launch, occupancy
+from spillscan.occupancy.advice import advice, verdict
+from spillscan.occupancy.curves import curve
+from spillscan.occupancy.data import summary_data
+from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.text import report
+from spillscan.output.chart import draw, steps
 
 GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)
 

@@ -17,9 +17,9 @@ from collections import Counter
 from pathlib import Path
 
 from spillscan import binary
-from spillscan.readers import buildlog
-from spillscan.sass.model import SassFunction
-from spillscan.source import Stream
+from spillscan import logs as buildlog
+from spillscan.inputs.source import Stream
+from spillscan.model.code import SassFunction
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))

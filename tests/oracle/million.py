@@ -15,8 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from spillscan.residency import devices
-from spillscan.residency.table import occupancy_table
+from spillscan.occupancy import devices
+from spillscan.occupancy.table import occupancy_table
 from tests.oracle import occupancy_header as header
 
 OLDER = ("13.0.88", "12.9.79", "12.4.127", "11.8.89")

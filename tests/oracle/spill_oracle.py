@@ -34,9 +34,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fixtures"))
 
 from maker.toolchains import Toolchains
 
-from spillscan import sass
+from spillscan import dumps as sass
+from spillscan.model.code import SassFunction
 from spillscan.pipeline import scan
-from spillscan.sass.model import SassFunction
 from tests.oracle.spill_sources import source
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from pathlib import Path
 import spillscan
 from fixtures.maker.toolchains import Toolchains
 from spillscan.model import Build
-from spillscan.snapshot import FIGURES
+from spillscan.serialize import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "fixtures" / "sources" / "library"

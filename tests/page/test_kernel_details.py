@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from spillscan import scan
+from spillscan.machine.spillmap import where
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model.code import SassStats
+from spillscan.occupancy.model import Launch
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.page.kernel.details import MAP_BYTES, details
 from spillscan.page.kernel.strip import spill_map
 from spillscan.page.kernel.subject import SETTING, subject
-from spillscan.residency.model import Launch
-from spillscan.residency.summary import Summary, summarise
-from spillscan.sass.model import SassStats
-from spillscan.sass.spillmap import where
 from tests.conftest import FIXTURES
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"

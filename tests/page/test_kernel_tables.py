@@ -8,11 +8,11 @@ import random
 import numpy as np
 import pytest
 
+from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.model import LIMITERS
+from spillscan.occupancy.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
 from spillscan.page.kernel.tables import tables
-from spillscan.residency.bounds import register_cap
-from spillscan.residency.devices import devices
-from spillscan.residency.model import LIMITERS
-from spillscan.residency.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
 from tests.page.lookup import Tables, in_runs, look_up
 
 CONFIGURATIONS = 40_000

@@ -13,6 +13,7 @@ import pytest
 
 from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
 from spillscan.names import demangle
+from spillscan.occupancy.summary import summarise
 from spillscan.page import Line, Trend, trend_document
 from spillscan.page.columns import ASSUMED, identifiers, worst_first
 from spillscan.page.document import document, text
@@ -21,7 +22,6 @@ from spillscan.page.limiters import LIMITERS, binds
 from spillscan.page.payload import payload
 from spillscan.policy import LaunchMap, parse_launch
 from spillscan.reports import Report
-from spillscan.residency.summary import summarise
 from tests.browser.pages import build, checked, compared, many, side_by_side
 from tests.conftest import run
 from tests.reporting import Document, kernel, rendered

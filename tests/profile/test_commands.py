@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from spillscan.cli import main
+from spillscan.inputs.source import expand
 from spillscan.pipeline import scan
 from spillscan.policy.load import load
 from spillscan.policy.words import from_options
 from spillscan.profile.judged import launch_figures
 from spillscan.profile.reading import read_all
 from spillscan.rules import all_rules
-from spillscan.source import expand
 from tests.conftest import FIXTURES, read_text, run
 
 NCU = FIXTURES / "ncu"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from spillscan.inputs.source import expand
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.pipeline import scan
 from spillscan.profile.checks import issues
@@ -15,7 +16,6 @@ from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.profile.names import parsed
 from spillscan.profile.reading import read_all
 from spillscan.profile.verdict import THRESHOLDS, verdict
-from spillscan.source import expand
 from tests.conftest import FIXTURES, manifest
 
 NCU = FIXTURES / "ncu"

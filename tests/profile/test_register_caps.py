@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
+from spillscan.occupancy.model import Launch
+from spillscan.occupancy.summary import summarise
 from spillscan.pipeline import scan
-from spillscan.residency.model import Launch
-from spillscan.residency.summary import summarise
 from tests.conftest import FIXTURES, ROOT
 
 with (FIXTURES / "ncu" / "h200-times.csv").open(newline="") as table:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.dumps.cuobjdump import Path as Way
 from spillscan.model import Issue
-from spillscan.sass.dump import Dump
-from spillscan.sass.dump import Path as Way
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 
 Read = Callable[..., tuple[list[SassFunction], list[Issue]]]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from spillscan.dumps.cuobjdump import Dump
 from spillscan.model import Issue
-from spillscan.sass.dump import Dump
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 from tests.sass.conftest import Read
 from tests.sass.support import FIXTURES, content, dumps
 

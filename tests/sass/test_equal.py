@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spillscan.dumps import lexemes
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.machine import local
 from spillscan.model import Issue
-from spillscan.sass import lexemes, local
-from spillscan.sass.dump import Dump
-from spillscan.sass.model import SassFunction
+from spillscan.model.code import SassFunction
 from tests.sass.conftest import Read
 from tests.sass.support import Pipe, content, dumps
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spillscan.join.code import attach
 from spillscan.model import Kernel, KernelKey, Origin, Usage
-from spillscan.sass import attach
-from spillscan.sass.model import LocalAccess, LocalTraffic, SassFunction, SassStats
-from spillscan.sass.resusage import FunctionUsage
+from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
 
 LOG, DUMP = Origin(input="build.log", line=7), Origin(input="x.sass", line=12, format="sass")
 

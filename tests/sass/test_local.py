@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.sass import local
-from spillscan.sass.dump import Dump
-from spillscan.sass.local import Access, Target
-from spillscan.sass.model import AddressForm, SassFunction
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.machine import local
+from spillscan.machine.local import Access, Target
+from spillscan.model.code import AddressForm, SassFunction
 from tests.sass.test_dump import END, HEAD
 
 FORMS: tuple[AddressForm, ...] = ("stack", "register", "uniform", "register+uniform", "absolute", "unknown")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.sass import loops
-from spillscan.sass.flow import Controls, Paths
-from spillscan.sass.moves import Kind, Moves
+from spillscan.machine import loops
+from spillscan.machine.flow import Controls, Paths
+from spillscan.machine.moves import Kind, Moves
 
 
 class Control(NamedTuple):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import sass
-from spillscan.sass import mix
-from spillscan.sass.model import SassFunction
+from spillscan import dumps as sass
+from spillscan.model import opcodes as mix
+from spillscan.model.code import SassFunction
 from tests.sass.support import FIXTURES, content
 
 PUBLISHED = """

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import sass
+from spillscan import dumps as sass
 from spillscan.model import Issue
-from spillscan.sass.model import SassFunction
-from spillscan.sass.resusage import FunctionUsage
+from spillscan.model.code import FunctionUsage, SassFunction
 from tests.sass.support import FIXTURES, content
 
 TEXTS = sorted(path for path in FIXTURES.glob("nvdisasm-*") if "manifest" not in path.name)

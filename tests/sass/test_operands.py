@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import sass
-from spillscan.sass import banks, work
-from spillscan.sass.dump import Dump
-from spillscan.sass.model import Operands, SassFunction
+from spillscan import dumps as sass
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.machine import banks, work
+from spillscan.model.code import Operands, SassFunction
 from tests.sass.support import FIXTURES, content, dumps
 from tests.sass.test_dump import END, HEAD, row
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from spillscan import cores, pipeline
+from spillscan.dumps import ranges
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.dumps.ranges import Extent, Ranges, cuts
 from spillscan.errors import SpillscanError
 from spillscan.model import Issue
-from spillscan.sass import ranges
-from spillscan.sass.dump import Dump
-from spillscan.sass.model import Outcome, SassFunction
-from spillscan.sass.ranges import Extent, Ranges, cuts
+from spillscan.model.code import Outcome, SassFunction
 from tests.sass.support import content, dumps
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on Unix only")

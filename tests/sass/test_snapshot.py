@@ -10,8 +10,8 @@ import pytest
 
 from spillscan.cli import main
 from spillscan.pipeline import scan
-from spillscan.sass.snapshot import from_json, to_json
-from spillscan.snapshot import kernel_to_json
+from spillscan.serialize import kernel_to_json
+from spillscan.serialize_code import from_json, to_json
 from tests.conftest import ROOT
 from tests.sass.support import FIXTURES
 

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from spillscan.sass.dump import Dump
-from spillscan.sass.model import LocalTraffic, SassFunction
+from spillscan.dumps.cuobjdump import Dump
+from spillscan.model.code import LocalTraffic, SassFunction
 from tests.sass.test_dump import END, HEAD, row
 
 

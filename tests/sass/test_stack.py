@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.sass import stack
+from spillscan.dumps import stack
 from tests.sass.conftest import Read
 from tests.sass.support import content, dumps
 

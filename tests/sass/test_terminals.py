@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lark import Lark, Token
 
-from spillscan.sass import terminals
+from spillscan.dumps import terminals
 
 LINES = [
     b'        /*0220*/                   STL [R1+0x44], R3  (*"SpillRefill"*); /* 0x0000440301007387 */',

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lark.exceptions import UnexpectedInput
 
 from spillscan import grammar
-from spillscan.readers.buildlog.steps import split_prefix
+from spillscan.logs.steps import split_prefix
 from spillscan.wrap import derive
 from spillscan.wrap.sieve import Sieve, figures_lines
 from tests.conftest import FIXTURES, read_text

@@ -7,14 +7,14 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.errors import UsageError
+from spillscan.occupancy import text as words
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.rules import resident
 from spillscan.page.document import document, text
 from spillscan.page.kernel import ASSETS
 from spillscan.page.kernel.subject import setting
 from spillscan.page.kernel.tables import MOST_REGISTERS, tables
-from spillscan.residency import text as words
-from spillscan.residency.devices import devices
-from spillscan.residency.model import Configuration
-from spillscan.residency.rules import resident
 
 START = {"arch": "sm_90", "threads": "256", "registers": "64"}
 """Where the controls stand if nobody says otherwise, as options of the command."""

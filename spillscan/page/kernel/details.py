@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.summary import Summary
 from spillscan.page.kernel.strip import MARKS, spill_map
 from spillscan.page.kernel.subject import subject
 from spillscan.page.kernel.tables import tables
-from spillscan.residency.devices import devices
-from spillscan.residency.summary import Summary
 
 MAP_BYTES = 400_000
 """Bytes of a page that spill maps may take; the worst kernels get theirs."""

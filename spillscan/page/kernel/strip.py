@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
+from spillscan.machine import spillmap
 from spillscan.model import Kernel
-from spillscan.safe import printable
-from spillscan.sass import spillmap
-from spillscan.sass.model import AccessClass, LocalAccess, SassFunction, SassStats
+from spillscan.model.code import AccessClass, LocalAccess, SassFunction, SassStats
+from spillscan.output.safe import printable
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from spillscan.residency.advice import LABELS, verdict
-from spillscan.residency.model import Configuration
-from spillscan.residency.summary import Summary
-from spillscan.residency.text import size
-from spillscan.safe import printable
+from spillscan.occupancy.advice import LABELS, verdict
+from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.summary import Summary
+from spillscan.occupancy.text import size
+from spillscan.output.safe import printable
 
 SETTING = ("device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers")
 """Order of the figures of a setting. ``fixed`` is static shared memory, ``optin`` the kernel's attribute."""

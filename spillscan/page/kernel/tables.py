@@ -1,7 +1,7 @@
 """The occupancy model as tables, for a page that looks up instead of computing.
 
 The limits are separable: registers and warps depend on the block's warps and on the step of 8 registers, shared memory
-on its allocation units and the carve-out, barriers on their number. Every figure comes from :mod:`spillscan.residency`;
+on its allocation units and the carve-out, barriers on their number. Every figure comes from :mod:`spillscan.occupancy`;
 tests hold the tables equal to ``occupancy()`` on every device.
 
 Runs are flat lists ``[value, times, value, times, …]``. A limit that does not bind is ``None``.
@@ -14,17 +14,12 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from spillscan.residency.advice import LABELS
-from spillscan.residency.bounds import register_cap
-from spillscan.residency.devices import WARP_THREADS, Device, device
-from spillscan.residency.model import LIMITERS, Configuration, Occupancy
-from spillscan.residency.rules import (
-    preferred_shared_bytes,
-    registers_per_warp,
-    resident,
-    shared_limit_per_block,
-)
-from spillscan.residency.text import percent, title
+from spillscan.occupancy.advice import LABELS
+from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.devices import WARP_THREADS, Device, device
+from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
+from spillscan.occupancy.rules import preferred_shared_bytes, registers_per_warp, resident, shared_limit_per_block
+from spillscan.occupancy.text import percent, title
 
 MOST_REGISTERS = 255
 """What the page lets a reader set; ptxas allocates no more on any device."""

@@ -1,0 +1,152 @@
+"""Several builds, or the archs of one, side by side: a row a kernel, a column a build or arch. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spillscan.arches import natural
+from spillscan.compare.effects import blocks
+from spillscan.compare.figures import figures
+from spillscan.compare.pairing import pair
+from spillscan.model import Build, Kernel
+from spillscan.policy import Launches, LaunchMap
+
+By = Literal["build", "arch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Where a cell's kernel was compiled."""
+
+    build: int
+    """Which build, from 0."""
+    arch: str | None = None
+    """Of a matrix by arch: which target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kernel."""
+
+    kernel: Kernel
+    """The latest record of it."""
+    cells: tuple[Kernel | None, ...]
+    """Its record in each column; ``None`` where that build or arch has no such kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Kernels against builds or archs."""
+
+    by: By
+    """What tells rows apart: by build, a kernel has a row for each arch; by arch, it has one."""
+    builds: tuple[str, ...]
+    """What the builds are called, in the order given."""
+    columns: tuple[Column, ...]
+    """By build: one each, in the order given. By arch: the archs in order, and for each the builds that have it."""
+    rows: tuple[Row, ...]
+    """In the order of the builds."""
+    metrics: tuple[str, ...]
+    """What a person wants to see of it; machine formats hold all figures."""
+    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
+    """How kernels are launched, as far as somebody said."""
+
+    def values(self, row: Row, metric: str) -> tuple[int | None, ...]:
+        """A figure in each column; ``None`` where the kernel is not there, or its build does not tell."""
+        return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
+
+    def value(self, kernel: Kernel, metric: str) -> int | None:
+        """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks),
+        or ``resident_blocks``, which is known only where the launch is."""
+        if metric == "spill_bytes":
+            return None if kernel.spills is None else sum(kernel.spills)
+        if metric == "constant_bytes":
+            banks = kernel.usage.constant_bytes
+            return None if banks is None else sum(size for _, size in banks)
+        if metric == "resident_blocks":
+            return blocks(kernel, self.launches)
+        return figures(kernel).get(metric)
+
+
+def matrix(
+    builds: Sequence[Build], labels: Sequence[str], by: By, metrics: Sequence[str], launches: Launches | None = None
+) -> Matrix:
+    """All kernels of ``builds``, paired from each build to the next as :func:`~spillscan.compare.pairing.pair` does."""
+    found = _by_build(builds)
+    columns = [Column(build=at) for at in range(len(builds))]
+    if by == "arch":
+        columns = [
+            Column(build=at, arch=arch)
+            for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
+            for at, build in enumerate(builds)
+            if any(kernel.key.arch == arch for kernel in build.kernels)
+        ]
+        found = _by_arch(found, columns)
+    return Matrix(
+        by=by,
+        builds=tuple(labels),
+        columns=tuple(columns),
+        rows=tuple(
+            Row(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
+            for cells in found
+        ),
+        metrics=tuple(metrics),
+        launches=launches or LaunchMap(),
+    )
+
+
+def spread(values: Sequence[int | None]) -> int:
+    """Largest less smallest of what is known."""
+    known = [value for value in values if value is not None]
+    return max(known) - min(known) if known else 0
+
+
+Cells = list[Kernel | None]
+
+
+def _by_build(builds: Sequence[Build]) -> list[Cells]:
+    """A list of cells a kernel and arch, one cell a build."""
+    rows: list[Cells] = []
+    for at, build in enumerate(builds):
+        latest = [next(cell for cell in reversed(cells) if cell is not None) for cells in rows]
+        place = {id(kernel): cells for kernel, cells in zip(latest, rows, strict=True)}
+        order = {id(kernel): index for index, kernel in enumerate(build.kernels)}
+        fresh = []
+        for before, after, _ in pair(latest, build.kernels):
+            if after is None:
+                continue
+            if before is None:
+                fresh.append(after)
+            else:
+                place[id(before)][at:] = [after]
+        for cells in rows:
+            cells.extend([None] * (at + 1 - len(cells)))
+        rows += [[*[None] * at, after] for after in sorted(fresh, key=lambda kernel: order[id(kernel)])]
+    return rows
+
+
+def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
+    """Rows of one kernel on several archs become one: by symbol; namesakes of one arch by unit, then in order."""
+    groups: dict[tuple[bool, str], dict[str | None, list[Cells]]] = {}
+    for cells in rows:
+        kernel = next(cell for cell in cells if cell is not None)
+        group = groups.setdefault((kernel.role == "function", kernel.key.symbol), defaultdict(list))
+        group[kernel.key.arch].append(cells)
+    merged = []
+    for group in groups.values():
+        shared: dict[tuple[str, int], dict[str | None, Cells]] = defaultdict(dict)
+        alone = all(len(same) == 1 for same in group.values())
+        for arch, same in group.items():
+            seen: dict[str, int] = defaultdict(int)
+            for cells in same:
+                unit = "" if alone else next(cell for cell in cells if cell is not None).key.unit
+                shared[unit, seen[unit]][arch] = cells
+                seen[unit] += 1
+        merged += [
+            [by_arch[column.arch][column.build] if column.arch in by_arch else None for column in columns]
+            for by_arch in shared.values()
+        ]
+    return merged

@@ -1,0 +1,75 @@
+"""Tells what changed between two builds. Pure: two builds in, changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spillscan.compare.effects import effects, metrics
+from spillscan.compare.figures import by_rank, compare, damage, messages
+from spillscan.identity.pairs import pair
+from spillscan.model import Build, Change, Kernel
+from spillscan.policy import Launches, LaunchMap
+
+__all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All pairs of two builds, sorted out."""
+
+    changes: tuple[Change, ...] = ()
+    """Added, removed, renamed and changed kernels, worst first."""
+    unsettled: tuple[Change, ...] = ()
+    """Pairs in which nothing is known to differ, but a build does not tell all that the other tells, or none of them
+    tells registers or spills."""
+
+
+def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> list[Change]:
+    """Added, removed and changed kernels, worst first; kernels that are not known to have changed are left out."""
+    return list(comparison(base, head, launches, devices).changes)
+
+
+def comparison(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Comparison:
+    """:func:`diff`, and the pairs that nobody can judge.
+
+    ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
+    own target.
+    """
+    changes: list[Change] = []
+    unsettled: list[Change] = []
+    launches = launches or LaunchMap()
+    for before, after, score in pair(base.kernels, head.kernels):
+        if before is None or after is None:
+            changes.append(Change(state="added" if before is None else "removed", before=before, after=after))
+        elif score < 1:
+            change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
+            changes.append(replace(change, state="renamed", score=score))
+        elif alike := changed(before, after, launches, devices):
+            (unsettled if alike.state == "unknown" else changes).append(alike)
+    return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
+
+
+def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
+    """What differs between two records of one kernel; ``None`` where they are known to be equal."""
+    differing, unknown = compare(before, after)
+    appeared, vanished = messages(before, after)
+    if not differing and not unknown and not appeared and not vanished and _settled(before) and _settled(after):
+        return None
+    found = effects(before, after, launches, devices) if differing or unknown else ()
+    told = [metric for metric in metrics(found) if None not in metric]
+    return Change(
+        state="changed" if differing or appeared or vanished else "unknown",
+        before=before,
+        after=after,
+        metrics=by_rank((*differing, *told)),
+        unknown=by_rank((*unknown, *(metric for metric in metrics(found) if None in metric))),
+        appeared=appeared,
+        vanished=vanished,
+        effects=found,
+    )
+
+
+def _settled(kernel: Kernel) -> bool:
+    """Whether the record tells what a gate must know."""
+    return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)

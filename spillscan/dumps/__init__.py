@@ -1,0 +1,121 @@
+"""SASS dumps: local memory counted, classified and located, in every text that cuobjdump and nvdisasm write.
+
+``read`` finds out which text it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.dumps.blocks import Stream
+    from spillscan.machine.operands import Wanted
+    from spillscan.model import Issue
+    from spillscan.model.code import FunctionUsage, Outcome, SassFunction
+
+Format = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
+
+HEAD = 1 << 16
+"""Bytes of an input that tell its format."""
+
+
+class Reader(Protocol):
+    """What reads one format."""
+
+    outcome: Outcome
+
+    def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
+        """Functions and issues in the order of the input."""
+
+
+def sniff(head: bytes) -> Format | None:
+    """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
+    if head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head:
+        return "nvdisasm-json"
+    if re.search(rb"(?m)^Resource usage:\r?$", head):
+        return "res_usage"
+    if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^\tcode for sm_", head):
+        return "sass"
+    if re.search(rb"(?m)^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)", head):
+        return "nvdisasm"
+    if re.search(rb"(?m)^ {8}/\*[0-9a-f]{4,}\*/ ", head):
+        return "sass" if re.search(rb"(?m)/\* 0x[0-9a-f]{16} \*/\r?$", head) else "nvdisasm"
+    return None
+
+
+def reader(
+    stream: Stream,
+    origin_name: str,
+    head: bytes = b"",
+    plain_file: tuple[int, int] | None = None,
+    operands: Wanted | None = None,
+) -> Reader:
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
+    the file whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
+    the operands are read as well."""
+    whole = _Rewound(stream, head)
+    whole.fill(HEAD)
+    form = sniff(whole.head)
+    if form == "sass":
+        from spillscan.dumps.cuobjdump import Dump
+
+        if plain_file is not None:
+            from spillscan.dumps import ranges
+
+            parts = ranges.worthwhile(*plain_file)
+            if len(parts) > 1:
+                return ranges.Ranges(parts, origin_name)
+        return Dump(whole, origin_name, operands=operands)
+    if form == "nvdisasm":
+        from spillscan.dumps.nvdisasm import Disassembly
+
+        return Disassembly(whole, origin_name, operands)
+    if form == "nvdisasm-json":
+        from spillscan.dumps.nvdisasm_json import JsonDisassembly
+
+        return JsonDisassembly(whole, origin_name, operands)
+    if form == "res_usage":
+        from spillscan.dumps.res_usage import ResourceUsage
+
+        return ResourceUsage(whole, origin_name)
+    raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
+
+
+def read(
+    stream: Stream, origin_name: str, head: bytes = b"", operands: Wanted | None = None
+) -> Iterator[SassFunction | FunctionUsage | Issue]:
+    """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
+    return iter(reader(stream, origin_name, head, operands=operands))
+
+
+class _Rewound:
+    """A stream whose first bytes have been looked at."""
+
+    def __init__(self, stream: Stream, head: bytes) -> None:
+        self._stream = stream
+        self._into = getattr(stream, "readinto", None)
+        self.head = head
+
+    def fill(self, size: int) -> None:
+        """Look at ``size`` bytes, if there are so many."""
+        while len(self.head) < size and (data := self._stream.read(size - len(self.head))):
+            self.head += data
+
+    def read(self, size: int, /) -> bytes | None:
+        """As a file's."""
+        if self.head:
+            data, self.head = self.head[:size], self.head[size:]
+            return data
+        return self._stream.read(size)
+
+    def readinto(self, view: memoryview, /) -> int:
+        """As a raw file's."""
+        if self.head or self._into is None:
+            data = self.read(len(view)) or b""
+            view[: len(data)] = data
+            return len(data)
+        return self._into(view) or 0

@@ -1,0 +1,338 @@
+"""Reads `cuobjdump -sass`: rows where a function keeps its layout, Lark where it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from spillscan.dumps.blocks import BEGIN, SIZE, Block, Blocks, Stream
+from spillscan.dumps.complaints import Complaints
+from spillscan.dumps.headers import BEFORE_ALL, Cubin, known, turn
+from spillscan.dumps.layout import MAX_LINES, Layout, learn
+from spillscan.dumps.rows import DepartureError, Rows, Span, fit
+from spillscan.dumps.runs import Runs
+from spillscan.dumps.stack import StackUses
+from spillscan.machine import kept
+from spillscan.machine.function import Code
+from spillscan.machine.operands import OperandReader, Wanted
+from spillscan.model import Issue
+from spillscan.model.code import Outcome, SassFunction
+
+FORMAT = "sass"
+
+Path = Literal["rows", "lark"]
+
+_LONGEST_LINE = 1 << 22
+"""Bytes; a line longer than this is no line of a dump."""
+
+
+class Place(NamedTuple):
+    """Where in a dump reading begins, or has come to."""
+
+    line: int
+    """1-based."""
+    cubin: Cubin
+
+
+class _State(NamedTuple):
+    """What a window that has to be read again begins with."""
+
+    at: int
+    line: int
+    code: Code | None
+    layout: Layout | None
+    address: int
+    cubin: Cubin
+    ready: int
+
+
+class Dump:
+    """One dump: an iterator of functions and issues. ``outcome`` says how much was read, and is final at the end.
+
+    ``path`` "lark" reads every line of every function with Lark: the same records, slower. ``place`` is where the
+    stream begins, if it is not the beginning of the dump. ``operands``: of which functions the operands are read as
+    well. ``rows`` are those of another dump, with the opcodes that they know.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        origin: str,
+        path: Path = "rows",
+        size: int = SIZE,
+        place: Place | None = None,
+        operands: Wanted | None = None,
+        rows: Rows | None = None,
+    ) -> None:
+        self.outcome = Outcome()
+        self.complete = False
+        """Reading has come to the end of the stream."""
+        self._complaints = Complaints(origin, FORMAT, self.outcome)
+        self._blocks = Blocks(stream, size)
+        self._path = path
+        self._operands = operands
+        self._rows = rows or Rows()
+        self._runs = Runs(self._unknown_line)
+        self._line, self._cubin = place or Place(1, BEFORE_ALL)
+        self._first = self._line
+        self._code: Code | None = None
+        self._layout: Layout | None = None
+        self._last: Layout | None = None
+        self._address = 0
+        self._ready: list[Code | Issue] = []
+        self._spans: list[Span] = []
+        self._saved = self._state(BEGIN)
+
+    def __iter__(self) -> Iterator[SassFunction | Issue]:
+        yield from self.items()
+        yield from self._complaints.summary()
+
+    @property
+    def place(self) -> Place:
+        """Where reading has come to."""
+        return Place(self._line, self._cubin)
+
+    def items(self) -> Iterator[SassFunction | Issue]:
+        """What the dump holds, without what is said at its end."""
+        block, at = self._blocks.next(None, 0), BEGIN
+        while True:
+            self._saved = self._state(BEGIN)
+            self.outcome.undecodable_bytes += block.foreign()
+            try:
+                at = self._window(block, BEGIN, careful=False)
+            except DepartureError:
+                at = self._window(block, self._restore(), careful=True)
+            yield from self._records()
+            self.outcome.bytes += at - BEGIN
+            if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
+                break
+            block = self._blocks.next(block, at)
+        self.complete = self._blocks.finished
+        self._tail(bytes(block.buffer[at : block.end]))
+        self.outcome.bytes += block.end - at
+        yield from self._records()
+        self.outcome.lines = self._line - self._first
+
+    # ---- windows ----------------------------------------------------------------------------------------------------
+
+    def _state(self, at: int) -> _State:
+        return _State(at, self._line, self._code, self._layout, self._address, self._cubin, len(self._ready))
+
+    def _restore(self) -> int:
+        at, self._line, self._code, self._layout, self._address, self._cubin, ready = self._saved
+        del self._ready[ready:]
+        self._spans.clear()
+        return at
+
+    def _window(self, block: Block, at: int, *, careful: bool) -> int:
+        """Read the lines and patterns that stand completely in ``block``; return where the rest begins.
+
+        Rows are gathered as spans and scanned together at the end. When one departs from its layout, nothing has been
+        counted since the last flush, and the window is read again from there, ``careful``: span by span.
+        """
+        buffer, end = block.buffer, block.end
+        space, tab = ord(" "), ord("\t")
+        between = turn().match
+        while at < end:
+            first = buffer[at]
+            if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
+                stop = buffer.find(b"\t", at + 1, end)
+                taken = self._body(block, at, stop if stop >= 0 else end, complete=stop >= 0, careful=careful)
+                if not taken:
+                    break
+                at += taken
+                continue
+            if self._code is not None and (match := between(buffer, at, end)):
+                self._turn(match)
+                at = match.end()
+                continue
+            stop = buffer.find(b"\n", at, end)
+            if stop < 0:
+                break
+            self._preamble(bytes(buffer[at : stop + 1]))
+            at = stop + 1
+        self._flush(block, at)
+        return at
+
+    def _flush(self, block: Block, at: int) -> None:
+        """Scan the spans gathered so far; from here on a departure goes back no further."""
+        if self._spans:
+            self._rows.scan(block, self._spans)
+            for span in self._spans:
+                self._uses(span.code).add(block, span.begin, span.end, span.layout, span.shift)
+                if span.code.operands:
+                    span.code.operands.text(bytes(block.buffer[span.begin : span.end]))
+            self._spans.clear()
+        self._saved = self._state(at)
+
+    def _body(self, block: Block, at: int, end: int, *, complete: bool, careful: bool) -> int:
+        """Read lines of the current function from ``block[at:end]``; return how many bytes. ``complete``: they end
+        there, else more of the same may follow in the next block."""
+        code = self._code
+        assert code
+        if self._path == "rows" and not self._layout:
+            if not careful and self._like_last(block, at, end):
+                self._layout = self._last
+            elif not self._learn(block, at, end, complete):
+                return 0
+        layout = self._layout if self._path == "rows" else None
+        if layout:
+            patterns = fit(self._address, (end - at) // layout.stride, layout)
+            if patterns:
+                return self._span(Span(code, at, patterns, layout, self._address, self._line), block, end, careful)
+            if not complete and end - at < layout.stride:
+                return 0
+        return self._lines(block, at, end)
+
+    def _like_last(self, block: Block, at: int, end: int) -> bool:
+        """A function begins, and its first pattern has the line ends of the function before: take its layout.
+        If that is not right its rows depart from it, and the layout is learned."""
+        layout = self._last
+        assert self._code
+        if layout is None or self._code.last_address or at + layout.stride > end:
+            return False
+        self._address = 0
+        ends = [block.buffer.find(b"\n", at + line * layout.width, end) for line in range(layout.lines)]
+        return ends == [at + (line + 1) * layout.width - 1 for line in range(layout.lines)]
+
+    def _learn(self, block: Block, at: int, end: int, complete: bool) -> bool:
+        """Find the layout of what follows; False where that takes more lines than are at hand."""
+        if (
+            not complete
+            and not self._blocks.finished
+            and block.buffer.count(b"\n", at, min(end, at + 8192)) < MAX_LINES
+        ):
+            return False
+        learned = learn(block.buffer, at, end)
+        if learned:
+            self._layout, self._address = learned
+            self._last = self._layout
+        return True
+
+    def _span(self, span: Span, block: Block, end: int, careful: bool) -> int:
+        """Take whole patterns as rows; careful: scan them now, and give what departs to Lark."""
+        if self._spans and self._spans[0].layout != span.layout:
+            self._flush(block, span.begin)
+        self._spans.append(span)
+        if careful and not self._scanned(span, block):
+            done = span.end - span.begin
+            if span.patterns:
+                self._advance(span)
+            return done + self._lines(block, span.end, end)
+        self._advance(span)
+        return span.end - span.begin
+
+    def _scanned(self, span: Span, block: Block) -> bool:
+        """Scan the span that was gathered last; where it departs from its layout it is cut there, and the answer no."""
+        whole = span.patterns
+        while span.patterns:
+            try:
+                self._flush(block, span.begin)
+            except DepartureError as departure:
+                span.patterns = departure.patterns
+            else:
+                return span.patterns == whole
+        self._spans.clear()
+        return False
+
+    def _advance(self, span: Span) -> None:
+        self._line += span.patterns * span.layout.lines
+        self._address = span.address + span.patterns * span.layout.step
+
+    def _lines(self, block: Block, at: int, end: int) -> int:
+        """Give the whole lines of ``block[at:end]`` to Lark; return their bytes."""
+        stop = block.buffer.rfind(b"\n", at, end) + 1
+        if stop <= at:
+            stop = block.buffer.find(b"\n", at, block.end) + 1  # the end is a tab inside a line
+        if stop <= at:
+            return 0
+        self._flush(block, at)
+        assert self._code
+        self._line += self._runs.read(self._code, bytes(block.buffer[at:stop]), self._line)
+        self._uses(self._code).add(block, at, stop)
+        if self._code.operands:
+            self._code.operands.text(bytes(block.buffer[at:stop]))
+        self._layout = None
+        self._saved = self._state(stop)
+        return stop - at
+
+    def _tail(self, text: bytes) -> None:
+        """What is left at the end of the input: less than a pattern, or a line without an end."""
+        if text and self._code:
+            text = text if text.endswith(b"\n") else text + b"\n"
+            self._line += self._runs.read(self._code, text, self._line)
+            if self._code.operands:
+                self._code.operands.text(text)
+        elif text:
+            self._preamble(text + b"\n")
+        if self._code:
+            self._truncated()
+
+    # ---- lines before and between functions -----------------------------------------------------------------------
+
+    def _turn(self, match: re.Match[bytes]) -> None:
+        """A function ends, and the next one begins."""
+        assert self._code
+        self._ready.append(self._code)
+        begin, end = match.span("symbol")
+        self._line += match.string.count(b"\n", match.start(), begin)
+        symbol = match["symbol"].decode("utf-8", "backslashreplace")
+        self._code, self._layout = Code(symbol, self._cubin, self._complaints.origin(self._line)), None
+        self._ask(self._code)
+        self._line += match.string.count(b"\n", end, match.end())
+
+    def _preamble(self, text: bytes) -> None:
+        rule, values = known(text)
+        code = self._code
+        if code is not None and rule not in ("end", "flags", "blank", ""):
+            self._truncated()
+        if rule == "end" and code is not None:
+            self._ready.append(code)
+            self._code = None
+        elif rule == "function":
+            self._code, self._layout = Code(values[0], self._cubin, self._complaints.origin(self._line)), None
+            self._ask(self._code)
+        elif rule:
+            self._cubin = self._cubin.after(rule, values)
+        else:
+            self._unknown_line(text, self._line)
+        self._line += 1
+
+    def _ask(self, code: Code) -> None:
+        if self._operands and self._operands(code.symbol):
+            code.operands = OperandReader(code.cubin.arch)
+
+    def _truncated(self) -> None:
+        assert self._code
+        code, self._code = self._code, None
+        self._ready += [code, self._complaints.truncated(code.symbol, self._line)]
+
+    def _unknown_line(self, text: bytes, line: int) -> None:
+        if issue := self._complaints.unknown_line(text, line):
+            self._ready.append(issue)
+
+    # ---- records --------------------------------------------------------------------------------------------------
+
+    def _records(self) -> Iterator[SassFunction | Issue]:
+        if not self._ready:
+            return
+        using = [item for item in self._ready if isinstance(item, Code) and item.local_count]
+        marked = dict(zip(map(id, using), kept.read([code.pieces for code in using], {}), strict=True))
+        for item in self._ready:
+            if isinstance(item, Issue):
+                yield item
+                continue
+            if item.tally is not None:
+                item.add(self._rows.opcodes.counted(item.tally))
+            self.outcome.functions += 1
+            yield item.record(marked.get(id(item)))
+            if isinstance(item.stack_uses, StackUses):
+                item.stack_uses.close()
+        self._ready.clear()
+
+    @staticmethod
+    def _uses(code: Code) -> StackUses:
+        if not isinstance(code.stack_uses, StackUses):
+            code.stack_uses = StackUses()
+        return code.stack_uses

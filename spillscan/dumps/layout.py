@@ -1,0 +1,134 @@
+"""Where the fields of a function's lines stand, learned from its first lines by the grammar.
+
+cuobjdump pads every line of a function to one width, and repeats one pattern of lines: instruction and second encoding
+word from Volta on; a control word and three instructions on Maxwell and Pascal, a control word and seven on Kepler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spillscan.dumps import terminals
+
+MAX_LINES = 9
+"""Lines that show the longest pattern (Kepler) and the beginning of the next."""
+
+SHORTEST_ADDRESS = 4
+LONGEST_ADDRESS = 7
+"""Digits of an address that rows can have: each digit more moves the predicate's window away from the prefix."""
+
+WORD = 8
+"""Bytes of code that a line shows: an instruction is one word up to Pascal, two from Volta on."""
+
+WINDOW = 8
+"""Bytes that are looked at as one word: the opcode's first, and those before it that may hold a predicate."""
+
+_GUARD = len("@!P0 ")
+"""Bytes before the opcode that a predicate may take; what is before them is the prefix."""
+
+_HEX_OPEN = b"/* 0x"
+
+_OPENING = 8
+"""Column of the address in every listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Columns of a function with four-digit addresses; a longer address moves what follows it to the right."""
+
+    width: int
+    """Bytes of a line, line end included."""
+    lines: int
+    """Lines of the pattern."""
+    lanes: tuple[int, ...]
+    """Lines of the pattern that hold an instruction."""
+    encodings: tuple[int, ...]
+    """Lines of the pattern that hold an encoding word only."""
+    opcode: int
+    """Column of the opcode."""
+    encoding: int
+    """Column of the eight bytes that end an encoding word's opening ``/* 0x``."""
+    head: bytes
+    """Those eight bytes."""
+    end: bytes
+    """The two last bytes of a line."""
+
+    prefix: int = field(init=False)
+    """Bytes that the address alone decides: the end of the line before, margin, address and blanks."""
+    text: int = field(init=False)
+    """Bytes of an instruction line from the window before its opcode up to its encoding."""
+    stride: int = field(init=False)
+    """Bytes of text of the pattern."""
+    step: int = field(init=False)
+    """Bytes of code of the pattern: each line shows one word."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefix", len(self.end) + self.opcode - _GUARD)
+        object.__setattr__(self, "text", self.encoding + WINDOW - len(_HEX_OPEN) - (self.opcode - WINDOW))
+        object.__setattr__(self, "stride", self.width * self.lines)
+        object.__setattr__(self, "step", WORD * self.lines)
+
+
+def learn(buffer: bytearray, begin: int, end: int) -> tuple[Layout, int] | None:
+    """The layout of the lines in ``buffer[begin:end]`` and the address of the first pattern.
+
+    ``None`` where they have none that the row scanner can use, or too few are at hand.
+    """
+    instruction, encoding = terminals.line("instruction"), terminals.line("encoding")
+    lines: list[tuple[bytes, int | None, int]] = []  # text, address, column of the opcode or the encoding
+    at = begin
+    while at < end and len(lines) < MAX_LINES:
+        stop = buffer.find(b"\n", at, end)
+        if stop < 0:
+            break
+        text = bytes(buffer[at : stop + 1])
+        at = stop + 1
+        if match := instruction.match(text):
+            # a uniform predicate stands where the opcode of other instructions begins
+            column = match.start("guard" if match["guard"] and b"U" in match["guard"] else "opcode")
+            column -= len(match["address"]) - SHORTEST_ADDRESS
+            lines.append((text, int(match["address"], 16), column))
+        elif match := encoding.match(text):
+            lines.append((text, None, match.end() - WINDOW))
+        else:
+            break
+    return _layout(lines)
+
+
+def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | None:
+    shape = [address is not None for _, address, _ in lines]
+    if len(shape) < 2 or shape.count(False) == 0:
+        return None
+    if shape[0]:
+        size = shape.index(False) + 1
+    else:
+        again = shape.index(False, 1) if False in shape[1:] else None
+        if again is None:
+            return None
+        size = again
+    lanes = [(index, address) for index, (_, address, _) in enumerate(lines[:size]) if address is not None]
+    if not lanes:
+        return None
+    base = lanes[0][1] - WORD * lanes[0][0]
+    text, _, opcode = lines[lanes[0][0]]
+    hexes = {column for _, address, column in lines[:size] if address is None}
+    first_free = _OPENING + len(b"/*") + LONGEST_ADDRESS + len(b"*/")
+    if (
+        len(hexes) != 1
+        or any(address != base + WORD * index for index, address in lanes)
+        or text.find(b"/*") != _OPENING
+        or opcode - _GUARD < first_free
+        or min(hexes) <= opcode + WINDOW
+    ):
+        return None
+    layout = Layout(
+        width=len(text),
+        lines=size,
+        lanes=tuple(index for index, _ in lanes),
+        encodings=tuple(index for index in range(size) if not shape[index]),
+        opcode=opcode,
+        encoding=hexes.pop(),
+        head=next(line[column : column + WINDOW] for line, address, column in lines if address is None),
+        end=text[-2:],
+    )
+    return layout, base

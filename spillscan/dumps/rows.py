@@ -1,0 +1,295 @@
+"""The row scanner: every line of a function verified and counted with NumPy, many bytes at a time.
+
+Lines of one layout are rows of a matrix. What stands before the opcode is decided by the row's address: it is copied
+out of all rows and compared with the text that must stand there, at the speed of memory; so are the beginnings of
+encoding lines, and each line's end. The eight bytes before the opcode are blank or a predicate. What remains is the
+word at the opcode; distinct words are few, and each is given a meaning once, by the grammar. Rows that differ in any of
+this are not counted here: the caller hands them to Lark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.dumps import prefixes, terminals
+from spillscan.dumps.blocks import Block
+from spillscan.dumps.hashing import FullError, Ints, Numbers, Words
+from spillscan.dumps.layout import LONGEST_ADDRESS, SHORTEST_ADDRESS, WINDOW, WORD, Layout
+from spillscan.dumps.opcodes import LOCAL, PLAIN, SPECIAL, SPECIAL_BYTES, Opcodes, UnreadableError
+from spillscan.machine.function import Code
+from spillscan.machine.kept import Kept, Piece
+
+_U = np.uint64
+_BLANKS = _U(int.from_bytes(b" " * WINDOW, "little"))
+_MAX_GUARDS = 256
+"""Distinct predicates, blanks before them included."""
+_MARGIN = 16
+"""Bytes that are compared where an encoding line begins, the end of the line before included: enough to tell it from an
+instruction."""
+
+
+@dataclass(slots=True)
+class Span:
+    """Whole patterns of one function in a block; their addresses have the same leading digits."""
+
+    code: Code
+    begin: int
+    patterns: int
+    layout: Layout
+    address: int
+    line: int
+
+    @property
+    def end(self) -> int:
+        """Where the next pattern would begin."""
+        return self.begin + self.patterns * self.layout.stride
+
+    @property
+    def shift(self) -> int:
+        """Columns by which a long address moves what stands behind it."""
+        return max(0, (self.address.bit_length() + 3) // 4 - SHORTEST_ADDRESS)
+
+
+def fit(address: int, patterns: int, layout: Layout) -> int:
+    """How many patterns from ``address`` on one span may hold; 0 where the addresses are too long for rows."""
+    if address >= 16**LONGEST_ADDRESS:
+        return 0
+    room: int = prefixes.REGION - address % prefixes.REGION
+    return min(patterns, room // layout.step)
+
+
+class DepartureError(Exception):
+    """A row is not what the layout says; the first ``patterns`` of ``span`` are."""
+
+    def __init__(self, span: Span, patterns: int) -> None:
+        super().__init__(span, patterns)
+        self.span = span
+        self.patterns = patterns
+
+
+class Rows:
+    """Scans spans of a block; remembers opcodes and predicates from block to block."""
+
+    def __init__(self) -> None:
+        guard = terminals.terminal(terminals.lexer(), "GUARD")
+        self._guard = re.compile(b" *" + guard.encode())
+        self._guards = Numbers(_MAX_GUARDS)
+        self.opcodes = Opcodes()
+        self._reserve(1 << 12, 1)
+
+    def _reserve(self, rows: int, prefix: int) -> None:
+        self._room = rows, prefix
+        self._copy = bytearray(rows * prefix)
+        self._prefixes = np.frombuffer(self._copy, f"V{prefix}")
+        self._codes = np.empty((rows, 2), _U)
+        self._scratch = np.empty((2, rows), _U)
+
+    def scan(self, block: Block, spans: Sequence[Span]) -> None:
+        """Verify all rows of ``spans``, which have one layout, then count them.
+
+        Raises :class:`DepartureError` before anything is counted.
+        """
+        batch = _Batch(block.buffer, spans)
+        total = batch.bounds[-1]
+        layout = batch.layout
+        room, prefix = self._room
+        if total > room or prefix != layout.prefix:
+            self._reserve(max(total + total // 2, room), layout.prefix)
+        for span in spans:
+            self._verify_encodings(block.buffer, span)
+        at = 0
+        for span, lane in batch.lanes:
+            self._verify_lane(block.buffer, span, lane, at)
+            at += span.patterns
+        codes = self._codes[:total]
+        guarded = np.flatnonzero(codes[:, 0] != _BLANKS)
+        if len(guarded):
+            self._verify_guards(batch, guarded, codes[guarded, 0])
+        try:
+            numbers = self.opcodes.find(codes[:, 1], self._scratch[:, :total], batch.line)
+        except UnreadableError as error:
+            raise batch.departure(error.args[0]) from None
+        except FullError:
+            raise DepartureError(spans[0], 0) from None
+        self._count(batch, numbers)
+
+    def _verify_lane(self, buffer: bytearray, span: Span, lane: int, at: int) -> None:
+        """Copy what a lane's rows hold up to the opcode to row ``at`` and the following; compare the prefixes."""
+        layout, count = span.layout, span.patterns
+        begin = span.begin + lane * layout.width
+        stride = (layout.stride,)
+        size = layout.prefix
+        ahead = len(layout.end)
+        self._prefixes[at : at + count] = np.ndarray((count,), f"V{size}", buffer, begin - ahead, stride)
+        if not lane:  # what is in front of the first row is no row, but it ends a line
+            self._copy[at * size : at * size + ahead] = layout.end
+        wanted = prefixes.expected(layout, span.address + lane * WORD, count)
+        if not self._copy.startswith(wanted, at * size):
+            raise DepartureError(span, _equal_rows(self._copy, at * size, wanted, size))
+        self._codes[at : at + count].view("V16")[:, 0] = np.ndarray(
+            (count,), "V16", buffer, begin + layout.opcode + span.shift - WINDOW, stride
+        )
+
+    def _verify_encodings(self, buffer: bytearray, span: Span) -> None:
+        """The lines of a span that hold an encoding word begin as they must; so does the line behind it."""
+        layout, count = span.layout, span.patterns
+        ahead = len(layout.end)
+        margin, head = _repeated(layout.end.ljust(_MARGIN), count), _repeated(layout.head, count)
+        for number in layout.encodings:
+            at = span.begin + number * layout.width
+            stride = (layout.stride,)
+            margins = np.ndarray((count,), "V16", buffer, at - ahead, stride).tobytes()
+            if not number:
+                margins = layout.end + margins[ahead:]
+            if not margin.startswith(margins):
+                raise DepartureError(span, _equal_rows(margins, 0, margin, _MARGIN))
+            heads = np.ndarray((count,), "<u8", buffer, at + layout.encoding, stride).tobytes()
+            if not head.startswith(heads):
+                raise DepartureError(span, _equal_rows(heads, 0, head, WINDOW))
+        if not buffer.startswith(layout.end, span.end - ahead):
+            raise DepartureError(span, count - 1)
+
+    def _verify_guards(self, batch: _Batch, rows: Ints, words: Words) -> None:
+        """What is not blank before an opcode is a predicate."""
+
+        def learn(word: int, at: int) -> int:
+            if not self._guard.fullmatch(word.to_bytes(WINDOW, "little")):
+                raise batch.departure(int(rows[at]))
+            return 0
+
+        self._guards.find(words, self._scratch[0, : len(words)], learn)
+
+    def _count(self, batch: _Batch, numbers: Ints) -> None:
+        opcodes = self.opcodes
+        marked = np.flatnonzero(opcodes.marks.take(numbers))
+        sorts, lanes = opcodes.kinds.take(numbers.take(marked)), batch.lane(marked)
+        special = np.flatnonzero(sorts == SPECIAL)
+        if len(special):
+            rows = marked[special]
+            numbers[rows] = self._special(batch, rows)
+            sorts[special] = opcodes.kinds.take(numbers[rows])
+            wanted = sorts != PLAIN
+            marked, sorts, lanes = marked[wanted], sorts[wanted], lanes[wanted]
+        cuts = np.searchsorted(marked, batch.bounds).tolist()
+        is_local = sorts == LOCAL
+        local = np.searchsorted(marked[is_local], batch.bounds).tolist()
+        kept = Kept(
+            texts=batch.texts(marked, lanes),
+            addresses=batch.addresses(marked, lanes),
+            lines=batch.numbers(marked, lanes),
+            local=is_local,
+        )
+        size = len(opcodes.names)
+        for index, (span, _) in enumerate(batch.lanes):
+            begin, end = batch.bounds[index], batch.bounds[index + 1]
+            tally = np.bincount(numbers[begin:end], minlength=size)
+            code = span.code
+            if code.tally is not None:
+                tally[: len(code.tally)] += code.tally
+            code.tally = tally
+            if cuts[index] < cuts[index + 1]:
+                code.local_count += local[index + 1] - local[index]
+                code.pieces.append(Piece(kept, cuts[index], cuts[index + 1]))
+        for span in batch.spans:
+            layout = span.layout
+            span.code.last_address = span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
+
+    def _special(self, batch: _Batch, rows: Ints) -> list[int]:
+        texts = batch.opcode_texts(rows)
+        try:
+            return self.opcodes.special(texts, lambda index: batch.line(int(rows[index])))
+        except UnreadableError as error:
+            raise batch.departure(int(rows[error.args[0]])) from None
+
+
+def _equal_rows(copy: bytes | bytearray, at: int, wanted: bytes | memoryview, size: int) -> int:
+    """Rows of ``copy[at:]`` that are as wanted, before the first that is not."""
+    size_of_both = min(len(copy) - at, len(wanted))
+    found = np.frombuffer(copy, np.uint8, size_of_both, at).reshape(-1, size)
+    return int((found != np.frombuffer(wanted, np.uint8, size_of_both).reshape(-1, size)).any(axis=1).argmax())
+
+
+@lru_cache(maxsize=16)
+def _repetition(text: bytes, power: int) -> bytes:
+    return text * (1 << power)
+
+
+def _repeated(text: bytes, count: int) -> bytes:
+    """``text`` at least ``count`` times."""
+    return _repetition(text, count.bit_length())
+
+
+class _Batch:
+    """Lanes of some spans as one sequence of rows."""
+
+    def __init__(self, buffer: bytearray, spans: Sequence[Span]) -> None:
+        self.buffer = buffer
+        self.spans = spans
+        self.layout = spans[0].layout
+        self.lanes = [(span, lane) for span in spans for lane in span.layout.lanes]
+        self.bounds = [0]
+        for span, _ in self.lanes:
+            self.bounds.append(self.bounds[-1] + span.patterns)
+        layout = self.layout
+        self._ends = np.array(self.bounds[1:])
+        table = np.array(
+            [
+                (
+                    span.begin + lane * layout.width - first * layout.stride,
+                    span.address + lane * WORD - first * layout.step,
+                    span.line + lane - first * layout.lines,
+                    layout.opcode + span.shift,
+                )
+                for (span, lane), first in zip(self.lanes, self.bounds, strict=False)
+            ]
+        )
+        self._places, self._addresses, self._numbers, self._opcodes = table.T
+
+    def lane(self, rows: Ints) -> Ints:
+        """Which lane holds each row."""
+        return np.searchsorted(self._ends, rows, side="right")
+
+    def addresses(self, rows: Ints, lanes: Ints) -> Ints:
+        """Byte offset of each row's instruction in its function."""
+        found: Ints = self._addresses[lanes] + rows * self.layout.step
+        return found
+
+    def numbers(self, rows: Ints, lanes: Ints) -> Ints:
+        """Line number of each row."""
+        found: Ints = self._numbers[lanes] + rows * self.layout.lines
+        return found
+
+    def _starts(self, rows: Ints, lanes: Ints) -> Ints:
+        starts: Ints = self._places[lanes] + rows * self.layout.stride
+        return starts
+
+    def texts(self, rows: Ints, lanes: Ints) -> NDArray[np.void]:
+        """What stands in each row from the window before its opcode up to the encoding."""
+        size = self.layout.text
+        view = np.ndarray((len(self.buffer) - size,), f"V{size}", self.buffer, 0, (1,))
+        texts: NDArray[np.void] = view[self._starts(rows, lanes) + self._opcodes[lanes] - WINDOW]
+        return texts
+
+    def opcode_texts(self, rows: Ints) -> list[bytes]:
+        """Some bytes of each row from its opcode's column on."""
+        lanes = self.lane(rows)
+        view = np.ndarray((len(self.buffer) - SPECIAL_BYTES,), f"V{SPECIAL_BYTES}", self.buffer, 0, (1,))
+        found: list[bytes] = view[self._starts(rows, lanes) + self._opcodes[lanes]].tolist()
+        return found
+
+    def line(self, row: int) -> bytes:
+        """Text of a row."""
+        rows = np.array([row])
+        begin = int(self._starts(rows, self.lane(rows))[0])
+        return bytes(self.buffer[begin : begin + self.layout.width])
+
+    def departure(self, row: int) -> DepartureError:
+        """A row departs."""
+        lane = int(self.lane(np.array([row]))[0])
+        return DepartureError(self.lanes[lane][0], row - self.bounds[lane])

@@ -1,0 +1,339 @@
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain, gzip or zstd; UTF-8 or UTF-16."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import glob
+import gzip
+import io
+import mmap
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from spillscan.errors import InputError
+from spillscan.inputs import reference
+
+BLOCK_BYTES = 1 << 20
+"""How much is read at a time: what stays in the processor's cache is searched several times as fast."""
+
+LONGEST_LINE_BYTES = 1 << 20
+"""Longer lines are no tool's report (symbols of 70,000 characters are the longest seen); they are skipped."""
+
+HEAD_BYTES = 1 << 16
+"""How much of an input its format is told from."""
+
+LARGEST_BUFFER_BYTES = 1 << 32
+"""What is read into memory of a binary that comes through a pipe."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+_BINARY_KINDS = {
+    b"\x7fELF": "an ELF binary",
+    b"\x89PNG": "a PNG image",
+    b"MZ": "a Windows binary",
+    b"!<arch>\n": "a static library",
+    b"PK\x03\x04": "a zip archive or wheel",
+    b"%PDF": "a PDF document",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"PAR1": "a Parquet file",
+    b"\x50\xed\x55\xba": "a CUDA fatbin",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input by the name the user knows it by."""
+
+    uri: str
+    """Path as given or found, or ``-``."""
+    explicit: bool = True
+    """False for a file that was only found in a folder: what it holds is then nobody's claim."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size as it lies on disk; 0 where that cannot be told before it is read."""
+        return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
+
+    def open(self, watch: Callable[[int], None] | None = None) -> Stream:
+        """The input's bytes, decompressed and decoded; ``watch`` is told how many were read of it, as they lie on disk.
+        Errors name the input."""
+        if self.uri == "-":
+            widen(sys.stdin.buffer)
+            return Stream(sys.stdin.buffer, "standard input", watch)
+        try:
+            return Stream(open(self.uri, "rb"), self.uri, watch)
+        except OSError as error:
+            raise InputError(f"cannot read {self.uri}: {error.strerror or error}") from error
+
+
+class Stream:
+    """Decompressed, decoded bytes of one input; use as a context manager."""
+
+    def __init__(self, raw: BinaryIO, label: str, watch: Callable[[int], None] | None = None) -> None:
+        self._raw = raw
+        self._label = label
+        self._watch = watch
+        self._plain = False
+        """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
+        self._chunks = self._decoded()
+        self._ahead: list[bytes] = []
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    def head(self) -> bytes:
+        """The first bytes, without consuming them: enough to tell the format."""
+        have = sum(map(len, self._ahead))
+        while have < HEAD_BYTES and (chunk := next(self._chunks, b"")):
+            self._ahead.append(chunk)
+            have += len(chunk)
+        return b"".join(self._ahead)[:HEAD_BYTES]
+
+    def chunks(self) -> Iterator[bytes]:
+        """Everything, in pieces of any size."""
+        while self._ahead:
+            yield self._ahead.pop(0)
+        if self._watch is None:
+            yield from self._chunks
+            return
+        told = self._raw.seekable()
+        read = 0
+        for chunk in self._chunks:
+            read = self._raw.tell() if told else read + len(chunk)
+            self._watch(read)
+            yield chunk
+
+    def read(self, limit_bytes: int) -> bytes:
+        """Everything at once, for formats that cannot be streamed."""
+        pieces, size = [], 0
+        for chunk in self.chunks():
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > limit_bytes:
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB")
+        return b"".join(pieces)
+
+    def buffer(self) -> bytes | mmap.mmap:
+        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read."""
+        if self._raw is not sys.stdin.buffer:
+            try:
+                return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                pass  # a pipe, or empty
+        return self.read(LARGEST_BUFFER_BYTES)
+
+    def file(self) -> io.RawIOBase:
+        """Everything, as a file to read from."""
+        self.head()
+        if self._plain and self._watch is None:
+            return _Rejoined(b"".join(self._ahead), self._raw, self._label)
+        return _Chunked(self.chunks())
+
+    def plain_file(self) -> tuple[int, int] | None:
+        """Descriptor and size of a regular file whose bytes are the text itself, so that it can be read anywhere."""
+        self.head()
+        if not self._plain or self._label == "standard input":
+            return None
+        try:
+            descriptor = self._raw.fileno()
+            status = os.fstat(descriptor)
+        except OSError:
+            return None
+        return (descriptor, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+    def lines(self) -> Iterator[bytes]:
+        """Everything, in blocks of whole lines; only the last may lack its newline.
+
+        A line above ``LONGEST_LINE_BYTES`` is replaced by an empty one.
+        """
+        rest, overlong = b"", False
+        for chunk in self.chunks():
+            cut = chunk.rfind(b"\n") + 1
+            if not cut:
+                rest = b"" if overlong else rest + chunk
+                overlong = overlong or len(rest) > LONGEST_LINE_BYTES
+                rest = b"" if overlong else rest
+                continue
+            if overlong:
+                block = chunk[chunk.index(b"\n") : cut]  # drop the end of the overlong line, keep its newline
+                overlong = False
+            else:
+                block = rest + chunk[:cut] if rest else chunk[:cut]
+            yield block
+            rest = chunk[cut:]
+        if rest:
+            yield rest
+
+    def _decoded(self) -> Iterator[bytes]:
+        chunks = self._decompressed()
+        first = next(chunks, b"")
+        encoding = None
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            encoding, self._plain = "utf-16", False
+        elif first.startswith(codecs.BOM_UTF8):
+            first, self._plain = first[len(codecs.BOM_UTF8) :], False
+        if encoding is None:
+            if first:
+                yield first
+            yield from chunks
+            return
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        yield decoder.decode(first).encode()
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+
+    def _decompressed(self) -> Iterator[bytes]:
+        try:
+            start = self._raw.read(4)
+            while 0 < len(start) < 4 and (more := self._raw.read(4 - len(start))):
+                start += more
+            if start.startswith(_GZIP):
+                yield from _blocks(gzip.GzipFile(fileobj=io.BufferedReader(_Rejoined(start, self._raw, self._label))))
+            elif start == _ZSTD:
+                yield from self._zstd(start)
+            elif start:
+                self._plain = True
+                yield start + self._raw.read(BLOCK_BYTES - len(start))
+                yield from _blocks(self._raw)
+        except EOFError as error:
+            raise InputError(
+                f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
+            ) from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(f"{self._label} is not a sound gzip file: {error}", "fetch it again") from error
+        except OSError as error:
+            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
+
+    def _zstd(self, start: bytes) -> Iterator[bytes]:
+        import zstandard
+
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        piece = start
+        try:
+            # Small pieces in: a piece of 1 KiB cannot become more than some 32 MiB, whatever the archive claims.
+            while piece or (piece := self._raw.read(1024)):
+                while piece:
+                    if frame.eof:
+                        frame = zstandard.ZstdDecompressor().decompressobj()
+                    if out := frame.decompress(piece):
+                        yield out
+                    piece = frame.unused_data if frame.eof else b""
+        except zstandard.ZstdError as error:
+            raise InputError(f"{self._label} is not a sound zstd file: {error}", "fetch it again") from error
+        if not frame.eof:
+            raise EOFError
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken."""
+
+    def __init__(self, start: bytes, rest: BinaryIO, label: str) -> None:
+        self._start = memoryview(start)
+        self._rest = rest
+        self._label = label
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._start:
+            count = min(len(buffer), len(self._start))
+            buffer[:count] = self._start[:count]
+            self._start = self._start[count:]
+            return count
+        try:
+            return self._rest.readinto(buffer)  # type: ignore[attr-defined, no-any-return]
+        except OSError as error:
+            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
+
+
+class _Chunked(io.RawIOBase):
+    """An iterator of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+def widen(stream: BinaryIO) -> None:
+    """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
+
+
+def _blocks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
+    while chunk := stream.read(BLOCK_BYTES):
+        yield chunk
+
+
+def kind_of_binary(head: bytes) -> str | None:
+    """``a PNG image`` and the like; ``None`` where ``head`` may be text."""
+    for magic, kind in _BINARY_KINDS.items():
+        if head.startswith(magic):
+            return kind
+    sample = head[:4096]
+    controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
+    return "binary data" if controls * 10 > len(sample) else None
+
+
+def expand(inputs: Sequence[str]) -> list[Source]:
+    """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns, builds of
+    datasets.
+
+    Raises :class:`~spillscan.errors.InputError` for a path that does not exist or a pattern that matches nothing.
+    """
+    sources: list[Source] = []
+    for given in inputs:
+        if given == "-":
+            sources.append(Source("-"))
+        elif reference.parse(given) is not None:
+            sources.append(Source(given))
+        elif os.path.isdir(given):
+            sources.extend(Source(path, explicit=False) for path in _files_below(given))
+        elif os.path.exists(given):
+            sources.append(Source(given))
+        elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
+            sources.extend(Source(path) for path in found if not os.path.isdir(path))
+        else:
+            raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
+    return list(dict.fromkeys(sources))
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    def unreadable(error: OSError) -> None:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
+
+    for parent, folders, names in os.walk(folder, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            if os.path.isfile(path):
+                yield path

@@ -1,0 +1,1 @@
+"""Records of one kernel from several inputs become one."""

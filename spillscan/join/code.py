@@ -1,0 +1,324 @@
+"""Joins what a dump says with what a build log says of the same kernel. Pure: records in, records and issues out.
+
+Nothing is overwritten: where the two disagree, both stay and an issue names both places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.wrap.record import object_of
+
+_Item = TypeVar("_Item", SassFunction, FunctionUsage)
+
+Bytes = tuple[int, int]
+"""Stored, loaded."""
+
+_FROM_LISTING = (
+    "registers",
+    "stack_bytes",
+    "shared_bytes",
+    "local_bytes",
+    "constant_bytes",
+    "textures",
+    "surfaces",
+    "samplers",
+)
+_FROM_BINARY = (*_FROM_LISTING, "cumulative_stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers")
+GROWS = "USETMAXREG"
+"""``setmaxnreg``: the count in the log is that at the kernel's start (Hopper and later)."""
+
+_CONTRADICT = ("registers", "shared_bytes")
+
+
+def attach(
+    kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
+) -> tuple[list[Kernel], list[Issue]]:
+    """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
+    known = list(kernels)
+    found = _without_linked(functions)
+    if not known:
+        return list(_alone(found)), []
+    issues: list[Issue] = []
+    listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
+    dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
+    archs = {item.arch for item in found if isinstance(item, SassFunction)}
+    used: set[int] = set()
+    out: list[Kernel] = []
+    for kernel in known:
+        joined = kernel
+        listing = _pick(kernel, listings.get(kernel.key.symbol, ()))
+        for item in listing[:1]:
+            used.add(id(item))
+            joined, contradictions = _with_listing(joined, item)
+            issues.extend(contradictions)
+        candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
+        used.update(map(id, candidates))
+        if len(candidates) > 1:
+            same = [function for function in candidates if _agrees(function.stats.local, kernel)]
+            candidates = same[:1] or candidates
+            if len({_figures(function) for function in candidates}) == 1:
+                candidates = candidates[:1]  # the same code in an object and in what it was linked into
+        if len(candidates) == 1:
+            joined, contradictions = _with_dump(joined, candidates[0])
+            issues.extend(contradictions)
+        elif candidates:
+            issues.append(_ambiguous(kernel, candidates))
+        elif kernel.role == "entry" and kernel.key.arch in archs:
+            issues.append(_missing(kernel))
+        out.append(joined)
+    taken = {_code(item) for item in found if id(item) in used and isinstance(item, SassFunction)}
+    rest = [item for item in found if id(item) not in used]
+    if taken:
+        rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
+    if rest:
+        issues.append(
+            Issue(
+                code="not-in-log",
+                message=f"{len(rest)} functions of the dump are in no build log: {rest[0].symbol} …",
+                severity="note",
+                origin=_origin(rest[0]),
+            )
+        )
+    out.extend(_alone(rest))
+    return out, issues
+
+
+def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
+    """All but relocatable code that was linked into another of the binaries: the linker has the last word."""
+    found = list(functions)
+    binaries = [item for item in found if isinstance(item, SassFunction) and item.usage is not None]
+    relocatable = [item for item in binaries if item.final is False]
+    if not relocatable:
+        return found
+    linked = {(item.symbol, item.arch) for item in binaries if item.final is not False}
+    dropped = {id(item) for item in relocatable if (item.symbol, item.arch) in linked}
+    return [item for item in found if id(item) not in dropped]
+
+
+def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
+    found: dict[str, list[_Item]] = {}
+    for item in items:
+        found.setdefault(item.symbol, []).append(item)
+    return found
+
+
+def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
+    """Those of the kernel's arch and, where both sides tell and it decides, of its unit. A record file speaks of the
+    object beside it and of nothing else."""
+    arch = kernel.key.arch
+    fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
+    beside = {made for origin in kernel.origins if (made := object_of(origin.input))}
+    mine = [item for item in fitting if (origin := _origin(item)) and origin.input in beside]
+    if mine:
+        return mine
+    if len(fitting) > 1 and kernel.key.unit:
+        stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
+        same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
+        return same or fitting
+    return fitting
+
+
+def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes:
+    """What ptxas would print: a device function's spills are all slots of its frame."""
+    traffic = local.frame if kernel.role == "function" and local.frame is not None else local.own_spill
+    return traffic.store_bytes, traffic.load_bytes
+
+
+def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
+    return kernel.usage.spills == _counted(local, kernel)
+
+
+def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    stats, issues = function.stats, []
+    told = kernel.usage.spills
+    if told is not None and kernel.confidence == "certain":
+        stats = _weigh(stats, kernel, told)
+        if not _agrees(stats.local, kernel):
+            stored, loaded = _counted(stats.local, kernel)
+            issues.append(
+                _contradiction(
+                    "spill-mismatch",
+                    kernel,
+                    f"the log counts {told[0]} bytes spill stores and {told[1]} bytes spill loads, the dump shows "
+                    f"{stored} and {loaded} ({stored - told[0]:+d}, {loaded - told[1]:+d})",
+                    stats.origin,
+                )
+            )
+    if function.usage is not None:
+        kernel, contradictions = _with_binary(kernel, function)
+        issues.extend(contradictions)
+    elif None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
+        issues.append(
+            _contradiction(
+                "registers-mismatch",
+                kernel,
+                f"the log says {kernel.usage.registers} registers, the dump {stats.registers}",
+                stats.origin,
+            )
+        )
+    issues.extend(_named(kernel, stats))
+    role = function.role if kernel.role == "unknown" else kernel.role
+    origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
+    return replace(kernel, sass=stats, role=role, origins=origins), issues
+
+
+def _figures(function: SassFunction) -> Hashable:
+    """What equal code has in common."""
+    stats, local = function.stats, function.stats.local
+    return function.usage, function.final, stats.instructions, stats.opcodes, local.accesses
+
+
+def _code(function: SassFunction) -> Hashable:
+    """What a function of an object and its copy in what it was linked into have in common."""
+    return function.symbol, function.arch, _figures(function)
+
+
+def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the binary; a linked one has the last word on relocatable code."""
+    usage, origin = function.usage, function.stats.origin
+    assert usage is not None
+    assert origin is not None
+    if kernel.final is False and function.final is not False:
+        told = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
+        known = {name: value for name, value in told.items() if value is not None}
+        kernel = replace(kernel, usage=replace(usage, **known), final=True)
+        return replace(kernel, launch_bounds=function.launch_bounds), []
+    kernel, issues = _filled(kernel, usage, origin, _FROM_BINARY, "the binary")
+    return replace(kernel, launch_bounds=function.launch_bounds), issues
+
+
+def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
+    """A register that was not allocated: the dump is of another compilation. A kernel that asks for more registers
+    while it runs may name them."""
+    told, operands = kernel.usage.registers, stats.operands
+    if told is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
+        return
+    if operands.highest_register >= told and not any(opcode == GROWS for opcode, _ in stats.opcodes):
+        text = f"the log says {told} registers, the code names R{operands.highest_register}"
+        yield _contradiction("registers-mismatch", kernel, text, stats.origin)
+
+
+def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
+    """The evidence that the log adds to what the text alone allows to say."""
+    local = stats.local
+    if local.evidence != "last-use":
+        return stats
+    if _agrees(local, kernel):
+        return replace(stats, local=replace(local, evidence="last-use+log"))
+    if kernel.role == "function":
+        return stats
+    accesses = _from_slot_on(local.accesses, told)
+    return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
+
+
+def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAccess, ...]:
+    """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
+    counts: arrays lie below the spill area. Empty where no offset fits."""
+    own = [access for access in accesses if not access.part and access.slot is not None]
+    for lowest in sorted({access.slot for access in own if access.slot is not None}, reverse=True):
+        chosen = [access for access in own if access.slot is not None and access.slot >= lowest]
+        stored = sum(access.bytes for access in chosen if access.store)
+        loaded = sum(access.bytes for access in chosen if not access.store)
+        if (stored, loaded) == told:
+            spilled = {access.address for access in chosen}
+            return tuple(
+                replace(access, kind="spill")
+                if access.address in spilled
+                else replace(access, kind="unknown" if access.kind == "spill" and not access.part else access.kind)
+                for access in accesses
+            )
+    return ()
+
+
+def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the resource listing; what both say must be equal."""
+    kernel, issues = _filled(kernel, listing.usage, listing.origin, _FROM_LISTING, "the resource listing")
+    return replace(kernel, origins=(*kernel.origins, listing.origin)), issues
+
+
+def _filled(
+    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[str], whose: str
+) -> tuple[Kernel, list[Issue]]:
+    """The kernel with what only the other input tells, and an issue where both tell and differ."""
+    issues = []
+    missing = {}
+    for name in figures:
+        ours, theirs = getattr(kernel.usage, name), getattr(usage, name)
+        if ours is None and theirs is not None:
+            missing[name] = theirs
+        elif theirs is not None and ours != theirs and name in _CONTRADICT and kernel.final is not False:
+            what = name.replace("_", " ")
+            text = f"the log says {ours} {what}, {whose} {theirs}"
+            issues.append(_contradiction(f"{name.split('_')[0]}-mismatch", kernel, text, origin))
+    return replace(kernel, usage=replace(kernel.usage, **missing)), issues
+
+
+def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
+    """Kernels that only dumps and listings name, one for each symbol, arch and unit."""
+    found: dict[tuple[str, str | None, str], Kernel] = {}
+    copies: Counter[tuple[str, str | None, str]] = Counter()
+    for item in items:
+        first = place = item.symbol, item.arch, item.identifier
+        kernel = found.get(place)
+        while kernel is not None and kernel.sass is not None and isinstance(item, SassFunction):
+            copies[first] += 1  # the same symbol in another member of the dump
+            place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}"
+            kernel = found.get(place)
+        found[place] = _told(kernel, item, place[2])
+    yield from found.values()
+
+
+def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
+    """The kernel as one more input tells it; ``None``: the first that does."""
+    origin = _origin(item)
+    key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
+    origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
+    if isinstance(item, SassFunction):
+        known = kernel.usage if kernel else Usage()
+        return Kernel(
+            key=key,
+            role=item.role,
+            usage=item.usage or replace(known, registers=known.registers or item.stats.registers),
+            final=item.final,
+            origins=origins,
+            sass=item.stats,
+            launch_bounds=item.launch_bounds,
+        )
+    if kernel is None:
+        return Kernel(key=key, role="unknown", usage=item.usage, origins=origins)
+    return replace(kernel, usage=item.usage, origins=origins)
+
+
+def _origin(item: SassFunction | FunctionUsage) -> Origin | None:
+    return item.origin if isinstance(item, FunctionUsage) else item.stats.origin
+
+
+def _contradiction(code: str, kernel: Kernel, text: str, other: Origin | None) -> Issue:
+    log = kernel.origins[0] if kernel.origins else None
+    places = f" (log {log}, dump {other})" if log and other else ""
+    return Issue(code=code, message=f"{kernel.short_name}: {text}{places}", origin=log or other)
+
+
+def _ambiguous(kernel: Kernel, candidates: Sequence[SassFunction]) -> Issue:
+    places = ", ".join(str(function.stats.origin) for function in candidates)
+    return _contradiction(
+        "ambiguous-sass",
+        kernel,
+        f"{len(candidates)} functions of the dump have this symbol and arch, none is taken: {places}",
+        candidates[0].stats.origin,
+    )
+
+
+def _missing(kernel: Kernel) -> Issue:
+    return Issue(
+        code="not-in-dump",
+        message=f"{kernel.short_name}: in the build log, but in no dump of {kernel.key.arch}",
+        origin=kernel.origins[0] if kernel.origins else None,
+    )

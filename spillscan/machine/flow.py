@@ -1,0 +1,230 @@
+"""The control flow of one function, as the loop finder wants it, from the instructions that move control."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.machine.moves import AnyMoves, Kept, Kind
+
+_JUMP, _INDIRECT, _EXIT, _RETURN, _CALL, _FAR_CALL = map(
+    int, (Kind.JUMP, Kind.INDIRECT, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL)
+)
+"""Plain numbers: NumPy compares a column of bytes with one byte by byte, with a member of an enumeration far slower."""
+
+_PUSHES = {
+    int(Kind.SYNC): int(Kind.PUSH_SYNC),
+    int(Kind.BREAK): int(Kind.PUSH_BREAK),
+    int(Kind.CONTINUE): int(Kind.PUSH_CONTINUE),
+}
+"""Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
+
+_FIRST_PUSH = min(_PUSHES.values())
+
+_STAYS = -1
+_FAR = 1 << 62
+"""Behind all code."""
+
+WORD = 8
+"""Bytes of code that one line of a dump shows."""
+
+
+class Controls(NamedTuple):
+    """Branches and ways out as columns, by address. A call is none: control comes back."""
+
+    addresses: NDArray[np.int64]
+    """Byte offsets."""
+    targets: NDArray[np.int64]
+    """Where each goes; -1: it leaves the function."""
+    conditional: NDArray[np.bool_]
+    """Control may also go on behind it."""
+    indirect: NDArray[np.bool_]
+    """It goes to addresses that the text does not give."""
+
+
+class Paths(NamedTuple):
+    """A function whose control is to be followed when somebody looks at its loops."""
+
+    kept: Kept
+    last: int
+    parts: tuple[int, ...]
+    kernel: bool
+
+    def flow(self) -> Flow:
+        """What to follow."""
+        return Flow(self.kept.moves(), last=self.last, parts=self.parts, kernel=self.kernel)
+
+
+class Flow:
+    """Control of one function, looked at as far as somebody asks: of most functions nobody wants to know much."""
+
+    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
+        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
+
+        ``kernel``: there may be callees behind it that no call names.
+        """
+        self._moves = moves
+        self._last = last
+        self._parts = sorted({*parts})
+        self._kernel = kernel
+        present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
+        self._returns = bool(present[_RETURN])
+        self._calls = bool(present[_CALL])
+        self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
+        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+
+    @cached_property
+    def entries(self) -> Sequence[int]:
+        """Where callees begin that the listing holds behind the function."""
+        if not self._returns:
+            return self._parts
+        called = self._called() if self._calls else set()
+        known = {*self._parts, *_returning(called, self._sure_ways_out)}
+        return sorted(known.union(self._unnamed(called, sorted(known)) if self._kernel else ()))
+
+    def entries_before(self, address: int) -> Sequence[int]:
+        """:attr:`entries`; of those behind the address some may be missing.
+
+        A callee that the listing does not name ends in a return, and begins behind the way out before that.
+        """
+        if self._returns and address > self._first_callee():
+            return self.entries
+        return self._parts
+
+    def _first_callee(self) -> int:
+        """An address that stands before all callees that the listing does not name."""
+        before = -1
+        for address, returns in self._sure_ways_out:
+            if returns:
+                return before
+            before = address
+        return _FAR
+
+    def _called(self) -> set[int]:
+        """Where calls go that stay in the listing."""
+        return {target for target in distinct(self._near.targets).tolist() if 0 < target <= self._last}
+
+    @cached_property
+    def _near(self) -> AnyMoves:
+        """Calls that name their target."""
+        return self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
+
+    @cached_property
+    def _sure_ways_out(self) -> list[tuple[int, bool]]:
+        """Where control leaves in any case, and whether that is a return."""
+        kinds = self._moves.kinds
+        found = self._moves.at(((kinds == _EXIT) | (kinds == _RETURN)).nonzero()[0])
+        rows = zip(found.addresses.tolist(), found.kinds.tolist(), found.conditional.tolist(), strict=True)
+        return [(address, kind == _RETURN) for address, kind, conditional in rows if not conditional]
+
+    def _unnamed(self, called: set[int], known: Sequence[int]) -> list[int]:
+        """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
+        leads there, and the next sure way out is a return."""
+        found = [address for (address, _), (_, returns) in pairwise(self._sure_ways_out) if returns]
+        found = [address for address in found if not called & _behind(address)]
+        if found:
+            targets = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0]).targets
+            found = _led_nowhere(found, targets[targets <= self._last])
+        if found and self.guessed:
+            found = _led_nowhere(found, controls(self._moves, self._last, known).targets)
+        return [address + WORD for address in found]
+
+    def only_returns(self, end: int | None) -> bool:
+        """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
+        kinds = self._moves.kinds
+        if end is not None:
+            kinds = kinds[self._moves.addresses < end]
+        return bool((kinds == _RETURN).any()) and not (kinds == _EXIT).any()
+
+    def calls(self) -> NDArray[np.int64]:
+        """Where something outside of the listing is called."""
+        near = self._near
+        outside = (near.targets <= 0) | (near.targets > self._last)
+        far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
+        return np.concatenate((far.addresses, near.addresses[outside]))
+
+    def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Addresses and targets of the calls of callees in the listing."""
+        near = self._near
+        inner = _among(near.targets, self.entries)
+        return near.addresses[inner], near.targets[inner]
+
+    def controls(self) -> Controls:
+        """Branches and ways out."""
+        return controls(self._moves, self._last, self.entries)
+
+    def paths(self) -> Paths:
+        """What is needed to look for loops later."""
+        return Paths(self._moves.keep(), self._last, tuple(self._parts), self._kernel)
+
+
+def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:
+    """Branches and ways out of a function whose last instruction is at ``last``; callees begin at ``entries``."""
+    addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
+    ends = np.where((kinds == _JUMP) & (targets <= last), targets, _STAYS)
+    wanted = (kinds == _JUMP) | (kinds == _INDIRECT) | (kinds == _EXIT) | (kinds == _RETURN)
+    met = ((kinds == _CALL) & (targets > 0) & (targets <= last) & ~_among(targets, entries)).nonzero()[0]
+    if len(met):  # ptxas also uses a call as a jump to where warps meet again
+        ends[met] = targets[met]
+        wanted[met] = True
+        conditional = conditional.copy()
+        conditional[met] = True
+    _pop(moves, ends, wanted)
+    return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == _INDIRECT)[wanted])
+
+
+def _behind(address: int) -> set[int]:
+    """Where the next instruction may begin: on Maxwell a control word may stand between."""
+    return {address + WORD, address + 2 * WORD}
+
+
+def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+    """Those behind which the first sure way out is a return."""
+    places = [(begin, bisect_left(ways_out, (begin, False))) for begin in begins]
+    return [begin for begin, place in places if place < len(ways_out) and ways_out[place][1]]
+
+
+def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of the values are among some ascending ones."""
+    ordered = np.array((*known, _FAR), np.int64)
+    found: NDArray[np.bool_] = ordered[ordered.searchsorted(values)] == values
+    return found
+
+
+def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
+    """The addresses behind which no target is."""
+    near = np.array([sorted(_behind(end)) for end in ends])
+    ordered = np.append(np.sort(targets), _FAR)
+    led = (ordered[ordered.searchsorted(near)] == near).any(axis=1)
+    return [end for end, is_led in zip(ends, led.tolist(), strict=True) if not is_led]
+
+
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
+    ordered = np.sort(values)
+    found: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
+
+
+def _pop(moves: AnyMoves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+    """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
+    if not (moves.kinds >= _FIRST_PUSH).any():
+        return
+    for kind, push in _PUSHES.items():
+        opened: list[int] = []
+        of_kind = np.flatnonzero((moves.kinds == kind) | (moves.kinds == push))
+        columns = (column[of_kind].tolist() for column in (moves.addresses, moves.targets, moves.kinds))
+        for index, address, target, which in zip(of_kind.tolist(), *columns, strict=True):
+            if which == push:
+                opened.append(target)
+                continue
+            while opened and opened[-1] <= address:
+                opened.pop()  # closed here, and everywhere behind
+            if opened:
+                ends[index], wanted[index] = opened[-1], True

@@ -1,0 +1,157 @@
+"""Spill, local array, callee frame or unknown: each access by the best evidence at hand.
+
+1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
+2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
+   together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are
+   spills; where the function also uses local memory by other addresses, takes the address of its frame, or calls
+   something that may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays
+   and arguments lie below the spill area.
+3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
+   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing
+   tells.
+4. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
+   its own frame, and arguments that the caller left on the stack above it.
+
+What none of these tells is ``unknown``. The classes always add up to all accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from spillscan.machine.local import Access
+from spillscan.model.code import AccessClass
+
+ALIGNMENT = 16
+"""Bytes; a gap between two spill slots is smaller."""
+
+
+class Code(Protocol):
+    """The code that the accesses stand in: what is asked only where it decides."""
+
+    def calls(self) -> bool:
+        """Whether it calls something that is not inlined."""
+
+    def frame(self) -> int | None:
+        """Bytes that it takes from the stack pointer, where that is seen."""
+
+    def taken(self) -> bool:
+        """Whether the address of its frame goes into another register."""
+
+    def refilled(self) -> Collection[int]:
+        """Slots of the function that callees in its listing refill from."""
+
+
+def classify(accesses: Sequence[Access], code: Code, *, annotations: bool, device: bool) -> list[AccessClass]:
+    """The class of each access of one function (callees apart).
+
+    ``accesses``: each that is distinct, in the order in which they come last. ``annotations``: the dump marks spills,
+    so what is not marked is none. ``device``: not a kernel.
+    """
+    if annotations:
+        return _annotated(accesses, code, device=device)
+    refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
+    if device:
+        frame = code.frame()
+        return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
+    if not refills:
+        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
+            return ["unknown"] * len(accesses)
+        return _without_refill(accesses, code)
+    stored = {access.target.slot for access in accesses if access.store}
+    refills += [slot for slot in code.refilled() if slot in stored]
+    arrays = any(access.target.slot is None for access in accesses) or code.taken()
+    if not (arrays or code.calls()):
+        return ["spill"] * len(accesses)
+    surely = min(refills)
+    maybe = _grown(surely, accesses, arrays=arrays)
+    lowest = surely if arrays else maybe
+    spilled = [_reaches(access, lowest) for access in accesses]
+    rest = _no_spill([not is_spill for is_spill in spilled], accesses, code)
+    return [
+        "spill" if is_spill else "unknown" if _reaches(access, maybe) else other
+        for access, is_spill, other in zip(accesses, spilled, rest, strict=True)
+    ]
+
+
+def _without_refill(accesses: Sequence[Access], code: Code) -> list[AccessClass]:
+    """No spill, but for slots at the frame's upper end that may be: what is reloaded in a loop only has no last use."""
+    kinds = _no_spill([True] * len(accesses), accesses, code)
+    loaded = {access.target.slot for access in accesses if access.target.slot is not None and not access.store}
+    if not any(access.store and access.target.slot in loaded for access in accesses):
+        return kinds
+    upper = code.frame()
+    if upper is None:
+        return kinds
+    arrays = any(access.target.slot is None for access in accesses) or code.taken()
+    lowest = _grown(upper, accesses, arrays=arrays)
+    return ["unknown" if _reaches(access, lowest) else kind for access, kind in zip(accesses, kinds, strict=True)]
+
+
+def _grown(lowest: int, accesses: Sequence[Access], *, arrays: bool) -> int:
+    """Where the spill area begins of which ``lowest`` is a part.
+
+    What is reloaded again and again has no last use, so the slots right below belong to it that are both stored and
+    loaded as slots: arguments are only stored, and of an array next to it few elements are ever both. Where there may
+    be ``arrays``, a run of such slots down to the lowest of all is one, and proves nothing.
+    """
+    slots = [(access.target.slot, access) for access in accesses if access.target.slot is not None]
+    stored = {slot for slot, access in slots if access.store}
+    ends = {slot: slot + access.target.bytes for slot, access in slots if not access.store and slot in stored}
+    begin = lowest
+    for slot in sorted({slot for slot, _ in slots if slot < lowest}, reverse=True):
+        if begin - ends.get(slot, begin - ALIGNMENT) >= ALIGNMENT:
+            break
+        begin = slot
+    return lowest if arrays and begin == min(slot for slot, _ in slots) else begin
+
+
+def _reaches(access: Access, lowest: int) -> bool:
+    return access.target.slot is not None and access.target.slot >= lowest
+
+
+def _annotated(accesses: Sequence[Access], code: Code, *, device: bool) -> list[AccessClass]:
+    if all(access.annotated for access in accesses):
+        return ["spill"] * len(accesses)
+    if device:
+        frame = code.frame()
+        rest = [_of_device(access, frame, refills=False) for access in accesses]
+    else:
+        rest = _no_spill([not access.annotated for access in accesses], accesses, code)
+    return ["spill" if access.annotated else other for access, other in zip(accesses, rest, strict=True)]
+
+
+def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessClass:
+    """Saves of the caller's registers and spills share the frame of a device function; ptxas counts both."""
+    slot = access.target.slot
+    if slot is None:
+        return _indexed(access)
+    if access.target.last_use:
+        return "spill"
+    if frame is None:
+        return "unknown"
+    if slot >= frame:
+        return "frame"
+    return "unknown" if refills else "frame"
+
+
+def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Code) -> list[AccessClass]:
+    """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
+    called, and cannot be told from an array's element where the frame's address is taken as well. What is loaded from a
+    slot but never stored there comes from a callee: its spill, or an element that it filled."""
+    slots: AccessClass = "array"
+    in_doubt = any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True))
+    if in_doubt and code.calls():
+        indexed = any(access.target.slot is None for access in accesses) or code.taken()
+        slots = "unknown" if indexed else "frame"
+    stored = {access.target.slot for access in accesses if access.store}
+    loaded_only: AccessClass = "array" if slots == "array" else "unknown"
+    return [
+        _indexed(access) if access.target.slot is None else slots if access.target.slot in stored else loaded_only
+        for access in accesses
+    ]
+
+
+def _indexed(access: Access) -> AccessClass:
+    return "unknown" if access.target.form == "unknown" else "array"

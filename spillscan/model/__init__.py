@@ -1,0 +1,46 @@
+"""The vocabulary between readers, rules and reports: frozen records, nothing that acts.
+
+``None`` means that the input did not say. It is never 0, and 0 is never invented. ``usage`` holds what a compiler says,
+``code`` what machine code holds, ``build`` what was read, ``findings`` what is judged; names of ``code`` are imported
+from there, for most builds hold no machine code.
+"""
+
+from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Stats
+from spillscan.model.findings import BaselineState, Change, Effect, Finding, Judged, Metric, Rule
+from spillscan.model.usage import (
+    Advisory,
+    Confidence,
+    Issue,
+    KernelKey,
+    LaunchBounds,
+    Origin,
+    Role,
+    Severity,
+    Usage,
+    agreement,
+)
+
+__all__ = [
+    "Advisory",
+    "BaselineState",
+    "Build",
+    "Change",
+    "Confidence",
+    "Effect",
+    "Finding",
+    "Issue",
+    "Judged",
+    "Kernel",
+    "KernelKey",
+    "LaunchBounds",
+    "LinkRecord",
+    "Metric",
+    "Origin",
+    "Reading",
+    "Role",
+    "Rule",
+    "Severity",
+    "Stats",
+    "Usage",
+    "agreement",
+]

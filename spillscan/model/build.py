@@ -1,0 +1,139 @@
+"""What was read: kernels with all that inputs say of them, and the build that they make up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spillscan import names
+from spillscan.model.usage import Advisory, Confidence, Issue, KernelKey, LaunchBounds, Origin, Role, Usage
+
+if TYPE_CHECKING:
+    import pandas
+
+    from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel (or device function) of one arch in one translation unit."""
+
+    key: KernelKey
+    """Symbol, arch and unit."""
+    role: Role
+    """Entry, device function, or unknown where only a warning names it."""
+    usage: Usage
+    """Its figures."""
+    confidence: Confidence = "certain"
+    """``ambiguous`` where interleaved output does not decide which figures belong to it."""
+    reasons: tuple[str, ...] = ()
+    """Why it is ambiguous."""
+    final: bool | None = None
+    """``False``: relocatable code, the linker decides registers and stack. ``True``: the linker has spoken.
+    ``None``: nothing in the log says that it was compiled relocatable."""
+    advisories: tuple[Advisory, ...] = ()
+    """Compiler messages that name this kernel, in the order printed."""
+    origins: tuple[Origin, ...] = ()
+    """Where it was read; the first is where its record begins."""
+    compile_ms: float | None = None
+    """Compile time as printed (ptxas 12.8 and later); never the same twice, never judged."""
+    source: str = ""
+    """Source file that the build step compiles, as its command line names it; empty where no line tells."""
+    sass: SassStats | None = None
+    """What a SASS dump or a binary says of it; ``None`` where none was read."""
+    launch_bounds: LaunchBounds | None = None
+    """Of its binary; ``None`` where none was read, or it has no bounds."""
+
+    @property
+    def spills(self) -> tuple[int, int] | None:
+        """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
+        where no input tells.
+        """
+        if self.usage.spills is None and self.sass is not None:
+            spilled = self.sass.local.spill
+            return spilled.store_bytes, spilled.load_bytes
+        return self.usage.spills
+
+    @property
+    def name(self) -> str:
+        """Full demangled name."""
+        return names.demangle(self.key.symbol)
+
+    @property
+    def short_name(self) -> str:
+        """Base name for tables: no parameters, no namespaces, template arguments folded."""
+        return names.short_name(self.key.symbol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """How much was read, and how much of it was understood."""
+
+    inputs: int = 0
+    """Inputs read."""
+    lines: int = 0
+    """Lines read."""
+    bytes: int = 0
+    """Bytes read, after decompression."""
+    recognised_lines: int = 0
+    """Lines that a grammar rule describes."""
+    unknown_lines: int = 0
+    """Lines of a known tool that no grammar rule describes."""
+    unknown_clauses: int = 0
+    """Clauses of known lines that no grammar rule describes."""
+
+    def __add__(self, other: Stats) -> Stats:
+        return Stats(
+            inputs=self.inputs + other.inputs,
+            lines=self.lines + other.lines,
+            bytes=self.bytes + other.bytes,
+            recognised_lines=self.recognised_lines + other.recognised_lines,
+            unknown_lines=self.unknown_lines + other.unknown_lines,
+            unknown_clauses=self.unknown_clauses + other.unknown_clauses,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """All that was read from the inputs of one build."""
+
+    kernels: tuple[Kernel, ...] = ()
+    """In the order of the inputs; one symbol may stand in several archs and units."""
+    issues: tuple[Issue, ...] = ()
+    """What was not understood, in the order of the inputs."""
+    stats: Stats = field(default_factory=Stats)
+    """How much was read."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a kernel, nullable integer columns; absent figures are ``<NA>``."""
+        from spillscan.frame import to_pandas
+
+        return to_pandas(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """The linker's final figures for one kernel of relocatable code."""
+
+    symbol: str
+    arch: str | None
+    """``None`` where the linker does not name it."""
+    usage: Usage
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one input held."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
+    functions: list[SassFunction | FunctionUsage] = field(default_factory=list)
+    """What dumps hold, to be joined with the kernels of logs."""
+    issues: list[Issue] = field(default_factory=list)
+    stats: Stats = field(default_factory=Stats)
+
+    @property
+    def understood(self) -> bool:
+        """Whether anything in the input was."""
+        return bool(self.stats.recognised_lines or self.functions)

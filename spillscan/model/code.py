@@ -1,0 +1,356 @@
+"""What a SASS dump says of a function: figures, and each access to local memory with the reason for its class."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from spillscan.model import opcodes as mix
+from spillscan.model.usage import Issue, LaunchBounds, Origin, Role, Usage
+
+AccessClass = Literal["spill", "array", "frame", "unknown"]
+"""Spill slot; local array; callee frame, stack argument or saved register; cannot be told."""
+
+Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
+"""Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
+the same bytes; the slots from one offset on, whose bytes are exactly those that the build log counts; the last-use rule
+alone; nothing to judge: no access to local memory."""
+
+AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
+"""``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
+
+FlowKind = Literal["followed", "guessed", "none"]
+"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC
+and BRK); no control flow was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A place in the source, with the calls that were inlined to get there."""
+
+    file: str
+    """As the debug information names it."""
+    line: int
+    """1-based."""
+    inlined_at: SourceLine | None = None
+    """Where the function that holds this line was inlined; ``None`` at the outermost."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAccess:
+    """One STL or LDL instruction."""
+
+    address: int
+    """Byte offset in the function's code."""
+    line: int | None
+    """1-based line of the dump; ``None`` in JSON."""
+    store: bool
+    """STL, else LDL."""
+    bytes: int
+    """Width of the access per thread, whatever its predicate."""
+    form: AddressForm
+    """What the address is made of."""
+    slot: int | None
+    """Byte offset from the stack pointer R1; ``None`` for any other form."""
+    last_use: bool
+    """``LDL.LU``: ptxas puts it on refills only."""
+    predicated: bool
+    """Guarded by a predicate."""
+    kind: AccessClass
+    """What it is."""
+    depth: int | None
+    """Natural loops around it; ``None`` where control flow cannot be followed."""
+    part: int
+    """0 in the function itself; n in the n-th callee that the listing holds after it."""
+    source: SourceLine | None = None
+    """Where it comes from; ``None`` without line information."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Number and bytes of one group of accesses, counted once per instruction, loops or not."""
+
+    stores: int = 0
+    """STL instructions."""
+    loads: int = 0
+    """LDL instructions."""
+    store_bytes: int = 0
+    """Bytes per thread that the stores write."""
+    load_bytes: int = 0
+    """Bytes per thread that the loads read."""
+
+    @property
+    def accesses(self) -> int:
+        """Stores plus loads."""
+        return self.stores + self.loads
+
+    @property
+    def bytes(self) -> int:
+        """Bytes stored plus bytes loaded."""
+        return self.store_bytes + self.load_bytes
+
+
+class Group(NamedTuple):
+    """Accesses that no figure tells apart."""
+
+    kind: AccessClass
+    store: bool
+    bytes: int
+    depth: int | None
+    inner: bool
+    """In a callee that the listing holds after the function."""
+
+
+class Grouped(Sequence[LocalAccess]):
+    """Accesses that can be counted without being made."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def groups(self) -> Counter[Group]:
+        """How many there are of each group."""
+
+    @abstractmethod
+    def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
+
+
+def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
+    stores = loads = store_bytes = load_bytes = 0
+    for group, count in groups:
+        if group.store:
+            stores += count
+            store_bytes += count * group.bytes
+        else:
+            loads += count
+            load_bytes += count * group.bytes
+    return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraffic:
+    """Every access to local memory of one function. The classes always add up to the total."""
+
+    accesses: Sequence[LocalAccess] = ()
+    """In the order of their addresses; empty where a snapshot was read."""
+    kept: tuple[tuple[Group, int], ...] | None = None
+    """What a snapshot keeps of the accesses: how many there are of each group; ``None`` where a dump was read."""
+    evidence: Evidence = "none"
+    """What the classes rest on."""
+    flow: FlowKind = "none"
+    """How sure the loop depths are."""
+
+    frame: Traffic | None = None
+    """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
+    on its own (saves of the caller's registers included); ``None`` for an entry."""
+
+    @cached_property
+    def groups(self) -> Counter[Group]:
+        """How many accesses there are of each group."""
+        if self.kept is not None:
+            return Counter(dict(self.kept))
+        if isinstance(self.accesses, Grouped):
+            return self.accesses.groups()
+        return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
+
+    @cached_property
+    def total(self) -> Traffic:
+        """All accesses."""
+        return self._traffic()
+
+    @cached_property
+    def spill(self) -> Traffic:
+        """The spill class, callees in the same listing included."""
+        return self.of("spill")
+
+    @cached_property
+    def own_spill(self) -> Traffic:
+        """The spill class of the function itself: what ptxas prints on the function's own line."""
+        return self._traffic("spill", own=True)
+
+    def of(self, kind: AccessClass) -> Traffic:
+        """One class."""
+        return self._traffic(kind)
+
+    def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        if self.kept is None and isinstance(self.accesses, Grouped):
+            return self.accesses.traffic(kind, own=own)
+        wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))
+        return _sum((group, count) for group, count in wanted if not (own and group.inner))
+
+    @cached_property
+    def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
+        """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
+        found: dict[int | None, Counter[AccessClass]] = {}
+        for group, count in self.groups.items():
+            found.setdefault(group.depth, Counter())[group.kind] += count
+        return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
+
+    @property
+    def spills_in_loops(self) -> dict[int, int]:
+        """Spill stores and loads inside loops by depth, innermost first."""
+        return {depth: kinds["spill"] for depth, kinds in self.by_loop_depth.items() if depth and kinds["spill"]}
+
+
+NO_TRAFFIC = LocalTraffic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePeak:
+    """Where ``nvdisasm -plr`` shows the most live general registers."""
+
+    registers: int
+    """Live at once, as counted by nvdisasm's ``#`` column."""
+    address: int
+    """Byte offset of the instruction."""
+    line: int
+    """1-based line of the dump."""
+    source: SourceLine | None = None
+    """Where it comes from; ``None`` without line information (nvdisasm ignores -g where -plr is given)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """What the operands of a function's instructions name."""
+
+    highest_register: int | None
+    """Number of the highest general register that is named; a wide operand names its first. ``None``: none is."""
+    highest_uniform_register: int | None
+    """The same of uniform registers (Turing and later)."""
+    highest_predicate: int | None
+    """The same of predicates."""
+    bank_conflicts: tuple[tuple[int | None, int], ...] | None
+    """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
+    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.machine.banks`)."""
+    flops: int | None
+    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.machine.work`); ``None``
+    where the shape of one is not in its text, or its opcode is unknown."""
+    global_bytes: int | None
+    """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
+    size of one is not in its text (bulk copies, textures)."""
+    shared_bytes: int
+    """The same of loads, stores and atomics of shared memory, matrix instructions and bulk copies apart."""
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """Floating-point operations per byte of global memory: a hint, for loops and caches are not weighed."""
+        return self.flops / self.global_bytes if self.flops is not None and self.global_bytes else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The tool that wrote a cubin, as far as the cubin tells."""
+
+    tool: str
+    """``ptxas`` or ``nvlink``; empty where only a version is told (cubins of the old layout, before CUDA 13)."""
+    version: str
+    """``13.5.37``; ``12.6`` where no more is told."""
+    options: str
+    """Its command line; empty where it is not told."""
+
+    def __str__(self) -> str:
+        return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SassStats:
+    """What one function's machine code holds."""
+
+    instructions: int
+    """Machine instructions, padding included."""
+    code_bytes: int
+    """Bytes from the first instruction to the end of the last, control words included."""
+    opcodes: Sequence[tuple[str, int]]
+    """(mnemonic without modifiers, instructions), by mnemonic; hashable, equal to any tuple of the same."""
+    local: LocalTraffic = NO_TRAFFIC
+    """Accesses to local memory."""
+    shared_spills: int | None = None
+    """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
+    registers: int | None = None
+    """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
+    operands: Operands | None = None
+    """Registers that the code names, and their bank conflicts; ``None`` where they were not asked for."""
+    live_peak: LivePeak | None = None
+    """The live-register peak; ``None`` without ``-plr``."""
+    origin: Origin | None = None
+    """Where the function stands in the dump."""
+    maker: Maker | None = None
+    """What wrote its cubin; ``None`` from a dump, or where the cubin does not tell."""
+
+    @property
+    def opcode_classes(self) -> dict[str, int]:
+        """Instructions by class (:mod:`spillscan.model.opcodes`), largest first; they add up to ``instructions``."""
+        return mix.classes(self.opcodes)
+
+    @property
+    def unknown_opcodes(self) -> tuple[str, ...]:
+        """Mnemonics that no class holds; their instructions are of class ``other``."""
+        return mix.unknown(self.opcodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SassFunction:
+    """One function of one cubin in a dump."""
+
+    symbol: str
+    """As printed."""
+    arch: str | None
+    """``sm_90a``; ``None`` where the dump does not say."""
+    role: Role
+    """Entry or device function, as far as the dump tells."""
+    member: int
+    """0-based number of the cubin in the dump."""
+    identifier: str = ""
+    """Source that the fatbin member names (builds with line information), else the object of a static library that
+    holds it; empty where the dump tells neither."""
+    stats: SassStats
+    """Its figures."""
+    usage: Usage | None = None
+    """Its resources, where it comes from a binary; ``None`` from a dump."""
+    launch_bounds: LaunchBounds | None = None
+    """As its binary says."""
+    final: bool | None = None
+    """``False``: of a binary that the device linker still has to link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionUsage:
+    """Resources of one function of one cubin."""
+
+    symbol: str
+    """As printed."""
+    arch: str | None
+    """``sm_90``; ``None`` for a bare cubin, whose dump does not say."""
+    identifier: str
+    """Source that the fatbin member names; empty where it does not."""
+    usage: Usage
+    """``shared_bytes`` as ptxas counts it, where the arch is known; spills are not in this listing."""
+    dynamic_stack: bool
+    """``STACK:UNKNOWN``: recursion or alloca. ``usage.stack_bytes`` is ``None`` then."""
+    origin: Origin
+    """Where its figures stand."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What reading a dump met besides functions, filled while it is read."""
+
+    lines: int = 0
+    """Lines read."""
+    bytes: int = 0
+    """Bytes read."""
+    functions: int = 0
+    """Functions found."""
+    unknown_lines: int = 0
+    """Lines that no grammar rule describes."""
+    undecodable_bytes: int = 0
+    """Bytes outside ASCII."""
+    issues: list[Issue] = field(default_factory=list)
+    """What was not understood."""

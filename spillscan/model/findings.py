@@ -1,0 +1,136 @@
+"""What is judged: how two records differ, what that means, and what rules find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spillscan.model.build import Kernel
+from spillscan.model.usage import Origin, Severity
+
+BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
+Judged = Literal["build", "change"]
+
+
+Metric = tuple[str, int | None, int | None]
+"""(name, before, after) of one figure; ``None`` where that build does not tell it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change makes of a kernel's residency on one device; pairs are (before, after)."""
+
+    device: str
+    """The kernel's own target (``sm_90``), or the device as the user named it (``H200``)."""
+    threads_per_block: int | None = None
+    """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
+    dynamic_shared_bytes: int = 0
+    """Dynamic shared memory of the launch, bytes per block."""
+    launch_source: str | None = None
+    """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
+    resident_blocks: tuple[int | None, int | None] = (None, None)
+    """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
+    active_warps: tuple[int | None, int | None] = (None, None)
+    """Resident warps per SM."""
+    limiters: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """What binds; empty where the blocks are unknown."""
+    footprint_bytes: tuple[int | None, int | None] = (None, None)
+    """Local memory that the stack reserves on the whole GPU; ``None`` where stack or number of SMs is unknown."""
+    gpu: str | None = None
+    """The GPU that the footprint is for; ``None`` where there is none."""
+    unknown: str = ""
+    """Why the blocks are not known on both sides, one line; empty where they are."""
+
+    @property
+    def blocks(self) -> tuple[int, int] | None:
+        """Resident blocks (before, after); ``None`` unless known on both sides."""
+        before, after = self.resident_blocks
+        return None if before is None or after is None else (before, after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of one kernel between two builds."""
+
+    state: Literal["added", "removed", "changed", "renamed", "unknown"]
+    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not tell all
+    that the other tells; such a pair is in no list of changes."""
+    before: Kernel | None
+    """The kernel in the base build; ``None`` where it was added."""
+    after: Kernel | None
+    """The kernel in the head build; ``None`` where it was removed."""
+    metrics: tuple[Metric, ...] = ()
+    """Each figure that both builds tell and that differs."""
+    score: float = 1.0
+    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
+    unknown: tuple[Metric, ...] = ()
+    """Each figure that only one of the builds tells: neither equal nor different."""
+    appeared: tuple[str, ...] = ()
+    """Kinds of compiler messages that only the head build has for this kernel."""
+    vanished: tuple[str, ...] = ()
+    """Kinds of compiler messages that only the base build has for this kernel."""
+    effects: tuple[Effect, ...] = ()
+    """Residency by device; of pairs only."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it is now, or was last."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is judged, and all that there is to say of it: the one place from which a rule is documented.
+
+    Texts are plain sentences; names of options and of policy keys stand in backquotes.
+    """
+
+    id: str
+    """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
+    severity: Severity
+    """Severity of its findings unless a policy says another. A milder or graver case is a rule of its own."""
+    judges: tuple[Judged, ...]
+    """Whether it looks at one build, at what changed between two, or at both."""
+    title: str
+    """One line, a sentence without its full stop: what is so where it finds something."""
+    means: str
+    """What exactly it looks at, and what its figures are."""
+    matters: str
+    """Why that is worth somebody's time."""
+    remedy: str
+    """What to do."""
+    tuning: str
+    """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
+    recorded_as: str = ""
+    """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
+    own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule's verdict on one kernel or change."""
+
+    rule: str
+    """The ``id`` of the :class:`Rule`: ``spill``, ``registers`` …"""
+    severity: Severity
+    """What ``--fail-on`` compares."""
+    message: str
+    """One line, with short names: what is so, in figures."""
+    kernel: Kernel
+    """The kernel it is about."""
+    fingerprint: str
+    """Equal for the same finding in another build, whatever the line numbers."""
+    origin: Origin | None = None
+    """Where to look."""
+    baseline_state: BaselineState | None = None
+    """What it is to the baseline: not recorded, worse than recorded, as recorded, better, or excused by hand; ``None``
+    where it was held against no baseline."""
+    suppression: str | None = None
+    """Of a suppressed finding: the reason that somebody wrote down."""
+
+    @property
+    def excused(self) -> bool:
+        """Whether a baseline excuses it, so that no gate fails by it."""
+        return self.baseline_state in ("outstanding", "better", "suppressed")

@@ -1,0 +1,111 @@
+"""Occupancy and devices as plain data, for JSON and CSV. Every key is stable, units are in the names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from spillscan.occupancy.advice import advice
+from spillscan.occupancy.bounds import bounds_for_more_blocks
+from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes
+from spillscan.occupancy.devices import Device
+from spillscan.occupancy.headroom import headroom, register_cliffs, shared_cliffs
+from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.summary import Summary
+
+
+def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:
+    """Everything about one configuration, for JSON; every key is stable, units in names."""
+    configuration = occupancy.configuration
+    best = best_block_sizes(configuration)
+    bounds = bounds_for_more_blocks(occupancy)
+    blocks = wanted_blocks or occupancy.resident_blocks
+    given = {
+        "arch": configuration.device.target,
+        "registers": configuration.registers,
+        "threads_per_block": configuration.threads_per_block,
+        "static_shared_bytes": configuration.static_shared_bytes,
+        "dynamic_shared_bytes": configuration.dynamic_shared_bytes,
+        "max_dynamic_shared_bytes": configuration.max_dynamic_shared_bytes,
+        "carveout_percent": configuration.carveout_percent,
+        "cache_preference": configuration.cache_preference,
+        "barriers": configuration.barriers,
+        "global_caching": configuration.global_caching,
+    }
+    return {
+        "configuration": given,
+        **as_row(occupancy),
+        "max_warps": occupancy.max_warps,
+        "reasons": list(occupancy.reasons),
+        "allocated_registers_per_block": occupancy.allocated_registers_per_block,
+        "allocated_shared_bytes_per_block": occupancy.allocated_shared_bytes_per_block,
+        "shared_bytes_per_sm": occupancy.shared_bytes_per_sm,
+        "unused_warps": occupancy.unused_warps,
+        "unused_registers": occupancy.unused_registers,
+        "unused_shared_bytes": occupancy.unused_shared_bytes,
+        "headroom": [asdict(way) for way in headroom(occupancy)],
+        "launch_bounds_for_more_blocks": None if bounds is None else asdict(bounds),
+        "best_block_sizes": list(best.alternatives),
+        "wanted_blocks": blocks,
+        "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
+        "advice": [asdict(entry) for entry in advice(occupancy)],
+    }
+
+
+def as_row(occupancy: Occupancy) -> dict[str, Any]:
+    """The answer alone, as in one row of ``--from``."""
+    return {
+        "resident_blocks": occupancy.resident_blocks,
+        "active_warps": occupancy.active_warps,
+        "occupancy": occupancy.fraction,
+        "limiters": list(occupancy.limiters),
+        **{f"limit_{name}": limit for name, limit in occupancy.limits.items()},
+    }
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """One kernel's occupancy for JSON; where the launch is open, no blocks, and the rest is "at most"."""
+    found = summary.occupancy
+    local = summary.local_memory
+    return {
+        "assumed": summary.assumed,
+        "unknown": summary.unknown,
+        "resident_blocks": None if found is None or summary.assumed else found.resident_blocks,
+        "active_warps": None if found is None else found.active_warps,
+        "max_warps": None if found is None else found.max_warps,
+        "occupancy": None if found is None else found.fraction,
+        "limiters": list(summary.limiters),
+        "at_threads": {str(threads): occupancy.fraction for threads, occupancy in summary.at_threads},
+        "threads_per_block": None if summary.launch is None else summary.launch.threads_per_block,
+        "launch_source": None if summary.launch is None else summary.launch.source,
+        "reasons": [] if found is None else list(found.reasons),
+        "local_memory_bytes": None if local is None else local.total_bytes,
+    }
+
+
+def device_data(device: Device) -> dict[str, Any]:
+    """Everything the table says of one device, for JSON."""
+    return {
+        "target": device.target,
+        "compute_capability": device.compute_capability,
+        "architecture": device.architecture,
+        "chip": device.chip,
+        "status": device.status,
+        "gpus": [asdict(gpu) for gpu in device.gpus],
+        "figures": {
+            name: {"value": getattr(device, name), "source": list(keys)} for name, keys in device.sources.items()
+        },
+        "conflicts": [asdict(conflict) for conflict in device.conflicts],
+        "notes": list(device.notes),
+        "register_cliffs": [{"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)],
+        "shared_cliffs": [{"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)],
+    }
+
+
+def plain(value: object) -> str:
+    """A figure for CSV: digits only, lists by spaces, empty where unknown."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return " ".join(str(one) for one in value)
+    return "" if value is None else str(value)

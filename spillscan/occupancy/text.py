@@ -1,0 +1,239 @@
+"""Occupancy as text and as plain data: pure, no terminal, no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spillscan.occupancy.advice import LABELS, advice, count, verdict
+from spillscan.occupancy.assumptions import Assumed
+from spillscan.occupancy.bounds import RegisterCap, bounds_for_more_blocks
+from spillscan.occupancy.clusters import Clusters
+from spillscan.occupancy.curves import Varied, available_dynamic_shared_bytes, best_block_sizes
+from spillscan.occupancy.devices import Device
+from spillscan.occupancy.footprint import Footprint
+from spillscan.occupancy.headroom import Headroom, headroom
+from spillscan.occupancy.model import Configuration, Occupancy
+from spillscan.output.chart import steps
+
+UNITS: dict[Varied, str] = {
+    "threads": "threads per block",
+    "registers": "registers per thread",
+    "shared": "shared memory per block, B (static + dynamic)",
+    "barriers": "named barriers per block",
+}
+
+
+def percent(fraction: float) -> str:
+    """``75 %``, ``31.25 %``: occupancies are sums of powers of two or three, four digits say enough."""
+    return f"{100 * fraction:.4g} %"
+
+
+def size(count: int) -> str:
+    """Bytes for people: exact below 1 MiB."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:,} B"
+
+
+def title(device: Device) -> str:
+    """``sm_90 (Hopper GH100)``"""
+    chip = f" {device.chip}" if device.chip else ""
+    extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[device.status]
+    return f"{device.target} ({device.architecture}{chip}{extra})"
+
+
+def inputs(configuration: Configuration) -> str:
+    """The configuration in one line."""
+    parts = [
+        f"{configuration.threads_per_block:,} threads",
+        f"{configuration.registers} registers",
+        f"{configuration.static_shared_bytes:,} B static + {configuration.dynamic_shared_bytes:,} B dynamic shared",
+    ]
+    if configuration.max_dynamic_shared_bytes is not None:
+        parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")
+    if configuration.carveout_percent is not None:
+        parts.append(f"carve-out {configuration.carveout_percent} %")
+    if configuration.device.version >= (9, 0):
+        parts.append(count(configuration.barriers, "barrier"))
+    return ", ".join(parts)
+
+
+def result(occupancy: Occupancy) -> str:
+    """The answer in one line."""
+    if not occupancy.can_launch:
+        return "cannot launch: " + "; ".join(occupancy.reasons)
+    binding = ", ".join(LABELS[name] for name in occupancy.limiters)
+    return (
+        f"{occupancy.resident_blocks} blocks/SM, {occupancy.active_warps} of {occupancy.max_warps} warps,"
+        f" occupancy {percent(occupancy.fraction)}, limited by {binding}"
+    )
+
+
+def report(
+    occupancy: Occupancy,
+    clusters: Clusters | None = None,
+    local: Footprint | None = None,
+    wanted_blocks: int | None = None,
+) -> list[str]:
+    """The limiter report of one configuration."""
+    configuration = occupancy.configuration
+    lines = [title(configuration.device), inputs(configuration), "", result(occupancy), ""]
+    lines += _limits(occupancy)
+    if occupancy.can_launch:
+        lines += [
+            "",
+            f"left over per SM: {occupancy.unused_warps} warps, {occupancy.unused_registers:,} registers,"
+            f" {occupancy.unused_shared_bytes:,} B shared memory",
+        ]
+    lines += ["", "next steps"]
+    lines += [f"  {line}" for line in headroom_lines(headroom(occupancy))]
+    bounds = bounds_for_more_blocks(occupancy)
+    if bounds is not None:
+        lines.append(
+            f"  __launch_bounds__({bounds.threads}, {bounds.blocks}) caps registers at {bounds.registers}"
+            f" ({bounds.shed} fewer) for {count(bounds.blocks)}"
+        )
+    best = best_block_sizes(configuration)
+    if best.occupancy is not None:
+        sizes = ", ".join(str(one) for one in best.alternatives)
+        lines.append(f"  best block sizes: {sizes} threads ({percent(best.occupancy.fraction)})")
+    blocks = wanted_blocks or occupancy.resident_blocks
+    if occupancy.can_launch or wanted_blocks:
+        free = available_dynamic_shared_bytes(configuration, blocks)
+        lines.append(
+            f"  dynamic shared memory per block that {count(blocks)} leave room for: "
+            + ("none, they do not fit" if free is None else f"{free:,} B")
+        )
+    lines += ["", "what binds"] if occupancy.can_launch else [""]
+    if occupancy.can_launch:
+        for entry in advice(occupancy):
+            lines.append(f"  {LABELS[entry.limiter]}: {entry.finding}")
+            if entry.remedy:
+                lines.append(f"    to reduce: {entry.remedy}")
+                lines.append(f"    trade-off: {entry.trade_off}")
+    lines.append(f"  {verdict(occupancy)}" if occupancy.can_launch else verdict(occupancy))
+    lines += [""] if clusters or local else []
+    if clusters is not None:
+        lines.append(cluster_line(clusters))
+    if local is not None:
+        lines.append(footprint_line(local))
+    return lines
+
+
+def _limits(occupancy: Occupancy) -> list[str]:
+    configuration = occupancy.configuration
+    device = configuration.device
+    rows = [("limit", "blocks/SM", "a block takes", "of an SM")]
+    takes = {
+        "warps": (count(configuration.warps_per_block, "warp"), f"{occupancy.max_warps}"),
+        "registers": (
+            f"{occupancy.allocated_registers_per_block:,} registers",
+            f"{device.registers_per_sm:,}",
+        ),
+        "shared_memory": (
+            f"{occupancy.allocated_shared_bytes_per_block:,} B",
+            f"{occupancy.shared_bytes_per_sm:,} B",
+        ),
+        "blocks": ("1 slot", f"{device.max_blocks_per_sm}"),
+        "barriers": (count(configuration.barriers, "barrier"), f"{device.barriers_per_sm}"),
+        "virtual_resources": (f"{configuration.virtual_resources}", f"{device.virtual_resources_per_sm}"),
+    }
+    for name, limit in occupancy.limits.items():
+        if limit is None and name in ("barriers", "virtual_resources"):
+            continue
+        binds = "  <- binds" if name in occupancy.limiters else ""
+        taken, whole = takes[name]
+        rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + binds))
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in rows]
+
+
+def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[str]:
+    """What ptxas makes of launch bounds, and the occupancy at that cap."""
+    lines = [
+        title(device),
+        f"__launch_bounds__({cap.threads}, {cap.blocks}) caps registers at {cap.registers} a thread",
+    ]
+    if cap.ignored:
+        lines.append(f"ptxas ignores the {count(cap.blocks)}: {cap.ignored}; its own heuristic may then use less")
+    return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
+
+
+def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
+    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks``."""
+    unit = {"registers": "", "shared": " B", "barriers": ""}
+    lines = []
+    for way in ways:
+        name, more, fewer = way.resource, way.more_blocks, way.fewer_blocks
+        parts = []
+        if more is not None:
+            less = f" ({more.before - more.after:,} B less)" if name == "shared" else ""
+            parts.append(
+                f"{more.before:,} -> {more.after:,}{unit[name]}{less}: {more.blocks_before} ->"
+                f" {count(more.blocks_after)}"
+            )
+        if way.free:
+            parts.append(f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free")
+        elif fewer is not None:
+            parts.append("none free")
+        if fewer is not None:
+            rest = count(fewer.blocks_after) if fewer.blocks_after else "cannot launch"
+            parts.append(f"{fewer.after:,}{unit[name]}: {rest}")
+        if parts:
+            lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))
+    return lines
+
+
+def cluster_line(clusters: Clusters) -> str:
+    """What clusters of this size make of it."""
+    text = f"clusters of {clusters.cluster_blocks}: "
+    if clusters.active is None:
+        text += "how many are active depends on the GPU; name one (--arch H200)"
+    else:
+        text += f"{'' if clusters.exact else 'at most '}{clusters.active} active on the GPU"
+        text += "" if clusters.exact else " (the layout of its clusters of SMs decides)"
+    return text + ("" if clusters.portable else "; non-portable, needs the attribute")
+
+
+def footprint_line(local: Footprint) -> str:
+    """What the stack reserves."""
+    if local.total_bytes is None:
+        return f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.bytes_per_sm)} per SM"
+    return (
+        f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on one {local.gpu}"
+        f" ({local.multiprocessors} SMs)"
+    )
+
+
+def assumed_lines(assumed: Assumed, occupancy: Occupancy) -> list[str]:
+    """An answer under assumptions, next to the true one."""
+    blocks = "" if assumed.resident_blocks is None else f"{assumed.resident_blocks} blocks/SM, "
+    binding = ", ".join(LABELS[name] for name in assumed.limiters)
+    unit = "warps" if assumed.resident_blocks is None else "blocks"
+    limits = ", ".join(f"{LABELS[name]} {limit}" for name, limit in assumed.limits.items() if limit is not None)
+    return [
+        f"assuming {', '.join(assumed.assumptions)}: {blocks}{assumed.active_warps} of"
+        f" {assumed.max_warps} warps,"
+        f" {percent(assumed.fraction)}, limited by {binding}",
+        f"  limits in {unit}: {limits}",
+        f"true: {result(occupancy)}",
+    ]
+
+
+def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: int) -> list[str]:
+    """The steps of a curve as a table; threads one row a block size, the rest one row a step."""
+    rows = [(UNITS[varied], "blocks/SM", "warps", "occupancy", "limited by")]
+    for first, last, occupancy in steps(points):
+        figure = f"{last:,}" if first == last else f"{first:,}-{last:,}"
+        rows.append(
+            (
+                figure + (" *" if first <= now <= last else ""),
+                str(occupancy.resident_blocks),
+                str(occupancy.active_warps),
+                percent(occupancy.fraction),
+                ", ".join(LABELS[name] for name in occupancy.limiters) if occupancy.can_launch else "cannot launch",
+            )
+        )
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip() for a, b, c, d, e in rows]

@@ -1,0 +1,1 @@
+"""What every command writes with: tables, charts, CSV, escaping, progress, files."""
