@@ -10,6 +10,7 @@ from spillscan.model.findings import BaselineState, Change, Effect, Finding, Jud
 from spillscan.model.usage import (
     Advisory,
     Confidence,
+    Hidden,
     Issue,
     KernelKey,
     LaunchBounds,
@@ -28,6 +29,7 @@ __all__ = [
     "Confidence",
     "Effect",
     "Finding",
+    "Hidden",
     "Issue",
     "Judged",
     "Kernel",

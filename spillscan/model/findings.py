@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spillscan.model.build import Kernel
-from spillscan.model.usage import Origin, Severity
+from spillscan.model.usage import Hidden, Origin, Severity
 
 BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
@@ -103,6 +103,8 @@ class Rule:
     """What to do."""
     tuning: str
     """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
+    needs: tuple[Hidden, ...] = ()
+    """What it must know of a kernel: where an input may hide that, a gate by this rule cannot pass."""
     recorded_as: str = ""
     """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
     own."""

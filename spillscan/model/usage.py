@@ -12,6 +12,8 @@ from typing import Literal
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
+Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch"]
+"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +131,23 @@ class Issue:
     """Something in the input that was not understood, is contradictory, or cannot be decided."""
 
     code: str
-    """Stable name: ``unknown-line``, ``truncated``, ``unattributed-registers`` …"""
+    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
     message: str
     """One line: what, and what to do where something can be done."""
     severity: Severity = "warning"
     """``error`` where figures are missing because of it, ``warning`` where they might be, ``note`` otherwise."""
     origin: Origin | None = None
     """Where it was seen."""
+    hides: tuple[Hidden, ...] | None = None
+    """What it may hide; ``None``: what its kind says."""
+    symbol: str = ""
+    """The kernel that it is about, as the tool printed it; empty: the whole input."""
+    accepted: str | None = None
+    """Why the policy accepts it, in the words of whoever wrote that down; ``None`` where it does not."""
+
+    @property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """What it may hide from a gate; empty: nothing."""
+        from spillscan.model.holes import KINDS
+
+        return KINDS[self.code].hides if self.hides is None else self.hides

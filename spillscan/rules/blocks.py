@@ -14,6 +14,7 @@ BLOCKS = Rule(
     id="blocks-per-sm",
     severity="error",
     judges=("build",),
+    needs=("registers", "shared", "launch"),
     title="Fewer blocks than asked for are resident on an SM",
     means="How many blocks of the kernel an SM holds at once at its launch, as NVIDIA's occupancy rules count them: by"
     " warp slots, registers, shared memory, block slots and barriers, and which of them binds. It is judged on the "

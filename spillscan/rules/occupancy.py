@@ -12,6 +12,7 @@ LOST = Rule(
     id="blocks-lost",
     severity="error",
     judges=("change",),
+    needs=("registers", "shared", "launch"),
     title="Fewer blocks of the kernel fit an SM than before",
     means="At the launch that is known for this kernel (`launch` of the policy, or `--launch`), fewer blocks are "
     "resident on an SM than before, on at least one of the devices compared; 0 blocks means that it cannot be launched "
@@ -26,6 +27,7 @@ BARRIERS = Rule(
     id="barrier-growth",
     severity="note",
     judges=("change",),
+    needs=("registers", "shared", "launch"),
     title="The kernel uses more named barriers than before",
     means="Named barriers per block, as ptxas counts them (12.6 and later).",
     matters="From sm_90 on, barriers limit how many blocks are resident; `blocks-lost` tells where they do.",

@@ -13,6 +13,7 @@ REGISTERS = Rule(
     id="registers",
     severity="error",
     judges=("build", "change"),
+    needs=("registers",),
     title="The kernel uses more registers than allowed, or takes more of them than before",
     means="Registers per thread, as ptxas counts them or, of relocatable code, as nvlink does. In a build they are "
     "held against a limit. Between two builds, a growth counts where it takes another allocation step: registers are "
@@ -31,6 +32,7 @@ NO_LOSS = Rule(
     id="registers-no-loss",
     severity="warning",
     judges=("change",),
+    needs=("registers",),
     title="The kernel takes more registers than before, at no loss of resident blocks",
     means="Registers per thread grew into another allocation step, but at the launch that is known for this kernel as "
     "many blocks fit an SM as before, on each device compared.",
@@ -44,6 +46,7 @@ IN_STEP = Rule(
     id="registers-in-step",
     severity="note",
     judges=("change",),
+    needs=("registers",),
     title="The kernel uses more registers than before, inside the same allocation step",
     means="Registers per thread grew, but no more are allocated: they are given out in eights, and the step that held "
     "the kernel before still holds it.",

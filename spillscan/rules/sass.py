@@ -13,6 +13,7 @@ IN_LOOP = Rule(
     id="spill-in-loop",
     severity="warning",
     judges=("build", "change"),
+    needs=("code",),
     title="Spill instructions stand inside loops",
     means="The machine code shows spill stores or spill loads inside loops. The figures are instructions by loop "
     "depth, 1 for a loop that no other encloses. Between two builds, it finds more of them, or deeper ones, than "
@@ -27,6 +28,7 @@ ARRAY = Rule(
     id="local-array",
     severity="note",
     judges=("build",),
+    needs=("code",),
     title="The kernel keeps arrays in local memory",
     means="The machine code stores and loads local memory that is no spill: arrays with an index that only the run "
     "decides, or variables whose address is taken. The figures are instructions, and bytes per thread.",
@@ -40,6 +42,7 @@ NEW_ARRAY = Rule(
     id="local-array-new",
     severity="warning",
     judges=("change",),
+    needs=("code",),
     title="The kernel keeps arrays in local memory, which it did not before",
     means="The machine code of the older build had no access to local arrays, that of the newer one has. The figures "
     "are bytes per thread that the accesses write and read, each instruction counted once.",
@@ -52,6 +55,7 @@ MORE_ARRAY = Rule(
     id="local-array-growth",
     severity="note",
     judges=("change",),
+    needs=("code",),
     title="The kernel's accesses to local arrays are more than before",
     means="The bytes per thread that accesses to local arrays write or read grew, each instruction counted once. "
     "Stores and loads are compared each.",
@@ -65,6 +69,7 @@ MISMATCH = Rule(
     id="spill-mismatch",
     severity="warning",
     judges=("build",),
+    needs=("code",),
     title="The log and the machine code do not tell the same spills",
     means="The log and a dump of the same kernel and arch were read, and the spill bytes that ptxas printed are not "
     "those of the spill instructions that the code holds.",

@@ -13,6 +13,7 @@ LIMIT = Rule(
     id="shared",
     severity="error",
     judges=("build",),
+    needs=("shared",),
     title="The kernel's blocks take more shared memory than allowed",
     means="Bytes of shared memory per block, without the driver's own reserve: the static memory that ptxas prints, "
     "and the dynamic memory of the launch where the policy tells it.",
@@ -28,6 +29,7 @@ GROWTH = Rule(
     id="shared-growth",
     severity="note",
     judges=("change",),
+    needs=("shared",),
     title="The kernel uses more static shared memory than before",
     means="Static shared memory in bytes per block, as ptxas prints it: without what a launch adds, and without the "
     "driver's reserve.",
@@ -40,6 +42,7 @@ MOVED = Rule(
     id="spill-to-shared",
     severity="note",
     judges=("change",),
+    needs=("shared",),
     title="The kernel spills less to local memory, and uses more shared memory",
     means="Spill stores or loads fell while shared memory grew, which is what ptxas does where it may spill to shared "
     'memory (`.pragma "enable_smem_spilling"`, 13.0 and later): such spills are in none of its spill bytes. A log '
@@ -53,6 +56,7 @@ SPILL = Rule(
     id="shared-spill",
     severity="note",
     judges=("build",),
+    needs=("shared",),
     title="The kernel spills to shared memory",
     means='ptxas marked stores or loads of shared memory as spills (`.pragma "enable_smem_spilling"`, 13.0 and later). '
     "The figure is instructions, each counted once. Only a dump with ptxas's own marks (`nvdisasm` 13.4 and later) "

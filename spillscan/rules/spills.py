@@ -13,6 +13,7 @@ SPILL = Rule(
     id="spill",
     severity="error",
     judges=("build", "change"),
+    needs=("spills",),
     title="The kernel spills registers to local memory",
     means="The kernel needs more values at once than it may hold in registers, so the compiler stores some to local "
     "memory and loads them back. The figures are bytes per thread, each spill instruction counted once, as ptxas "
@@ -31,6 +32,7 @@ GROWTH = Rule(
     id="spill-growth",
     severity="error",
     judges=("change",),
+    needs=("spills",),
     title="The kernel spills more than before",
     means="The kernel spilled before, and now its spill stores or its spill loads are more bytes per thread. They "
     "are compared each: a fall in one does not excuse a rise in the other.",

@@ -15,6 +15,7 @@ LIMIT = Rule(
     id="stack",
     severity="error",
     judges=("build",),
+    needs=("stack",),
     title="The kernel's stack is larger than allowed",
     means="Bytes of local memory that a thread's stack takes: over the whole call tree where ptxas prints the "
     "cumulative stack size (12.4 and later), else the kernel's own frame. Local arrays, spills and call frames stand "
@@ -29,6 +30,7 @@ GROWTH = Rule(
     id="stack-growth",
     severity="note",
     judges=("change",),
+    needs=("stack",),
     title="The kernel's stack is larger than before",
     means="The stack frame, the deepest stack over its calls, or the local memory that nvlink counts grew, bytes per "
     "thread. A stack is no spill: it holds spills, local arrays, and what calls need.",
@@ -41,6 +43,7 @@ RESERVE = Rule(
     id="stack-reserve",
     severity="warning",
     judges=("change",),
+    needs=("stack",),
     title="The kernel's stack is larger than before, and beyond what the driver reserves anyway",
     means="The stack grew, and is now more than the 1,024 bytes per thread that the driver holds from the start "
     "(measured on an H200). The finding tells what the launch makes it reserve, where the number of SMs is known.",
