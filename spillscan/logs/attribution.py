@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from spillscan.logs.drafts import Draft, PendingUse, Section
-from spillscan.logs.issues import IssueLog
-from spillscan.logs.knots import may_own, settle_stacks, untie
+from spillscan.logs.account import IssueLog
+from spillscan.logs.interleaved import Reserves, assign, may_own, settle_stacks
 from spillscan.logs.messages import (
     CompileTime,
-    Entry,
+    EntryLine,
     Ignored,
     LinkProperties,
     LinkUsed,
@@ -27,9 +26,7 @@ from spillscan.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.logs.notes import Notes
-from spillscan.logs.parameters import Reserves
-from spillscan.logs.records import Context, finished, record
+from spillscan.logs.records import Context, Draft, Notes, PendingUse, Section, finished, record
 from spillscan.logs.steps import Step
 from spillscan.model import Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
 
@@ -37,7 +34,7 @@ PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ni
 
 
 class Writer:
-    """The messages of one writer (or of several that cannot be told apart) in the order in which they came."""
+    """The messages of one writer (or of several that cannot be distinguished) in the order in which they came."""
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
@@ -49,7 +46,7 @@ class Writer:
         self._sections: list[Section] = []  # those with advisories that name no kernel
         self._open: list[Draft] = []
         self._uses: list[PendingUse] = []
-        self._knots: list[tuple[list[Draft], list[PendingUse]]] = []
+        self._tangles: list[tuple[list[Draft], list[PendingUse]]] = []
         self._named: tuple[str, int] | None = None
         self._link_named: LinkProperties | None = None
         self._last: Draft | None = None  # the draft that the previous message completed
@@ -99,7 +96,7 @@ class Writer:
         """One message, on ``line``, printed during ``step``."""
         before, self._last = self._last, None
         match message:
-            case Entry():
+            case EntryLine():
                 self._entry(message, line, step)
             case Properties():
                 self._forget_named()
@@ -129,8 +126,8 @@ class Writer:
         """The input ends here: settle what is still open."""
         if self._uses:
             self._set_aside()
-        if self._knots:
-            self._untie()
+        if self._tangles:
+            self._assign()
         for draft in self._open:
             if draft.stack is not None:
                 draft.reasons += ("no registers line follows it",)
@@ -185,8 +182,8 @@ class Writer:
     def _relocatable(self, sections: Iterable[Section]) -> bool:
         """Whether the log shows relocatable code (-rdc, -dc).
 
-        Its device functions have a compile time each, those of whole programs have none; which is told by number where
-        the order of lines tells nothing. Before 12.8 there are no compile times, and the order's hint is believed:
+        Its device functions have a compile time each, those of whole programs have none; their number decides where
+        the order of lines proves nothing. Before 12.8 there are no compile times, and the order's hint is believed:
         figures that are final are then called not final, never the other way round.
         """
         if self._interleaved and self._compile_times:
@@ -210,7 +207,7 @@ class Writer:
 
     # ---- one kernel's lines ------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry, line: int, step: Step) -> None:
+    def _entry(self, entry: EntryLine, line: int, step: Step) -> None:
         if self._open:
             self._interleaved = True
         self._enter(entry.arch)
@@ -302,11 +299,11 @@ class Writer:
     # ---- interleaved output ----------------------------------------------------------------------------------------
 
     def _set_aside(self) -> None:
-        """Kernels and registers lines that belong together, one way or another: the whole input will tell more."""
-        self._knots.append((self._open, self._uses))
+        """Kernels and registers lines that belong together, one way or another: the whole input decides."""
+        self._tangles.append((self._open, self._uses))
         self._open, self._uses = [], []
 
-    def _untie(self) -> None:
+    def _assign(self) -> None:
         """Settle what was set aside, with what the sure kernels of the whole input prove."""
         reserves = Reserves()
         for _, _, _, kernel in self._kernels:
@@ -314,14 +311,14 @@ class Writer:
         for draft in self._drafts:
             if draft.role == "entry":
                 reserves.witness(draft.symbol, draft.arch, draft.usage)
-        for drafts, uses in self._knots:
-            untie(drafts, uses, reserves)
+        for drafts, uses in self._tangles:
+            assign(drafts, uses, reserves)
             for draft in drafts:
                 if draft.stack is None and not self._without_abi:
                     self._incomplete(draft)
                 else:
                     self._drafts.append(draft)
-        self._knots = []
+        self._tangles = []
 
     def _incomplete(self, draft: Draft) -> None:
         self._issues.add("truncated", f"the figures of {draft.symbol} are not all there", draft.line, "error")

@@ -16,7 +16,7 @@ from spillscan import grammar
 from spillscan.inputs.source import Stream
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.logs.messages import (
-    Entry,
+    EntryLine,
     Ignored,
     Message,
     Properties,
@@ -99,7 +99,7 @@ class _Log:
                 continue
             end = text.find(b"\n", hit) + 1 or size
             line = text[position:end]
-            if _broken_off(line):  # somebody's mail or terminal wrapped it
+            if _broken_off(line):  # a mail program or a terminal wrapped it
                 start, end = end, text.find(b"\n", end) + 1 or size
                 line = line.rstrip() + b" " + text[start:end].lstrip()
             self._one_line(line)
@@ -221,7 +221,7 @@ class _Log:
             if named := self._properties_line.fullmatch(line):
                 return Properties(named["PROPERTIES_SYMBOL"])
             if entry := self._entry_line.fullmatch(line):
-                return Entry(entry["ENTRY_SYMBOL"], entry["ARCH"])
+                return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"])
             return ptxas_message(line)
         if awaits_stack and (stack := self._stack.search(line)):
             return ptxas_message(stack[0])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryLine:
     """``Compiling entry function``: a kernel's block begins."""
 
     symbol: str
@@ -113,7 +113,7 @@ class LinkUsed:
 
 
 Message = (
-    Entry | Properties | Stack | Used | CompileTime | Module | Note | Ignored | Unknown | LinkProperties | LinkUsed
+    EntryLine | Properties | Stack | Used | CompileTime | Module | Note | Ignored | Unknown | LinkProperties | LinkUsed
 )
 
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
@@ -202,7 +202,7 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
     kind = str(body.data)
     tokens = _tokens(body)
     if kind == "entry":
-        return Entry(tokens["ENTRY_SYMBOL"], tokens["ARCH"])
+        return EntryLine(tokens["ENTRY_SYMBOL"], tokens["ARCH"])
     if kind == "properties":
         return Properties(tokens.get("PROPERTIES_SYMBOL") or tokens["SYMBOL"])
     if kind == "usage":

@@ -1,17 +1,153 @@
-"""From what was gathered of a kernel to its record, with what only the whole input tells."""
+"""Records in the making: what is known of a kernel before its log has ended, and the record that it becomes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from spillscan.logs.drafts import Draft, Section
-from spillscan.logs.steps import Step
-from spillscan.model import Kernel, KernelKey, Origin
+from spillscan.logs.messages import Note, Stack
+from spillscan.logs.steps import NO_STEP, Step
+from spillscan.model import Advisory, Kernel, KernelKey, Origin, Role, Usage
+
+
+@dataclass(slots=True, eq=False)
+class Section:
+    """What one ptxas run printed for one arch, as far as the order of the lines shows."""
+
+    arch: str | None = None
+    """The arch of its kernels; ``None`` before the first one, and where it has none."""
+    headed: bool = False
+    """Its first line (``N bytes gmem``) was seen."""
+    relocatable: bool = False
+    """Its device functions stand as only those of relocatable code do."""
+    entries: int = 0
+    """Kernels begun in it."""
+    notes: list[tuple[Note, int]] = field(default_factory=list)
+    """(advisory that names no kernel, line), printed before the section's first line."""
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A kernel or device function whose record is being gathered."""
+
+    symbol: str
+    """As printed."""
+    arch: str | None
+    """From its entry line; ``None`` for a device function, whose section knows."""
+    role: Role
+    """EntryLine, device function, or unknown where only a warning names it."""
+    line: int
+    """Where its record begins."""
+    step: Step
+    """The build step whose output it stands in."""
+    section: Section
+    """The ptxas run that it stands in, by the order of the lines."""
+    stack: Stack | None = None
+    """Its stack line; ``None`` until it comes."""
+    stack_in_doubt: bool = False
+    """Namesakes were open when it came: it may be one of theirs."""
+    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    """Its registers line's figures."""
+    compile_ms: float | None = None
+    """Its compile time."""
+    reasons: tuple[str, ...] = ()
+    """Why it is ambiguous; empty while it is not."""
+    advisories: tuple[Advisory, ...] = ()
+    """Compiler messages that name it."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Drafts that are equal in this are interchangeable."""
+        return self.symbol, self.arch, self.step.unit, self.stack
+
+    @property
+    def figures(self) -> Usage:
+        """Its registers and stack lines together; a stack in doubt is left out."""
+        return self.usage if self.stack is None or self.stack_in_doubt else _with_stack(self.usage, self.stack)
+
+
+@dataclass(slots=True)
+class PendingUse:
+    """A registers line that several kernels may own."""
+
+    usage: Usage
+    """Its figures."""
+    owners: list[Draft]
+    """Kernels that were waiting for one."""
+
+
+@lru_cache(maxsize=4096)
+def _with_stack(usage: Usage, stack: Stack) -> Usage:
+    """Equal figures share one record."""
+    return replace(
+        usage,
+        stack_bytes=stack.frame_bytes,
+        spill_store_bytes=stack.spill_store_bytes,
+        spill_load_bytes=stack.spill_load_bytes,
+    )
+
+
+class Notes:
+    """Advisories that have found no kernel yet."""
+
+    def __init__(self) -> None:
+        self._by_symbol: dict[str, list[tuple[Note, int]]] = defaultdict(list)
+        self._nameless: list[tuple[Note, int]] = []
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self._by_symbol
+
+    def add(self, note: Note, line: int) -> None:
+        """One more, from ``line``. Errors that name no kernel are not kept: they are issues already."""
+        if note.symbol is not None:
+            self._by_symbol[note.symbol].append((note, line))
+        elif not note.is_error:
+            self._nameless.append((note, line))
+
+    def take(self, symbol: str, spills: tuple[int, int] | None) -> tuple[Advisory, ...]:
+        """The advisories that name ``symbol``, but for those that report other spills than ``spills``."""
+        notes = self._by_symbol.pop(symbol, [])
+        mine = [pair for pair in notes if pair[0].spills is None or spills is None or pair[0].spills == spills]
+        if len(mine) < len(notes):
+            self._by_symbol[symbol] = [pair for pair in notes if pair not in mine]
+        return tuple(note.advisory for note, _ in mine)
+
+    def take_nameless(self) -> list[tuple[Note, int]]:
+        """(advisory that names no kernel, line) since the last call: those of the module that begins."""
+        taken, self._nameless = self._nameless, []
+        return taken
+
+    def drafts(self) -> Iterator[Draft]:
+        """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function."""
+        for symbol, notes in self._by_symbol.items():
+            frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
+            spills = {note.spills for note, _ in notes if note.spills is not None}
+            reported: list[tuple[int, int] | None] = [*sorted(spills)]
+            for figures in reported or ([None] if frames else []):
+                stores, loads = figures or (None, None)
+                mine = [(note, line) for note, line in notes if note.spills in (figures, None)]
+                usage = Usage(
+                    stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
+                    spill_store_bytes=stores,
+                    spill_load_bytes=loads,
+                )
+                draft = Draft(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
+                draft.advisories = tuple(note.advisory for note, _ in mine)
+                yield draft
+
+    def unattached(self) -> Iterator[tuple[Note, int, str]]:
+        """(advisory, line, why no kernel has it) for the rest."""
+        for symbol, notes in self._by_symbol.items():
+            if all(note.spills is None and note.frame_bytes is None for note, _ in notes):
+                yield from ((note, line, f"names {symbol}, which is not in the log") for note, line in notes)
+        yield from ((note, line, "names no kernel") for note, line in self._nameless)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the whole input tells about each of its kernels."""
+    """What the whole input shows about each of its kernels."""
 
     input: str
     """What the user calls it."""
@@ -20,9 +156,9 @@ class Context:
     relocatable: bool
     """It shows relocatable code."""
     units_in_doubt: bool
-    """Steps overlap whose output is not buffered: their objects are nobody's for sure."""
+    """Steps overlap whose output is not buffered: their objects are in doubt."""
     arch_in_doubt: bool
-    """It is interleaved and holds several archs: a device function's is not told."""
+    """It is interleaved and holds several archs: a device function's is not known."""
     namesakes: frozenset[str]
     """Symbols of several archs, in interleaved output: an advisory that names one does not say which."""
 
@@ -33,7 +169,7 @@ def record(draft: Draft, context: Context) -> Kernel:
     if draft.role == "function":
         arch = None if context.arch_in_doubt else draft.section.arch
         if context.arch_in_doubt:
-            reasons += ("interleaved output does not tell for which arch it was compiled",)
+            reasons += ("interleaved output does not show for which arch it was compiled",)
     return Kernel(
         key=KernelKey(symbol=draft.symbol, arch=arch, unit=draft.step.unit),
         role=draft.role,
@@ -48,7 +184,7 @@ def record(draft: Draft, context: Context) -> Kernel:
 
 
 def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> Kernel:
-    """The record with what the whole input tells; itself where that changes nothing."""
+    """The record with what the whole input shows; itself where that changes nothing."""
     changes: dict[str, object] = {}
     if step.relocatable or (step.relocatable is None and context.relocatable):
         changes["final"] = False

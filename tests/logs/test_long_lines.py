@@ -16,7 +16,7 @@ LONGEST_CPU_SECONDS = 120
 
 READ = f"""
 import io, resource
-from spillscan.inputs.readers import buildlog
+from spillscan import logs
 from spillscan.inputs.source import Stream
 
 resource.setrlimit(resource.RLIMIT_CPU, ({LONGEST_CPU_SECONDS}, {LONGEST_CPU_SECONDS}))
@@ -27,7 +27,7 @@ for piece in PIECES:
         head, _, unit = piece.rpartition("frame, ")
         line = (head + "frame, " if head else "") + unit * (1_000_000 // len(unit)) + end
         with Stream(io.BytesIO(b"ptxas info    : \\n" + line.encode()), "x.log") as stream:
-            print(buildlog.read(stream, "x.log").stats.lines, flush=True)
+            print(logs.read(stream, "x.log").stats.lines, flush=True)
 """
 
 

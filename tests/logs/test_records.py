@@ -78,7 +78,7 @@ def test_both_ways_of_reading_agree(file: str) -> None:
 
 
 def write_expected() -> None:
-    """Write ``EXPECTED.json`` anew: ``python -m tests.test_records``, then read the difference before committing it."""
+    """Write ``EXPECTED.json`` anew: ``python -m tests.logs.test_records``; read the difference before committing."""
     files = [file for file in SEQUENTIAL if not file.startswith(("large/", "parallel/"))]
     lines = [f" {json.dumps(file)}: {json.dumps(summary(read_any(FIXTURES / file)))}" for file in files]
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

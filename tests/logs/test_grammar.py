@@ -8,7 +8,7 @@ import pytest
 from lark import Tree
 
 from spillscan import grammar
-from spillscan.logs.messages import _NOT_ABOUT_KERNELS, Entry, Note, Properties, Stack, ptxas_message
+from spillscan.logs.messages import _NOT_ABOUT_KERNELS, EntryLine, Note, Properties, Stack, ptxas_message
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
@@ -49,7 +49,7 @@ def test_derived_expressions_match_what_the_parser_sees(file: str) -> None:
     stack = re.compile(grammar.pattern("ptxas", "stack").pattern.decode())
     for line in ptxas_lines(file):
         parsed = ptxas_message(line)
-        assert (entry.fullmatch(line) is not None) == isinstance(parsed, Entry)
+        assert (entry.fullmatch(line) is not None) == isinstance(parsed, EntryLine)
         assert (properties.fullmatch(line) is not None) == isinstance(parsed, Properties)
         assert (stack.fullmatch(line) is not None) == isinstance(parsed, Stack)
 

@@ -207,10 +207,10 @@ def test_blocks_of_any_size_read_the_same(log: str, size: int, monkeypatch: pyte
     monkeypatch.setattr("spillscan.inputs.source.BLOCK_BYTES", size)
     import io
 
-    from spillscan import logs as buildlog
+    from spillscan import logs
     from spillscan.inputs.source import Stream
 
-    reading = buildlog.read(Stream(io.BytesIO(log.encode()), "x"), "build.log")
+    reading = logs.read(Stream(io.BytesIO(log.encode()), "x"), "build.log")
     whole = read_log(log)
     assert reading.kernels == whole.kernels
     assert reading.stats == whole.stats
