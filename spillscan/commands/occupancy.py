@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(arguments: argparse.Namespace) -> int:
     from spillscan.errors import UsageError
     from spillscan.output.files import Target
-    from spillscan.page.kernel.calculator import START, calculator
+    from spillscan.page.calculator import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if (

@@ -8,8 +8,14 @@ of the machine code; that takes nvdisasm.
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _policy
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from spillscan.inputs.source import Stream
     from spillscan.model import Issue
     from spillscan.model.code import FunctionUsage, LocalAccess, Operands, SassFunction
+
 
 NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump or a binary"
@@ -48,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan.commands._disassembly import nvdisasm, text_of
+    from spillscan.commands.show import nvdisasm, text_of
     from spillscan.dumps.archs import unsupported
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
@@ -195,3 +202,40 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
         f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
+
+
+_SECTION = "//-"
+_TIMEOUT_SECONDS = 600
+
+
+def nvdisasm() -> str:
+    """The program: on the path, of a toolkit, or of the PyPI wheel. Raises where there is none."""
+    homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
+    wheel = importlib.util.find_spec("nvidia")
+    for place in wheel.submodule_search_locations or () if wheel else ():
+        homes += sorted(Path(place).glob("*/bin"), reverse=True)
+    for folder in (None, *homes):
+        if found := shutil.which("nvdisasm", path=folder):
+            return found
+    raise UsageError("--sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
+
+
+def text_of(function: SassFunction, cubin: bytes) -> str:
+    """What nvdisasm prints for one function of a cubin, with source lines where it has line information."""
+    program = nvdisasm()
+    with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        command = [program, "-c", "-gi", str(file)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InputError(f"{program} failed: {error}") from error
+    listing = done.stdout.decode(errors="replace")
+    lines = listing.splitlines()
+    heads = [index for index, line in enumerate(lines) if line.startswith(_SECTION)]
+    for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        if lines[begin].split()[1:2] == [f".text.{function.symbol}"]:
+            return "\n".join(lines[begin:end]).rstrip()
+    said = (done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"])[0]
+    raise InputError(f"{program} does not print {function.symbol} of {function.arch}: {said}", "is it recent enough?")

@@ -1,76 +1,60 @@
-"""What a page tells of changes and findings, as JSON."""
+"""What a page shows of changes, of findings, and of builds or archs side by side, as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spillscan.compare.figures import figure
-from spillscan.model import Change, Kernel
+from spillscan.compare.matrix import Matrix, spread
+from spillscan.model import Change, Finding, Kernel, Severity
 from spillscan.output.safe import printable
-from spillscan.page.columns import LONGEST_ARCH, shown_name
+from spillscan.page.columns import shown_arch, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
-from spillscan.places import place_of
-from spillscan.policy import SEVERITIES
-from spillscan.reports import Report
+from spillscan.places import Place
 
 Index = dict[int, int]
 """A kernel's number in the table by the ``id`` of its object."""
 _LONGEST_SYMBOL = 400
 
 
-def findings(report: Report, index: Index) -> list[dict[str, Any]]:
-    """Every finding, gravest first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
+def findings(found: Sequence[Finding], index: Index, place: Callable[[Finding], Place]) -> list[dict[str, Any]]:
+    """Every finding, most severe first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
     return [
         {
             "rule": finding.rule,
             "severity": finding.severity,
             "message": printable(finding.message, LONGEST_MESSAGE),
-            "place": printable(str(place_of(finding, report.tree)), LONGEST_PLACE) if finding.origin else "",
+            "place": printable(str(place(finding)), LONGEST_PLACE) if finding.origin else "",
             "state": finding.baseline_state,
             "excused": finding.excused,
             "kernel": index.get(id(finding.kernel)),
-            "name": shown_name(finding.kernel.key.symbol),
-            "arch": _arch(finding.kernel),
+            **named(finding.kernel),
         }
-        for finding in report.findings
+        for finding in found
     ]
 
 
-def verdict(report: Report) -> dict[str, Any]:
-    """How many findings of each severity are open, what keeps the gate from deciding, and what a baseline says."""
-    counts = Counter(finding.severity for finding in report.open_findings)
-    baseline = report.baseline.counts() if report.baseline is not None else {}
-    return {
-        "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
-        "fail_on": report.fail_on,
-        "undecided": [
-            {
-                "name": shown_name(kernel.key.symbol),
-                "arch": _arch(kernel),
-                "reason": printable(reason, LONGEST_MESSAGE),
-            }
-            for kernel, reason in report.undecided[:100]
-        ],
-        "undecided_count": len(report.undecided),
-        "baseline": [[state, number] for state, number in baseline.items() if number],
-    }
+def named(kernel: Kernel) -> dict[str, Any]:
+    """What tables call a kernel, and its arch."""
+    return {"name": shown_name(kernel.key.symbol), "arch": shown_arch(kernel.key.arch)}
 
 
-def changes(report: Report, index: Index) -> dict[str, Any]:
-    """Every change, gravest first as the report has them. Figures are (number in ``metrics``, before, after)."""
-    severities = _severities(report)
+def changes(
+    found: Sequence[Change], severities: Mapping[int, Severity], index: Index, unsettled: int, unchanged: int
+) -> dict[str, Any]:
+    """Every change, in the order given. Figures are (number in ``metrics``, before, after); ``severities`` are those of
+    the findings by the ``id`` of their kernel."""
     metrics: dict[str, int] = {}
     rows = []
-    for change in report.changes:
+    for change in found:
         kernel = change.kernel
         row: dict[str, Any] = {
             "state": change.state,
             "severity": severities.get(id(change.after or change.before)),
             "kernel": index.get(id(kernel)),
-            "name": shown_name(kernel.key.symbol),
-            "arch": _arch(kernel),
+            **named(kernel),
             "figures": [[_number(metrics, name), before, after] for name, before, after in change.metrics],
         }
         if change.unknown:
@@ -90,28 +74,15 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
     return {
         "metrics": [{"label": each.label, "unit": each.unit, "grows": each.name not in _BETTER_HIGH} for each in known],
         "rows": rows,
-        "states": [[state, count] for state, count in Counter(change.state for change in report.changes).items()],
-        "total": _total(report.changes),
-        "unsettled": len(report.unsettled),
-        "equal": _unchanged(report),
+        "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
+        "total": _total(found),
+        "unsettled": unsettled,
+        "equal": unchanged,
     }
 
 
 _BETTER_HIGH = ("resident_blocks", "active_warps")
 """Figures that are worse where they fall."""
-
-
-def _unchanged(report: Report) -> int:
-    told = sum(change.after is not None for change in (*report.changes, *report.unsettled))
-    return len(report.build.kernels) - told
-
-
-def _severities(report: Report) -> dict[int, str]:
-    """The gravest open finding's severity of each kernel."""
-    found: dict[int, str] = {}
-    for finding in report.open_findings:
-        found.setdefault(id(finding.kernel), finding.severity)
-    return found
 
 
 def _total(found: Sequence[Change]) -> list[dict[str, Any]]:
@@ -135,5 +106,29 @@ def _number(metrics: dict[str, int], name: str) -> int:
     return metrics.setdefault(name, len(metrics))
 
 
-def _arch(kernel: Kernel) -> str | None:
-    return None if kernel.key.arch is None else printable(kernel.key.arch, LONGEST_ARCH)
+_LONGEST_LABEL = 80
+
+
+def heat(matrix: Matrix) -> dict[str, Any]:
+    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` tells
+    which rows have a kernel in which column: 1 and 0."""
+    first = matrix.metrics[0]
+    rows = sorted(
+        matrix.rows,
+        key=lambda row: (-spread(matrix.values(row, first)), row.kernel.key.symbol, row.kernel.key.arch or ""),
+    )
+    return {
+        "by": matrix.by,
+        "builds": [printable(build, _LONGEST_LABEL) for build in matrix.builds],
+        "columns": [{"build": column.build, "arch": shown_arch(column.arch)} for column in matrix.columns],
+        "metrics": [{"name": name, "label": figure(name).label, "unit": figure(name).unit} for name in matrix.metrics],
+        "rows": [
+            {
+                "name": shown_name(row.kernel.key.symbol),
+                "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
+                "there": [int(cell is not None) for cell in row.cells],
+                "values": [matrix.values(row, name) for name in matrix.metrics],
+            }
+            for row in rows
+        ],
+    }

@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
 
 from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
 from spillscan.names import demangle, display_name
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import printable
-from spillscan.page.fullnames import packed
-from spillscan.page.limiters import LIMITERS, Summaries, binds, words
+from spillscan.policy import Launches
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED = 1, 2, 4, 8, 16
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
@@ -105,6 +108,11 @@ def shown_name(symbol: str) -> str:
     return printable(display_name(symbol), LONGEST_NAME) or "(no name)"
 
 
+def shown_arch(arch: str | None) -> str | None:
+    """A target as tables show it."""
+    return None if arch is None else printable(arch, LONGEST_ARCH)
+
+
 class Texts:
     """Texts by number, each once, in the order of coming."""
 
@@ -118,3 +126,101 @@ class Texts:
         if number == len(self.texts):
             self.texts.append(text)
         return number
+
+
+PLAIN_CHARACTERS = 60_000
+"""Names that together have no more are written as they are."""
+MOST_CHARACTERS = 96_000_000
+"""What a browser should hold: beyond it each name keeps its head and tail."""
+_LEAST_CHARACTERS = 300
+_CHUNK_CHARACTERS = 2_000_000
+
+
+def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
+    deflated, in base64. Symbols stand beside symbols: what names of one template share is then near enough to be found.
+
+    A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
+    """
+    total = sum(len(symbol) + len(name) for symbol, name in pairs)
+    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))
+    symbols = [_clip(symbol, cut) for symbol, _ in pairs]
+    names = ["" if name == symbol else _clip(name, cut) for symbol, name in pairs]
+    if total <= PLAIN_CHARACTERS:
+        return {"plain": [symbols, names], "cut": None}
+    return {"packed": [[_deflated(chunk) for chunk in _chunks(texts)] for texts in (symbols, names)], "cut": cut}
+
+
+def _clip(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[: most // 2]}…{text[-(most // 2) :]}"
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _deflated(texts: list[str]) -> str:
+    told = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
+    return b64encode(zlib.compress(told, 9)).decode()
+
+
+LIMITERS = (
+    *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),
+)
+"""What can limit a kernel, the parts that can be changed first."""
+_WORDS = {
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "block slots",
+    "barriers": "barriers",
+    "warps": "warp slots",
+    "virtual_resources": "virtual resources",
+}
+
+
+class Summaries:
+    """Occupancy of kernels, each distinct question asked once. Builds have many kernels and few distinct figures."""
+
+    def __init__(self, launches: Launches) -> None:
+        self._launches = launches
+        self._found: dict[tuple[object, ...], Summary] = {}
+
+    def of(self, kernel: Kernel) -> Summary | None:
+        """What residency knows of it; ``None`` for a device function, which is never launched."""
+        if kernel.role == "function":
+            return None
+        launch = self._launches.launch_of(kernel)
+        question = (kernel.usage, kernel.key.arch, launch)
+        if question not in self._found:
+            self._found[question] = summarise(kernel.usage, kernel.key.arch, launch)
+        return self._found[question]
+
+
+def binds(found: Summary | None) -> str:
+    """One of :data:`LIMITERS`. Where warp slots bind too, nothing that the kernel uses stands in the way."""
+    if found is None or found.occupancy is None:
+        return "unknown"
+    if not found.occupancy.can_launch:
+        return "cannot launch"
+    names = set(found.limiters)
+    if "warps" in names:
+        return "warp slots"
+    if len(names) == 1 and (name := _WORDS[names.pop()]) in LIMITERS:
+        return name
+    return "several" if names else "unknown"
+
+
+def words(found: Summary) -> str:
+    """All that binds: ``registers``, ``warp slots + registers``."""
+    if found.occupancy is not None and not found.occupancy.can_launch:
+        return "cannot launch"
+    return " + ".join(_WORDS[name] for name in found.limiters) or "unknown"

@@ -9,8 +9,7 @@ from typing import Any
 from spillscan.arches import natural
 from spillscan.model import Build, Issue, Kernel, Severity
 from spillscan.output.safe import printable
-from spillscan.page.columns import LONGEST_ARCH
-from spillscan.page.limiters import LIMITERS, Summaries, binds
+from spillscan.page.columns import LIMITERS, LONGEST_ARCH, Summaries, binds, shown_arch
 
 BIN_REGISTERS = 8
 """Registers are allocated in eights: a bar of the histogram is one allocation step."""
@@ -58,7 +57,7 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
         bound = Counter(binds(each) for each in summed)
         found.append(
             {
-                "arch": None if arch is None else printable(arch, LONGEST_ARCH),
+                "arch": shown_arch(arch),
                 **_spilling(groups[arch]),
                 "assumed": sum(each is not None and each.assumed and each.occupancy is not None for each in summed),
                 "bound": [bound[name] for name in LIMITERS],

@@ -12,8 +12,7 @@ from spillscan.occupancy.footprint import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style
-from spillscan.reports._findings import regression_lines
-from spillscan.reports._words import arches_of, count
+from spillscan.reports._words import arches_of, count, regression_lines
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)

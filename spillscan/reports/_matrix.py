@@ -11,8 +11,7 @@ from spillscan.compare.matrix import Row as Kernels
 from spillscan.names import display_name
 from spillscan.output.table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style
-from spillscan.reports._findings import regression_lines
-from spillscan.reports._words import count
+from spillscan.reports._words import count, regression_lines
 
 ABSENT, NOT_SAID = "·", "-"
 _NAME_AND_ARCH = 36

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+from spillscan import __version__
+from spillscan.model import Build, Severity
+from spillscan.output.safe import printable
+from spillscan.page.changes import Index, changes, findings, heat, named
+from spillscan.page.columns import Summaries, columns, worst_first
+from spillscan.page.details import ASSETS as KERNEL_ASSETS
+from spillscan.page.details import details
+from spillscan.page.document import document
+from spillscan.page.overview import LONGEST_MESSAGE, overview
+from spillscan.page.static import static
+from spillscan.places import place_of
+from spillscan.policy import SEVERITIES
 from spillscan.reports import ALL_KINDS, Report, Style
 
 FORMAT = "html"
@@ -13,9 +27,86 @@ KINDS = (*ALL_KINDS, "matrix")
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """The page; see ``docs/page.md``."""
-    from spillscan.page.document import document
-    from spillscan.page.payload import ASSETS, payload
-    from spillscan.page.static import static
-
     found = payload(report)
     yield from document(found["title"] or "spillscan", found, ASSETS, static(found))
+
+
+ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", *KERNEL_ASSETS)
+"""Style sheets and scripts of a report's page, in the order of loading."""
+_LONGEST_TITLE = 120
+
+
+def payload(report: Report) -> dict[str, Any]:
+    """What the views of :mod:`spillscan.page` read, in the order of their use."""
+    summaries = Summaries(report.launches)
+    kernels = worst_first(report.build.kernels)
+    index = {id(kernel): number for number, kernel in enumerate(kernels)}
+    found: dict[str, Any] = {
+        "title": title(report),
+        "tool": f"spillscan {__version__}",
+        "kind": report.kind,
+        "views": _views(report),
+        "overview": overview(report.build, summaries),
+    }
+    if report.kind != "scan":
+        found["verdict"] = _verdict(report)
+        found["findings"] = findings(report.findings, index, lambda finding: place_of(finding, report.tree))
+    if report.kind == "diff":
+        found["changes"] = _changes(report, index)
+    if report.matrix is not None:
+        found["heat"] = heat(report.matrix)
+    found["kernels"] = columns(kernels, summaries)
+    if kernels:
+        before = {
+            index[id(change.after)]: change.before
+            for change in report.changes
+            if change.before is not None and id(change.after) in index
+        }
+        found |= details(kernels, summaries.of, before if report.kind == "diff" else None)
+    return found
+
+
+def _changes(report: Report, index: Index) -> dict[str, Any]:
+    severities: dict[int, Severity] = {}
+    for finding in report.open_findings:
+        severities.setdefault(id(finding.kernel), finding.severity)
+    paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
+    unchanged = len(report.build.kernels) - paired
+    return changes(report.changes, severities, index, len(report.unsettled), unchanged)
+
+
+def _verdict(report: Report) -> dict[str, Any]:
+    """How many findings of each severity are open, what keeps the gate from deciding, and what a baseline says."""
+    counts = Counter(finding.severity for finding in report.open_findings)
+    baseline = report.baseline.counts() if report.baseline is not None else {}
+    return {
+        "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
+        "fail_on": report.fail_on,
+        "undecided": [
+            {**named(kernel), "reason": printable(reason, LONGEST_MESSAGE)} for kernel, reason in report.undecided[:100]
+        ],
+        "undecided_count": len(report.undecided),
+        "baseline": [[state, number] for state, number in baseline.items() if number],
+    }
+
+
+def _views(report: Report) -> list[dict[str, str]]:
+    first = {"diff": ("changes", "Changes"), "matrix": ("heat", "Side by side")}.get(report.kind)
+    views = [*([first] if first else []), ("overview", "Overview"), ("table", "Kernels")]
+    return [{"name": name, "label": label} for name, label in views]
+
+
+def title(report: Report) -> str:
+    """The inputs: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
+    if report.matrix is not None:
+        return printable(" → ".join(report.matrix.builds), _LONGEST_TITLE)
+    sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
+    return printable(" → ".join(side for side in sides if side), _LONGEST_TITLE)
+
+
+def _inputs(build: Build) -> str:
+    names = list(dict.fromkeys(o.input for kernel in build.kernels for o in kernel.origins[:1]))
+    if not names:
+        return ""
+    first = names[0].rstrip("/").rpartition("/")[2] or names[0]
+    return first if len(names) == 1 else f"{first} and {len(names) - 1:,} more"

@@ -13,8 +13,7 @@ from spillscan.occupancy.summary import Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.table import RED, YELLOW, Row, fold, table
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.reports._findings import baseline_line, finding_lines
-from spillscan.reports._words import count, summary
+from spillscan.reports._words import baseline_line, count, finding_lines, summary
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"

@@ -16,7 +16,7 @@ from spillscan.occupancy.curves import best_block_sizes
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.rules import preferred_shared_bytes, resident
-from spillscan.page.kernel.subject import setting
+from spillscan.page.details import setting
 from tests.browser.conftest import EVERY, PHONE, Open, serious, until
 from tests.conftest import run
 

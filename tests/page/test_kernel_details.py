@@ -15,9 +15,8 @@ from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.code import SassStats
 from spillscan.occupancy.model import Launch
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.page.kernel.details import MAP_BYTES, details
-from spillscan.page.kernel.strip import spill_map
-from spillscan.page.kernel.subject import SETTING, subject
+from spillscan.page.details import MAP_BYTES, SETTING, details, subject
+from spillscan.page.strip import spill_map
 from tests.conftest import FIXTURES
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"

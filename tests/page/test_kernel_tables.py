@@ -12,7 +12,7 @@ from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.model import LIMITERS
 from spillscan.occupancy.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
-from spillscan.page.kernel.tables import tables
+from spillscan.page.lookup import tables
 from tests.page.lookup import Tables, in_runs, look_up
 
 CONFIGURATIONS = 40_000

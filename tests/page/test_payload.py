@@ -15,13 +15,12 @@ from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
 from spillscan.names import demangle
 from spillscan.occupancy.summary import summarise
 from spillscan.page import Line, Trend, trend_document
-from spillscan.page.columns import ASSUMED, identifiers, worst_first
+from spillscan.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed, worst_first
 from spillscan.page.document import document, text
-from spillscan.page.fullnames import PLAIN_CHARACTERS, packed
-from spillscan.page.limiters import LIMITERS, binds
-from spillscan.page.payload import payload
+from spillscan.page.overview import LIMITERS, binds
 from spillscan.policy import LaunchMap, parse_launch
 from spillscan.reports import Report
+from spillscan.reports.html import payload
 from tests.browser.pages import build, checked, compared, many, side_by_side
 from tests.conftest import run
 from tests.reporting import Document, kernel, rendered
@@ -119,7 +118,7 @@ def test_full_names_come_back() -> None:
 
 
 def test_names_that_no_browser_could_hold_keep_head_and_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spillscan.page.fullnames.MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("spillscan.page.columns.MOST_CHARACTERS", 1000)
     full = packed([("a" * 50_000 + "b" * 50_000, "")])
     assert full["cut"] == 500
     assert names(full)[0][0] == "a" * 250 + "…" + "b" * 250

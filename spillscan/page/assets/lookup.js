@@ -1,4 +1,4 @@
-// Occupancy by look-up: every limit stands in a table that the Python model made (page/kernel/tables.py); what is left
+// Occupancy by look-up: every limit stands in a table that the Python model made (page/lookup.py); what is left
 // to do here is to find the place and to take the least. Sentences are those of `spillscan occupancy`.
 //
 // A setting: {device, threads, registers, fixed, dynamic, optin, carveout, barriers}; `fixed` is static shared memory,

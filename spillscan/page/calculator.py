@@ -11,10 +11,9 @@ from spillscan.occupancy import text as words
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.rules import resident
+from spillscan.page.details import ASSETS, setting
 from spillscan.page.document import document, text
-from spillscan.page.kernel import ASSETS
-from spillscan.page.kernel.subject import setting
-from spillscan.page.kernel.tables import MOST_REGISTERS, tables
+from spillscan.page.lookup import MOST_REGISTERS, tables
 
 START = {"arch": "sm_90", "threads": "256", "registers": "64"}
 """Where the controls stand if nobody says otherwise, as options of the command."""
