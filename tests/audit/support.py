@@ -18,7 +18,7 @@ from tests.conftest import FIXTURES
 
 CUSTOM = """
 import os, signal, time
-from spillscan import source
+from spillscan.inputs import source
 
 _head = source.Stream.head
 
