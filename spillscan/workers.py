@@ -1,4 +1,8 @@
-"""Processes that each make a part of something, and hand it over as it is asked for."""
+"""Processors that this process may use, and processes that each make a part of something, piece by piece.
+
+A process is forked, so that it has what is to be read without a copy, and what it makes comes in order, piece by piece,
+while it is made: a pool of a library hands over whole results of finished tasks.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,66 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from spillscan.errors import SpillscanError
 from spillscan.inputs import source
 
 POSSIBLE = hasattr(os, "fork")
 
+_CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH = struct.Struct("<Q")
 """What stands before a message: how many bytes it has."""
+_limit: int | None = None
+
+
+def limit_processors(count: int) -> None:
+    """Let this process use no more than ``count``: it is one of several that share the machine."""
+    global _limit  # noqa: PLW0603 - a property of the process, as its affinity is
+    _limit = count
+
+
+def processors() -> int:
+    """Processors that the scheduler lets this process have, no more than its control group pays for, nor than
+    :func:`limit_processors` says."""
+    found = _granted()
+    return found if _limit is None else max(1, min(found, _limit))
+
+
+def _granted() -> int:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CONTROL_GROUP.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return count
+    return max(1, min(count, -(-int(quota) // int(period)))) if quota.isdigit() else count
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Write ``message`` to another process of this program, at once: it may wait for it. Raises ``BrokenPipeError``
+    where the other side has gone."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    """The next message, pickled; empty where the other side has gone, in the middle of one or not."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return b""
+    (size,) = _LENGTH.unpack(head)
+    data = stream.read(size)
+    return data if len(data) == size else b""
 
 
 class Workers:
     """A process for each of some iterables; use as a context manager, at whose end none is left.
 
-    What they say is taken at once and kept until it is asked for, so that none has to wait.
+    What they send is taken at once and kept until it is asked for, so that none has to wait.
     """
 
     def __init__(self, parts: Sequence[Iterable[Any]], origin: str) -> None:
@@ -44,40 +92,36 @@ class Workers:
 
 
 class Worker:
-    """One process, and a thread that keeps what it says."""
+    """One process, and a thread that keeps what it sends."""
 
     def __init__(self, part: Iterable[Any], origin: str) -> None:
         self._origin = origin
-        self._said: SimpleQueue[bytes] = SimpleQueue()
+        self._messages: SimpleQueue[bytes] = SimpleQueue()
         readable, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process = os.fork()
         if not self._process:
             os.close(readable)
-            _say(part, writable)
+            _make(part, writable)
         os.close(writable)
         self._pipe = os.fdopen(readable, "rb", source.BLOCK_BYTES)
         source.widen(self._pipe)
         self._listener = threading.Thread(target=self._listen, daemon=True)
 
     def listen(self) -> None:
-        """Begin to take what the process says."""
+        """Begin to take what the process sends."""
         self._listener.start()
 
     def _listen(self) -> None:
-        while len(head := self._pipe.read(_LENGTH.size)) == _LENGTH.size:
-            (size,) = _LENGTH.unpack(head)
-            message = self._pipe.read(size)
-            if len(message) < size:  # it died while it wrote
-                break
-            self._said.put(message)
-        self._said.put(b"")
+        while message := receive(self._pipe):
+            self._messages.put(message)
+        self._messages.put(b"")
 
     def items(self) -> Iterator[Any]:
         """All that the process makes, as it comes. Raises :class:`SpillscanError` where it did not come to its end."""
-        while said := self._said.get():
-            yield pickle.loads(said)
+        while message := self._messages.get():
+            yield pickle.loads(message)
         _, status = os.waitpid(self._process, 0)
         self._process = 0
         if status:
@@ -99,16 +143,13 @@ class Worker:
         self._pipe.close()
 
 
-def _say(part: Iterable[Any], descriptor: int) -> NoReturn:
+def _make(part: Iterable[Any], descriptor: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
     try:
-        with os.fdopen(descriptor, "wb", source.BLOCK_BYTES) as said:
+        with os.fdopen(descriptor, "wb", source.BLOCK_BYTES) as stream:
             for item in part:
-                message = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
-                said.write(_LENGTH.pack(len(message)))
-                said.write(message)
-                said.flush()  # whoever waits for it shall not wait for the next
+                send(stream, item)
         status = 0
     finally:
         os._exit(status)

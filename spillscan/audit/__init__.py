@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from spillscan import cores
+from spillscan import workers
 from spillscan.audit.messages import Batch, Item, Outcome
 from spillscan.audit.selection import Selection
 from spillscan.errors import UndecidedError
@@ -96,7 +96,7 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
     if not any(items.values()):
         return
     if plan.scheduler is None and plan.workers is None:
-        count = plan.processes or cores.available()
+        count = plan.processes or workers.processors()
         yield from pool.outcomes(_batches(plan, root, items, count), count)
         return
     place = cluster.local(plan.workers or 1) if plan.scheduler is None else cluster.remote(plan.scheduler)

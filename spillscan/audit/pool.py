@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 
-from spillscan import cores
+from spillscan import workers
 from spillscan.audit.foreman import Foreman
 from spillscan.audit.messages import Batch, Outcome
 
@@ -18,7 +18,7 @@ def outcomes(batches: Sequence[Batch], processes: int) -> Iterator[Outcome]:
     left = deque(batches)
     count = max(1, min(processes, len(batches)))
     said: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
-    foremen = [Foreman(max(1, cores.available() // count)) for _ in range(count)]
+    foremen = [Foreman(max(1, workers.processors() // count)) for _ in range(count)]
 
     def work(foreman: Foreman) -> None:
         try:

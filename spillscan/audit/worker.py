@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from spillscan import cores
+from spillscan import workers
 from spillscan.audit import fetch, reading, stores
 from spillscan.audit.messages import Batch, Begun, Broken, Done, Ended, Event, Item, Kept, Outcome, Ready, State
 from spillscan.audit.patience import patiently
@@ -192,7 +192,7 @@ def serve(orders: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """The process. Only its start may complain; later, what files make libraries print is nobody's concern."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all: who started this process ends it
-    cores.most(int(sys.argv[1]))
+    workers.limit_processors(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from spillscan import cores
-from spillscan import workers as forked
+from spillscan import workers
 from spillscan.binary.containers import Damage, Found, Image
 from spillscan.binary.figures import Functions, Told
 from spillscan.binary.pages import Pages
@@ -34,7 +33,7 @@ def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[F
 def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Iterable[Told]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
     sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
-    count = max(1, min(cores.available(), sum(sizes) // LEAST_BYTES, _MOST)) if forked.POSSIBLE else 1
+    count = max(1, min(workers.processors(), sum(sizes) // LEAST_BYTES, _MOST)) if workers.POSSIBLE else 1
     owners = dealt(sizes, count)
     bytes(_HEAP_BYTES)
     pages = Pages()
@@ -44,8 +43,8 @@ def together(functions: Functions, found: Sequence[Found], origin: str) -> Itera
             if by == owner:
                 yield list(_told(functions, each, pages))
 
-    with forked.Workers([share(owner) for owner in range(1, count)], origin) as workers:
-        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in workers)]
+    with workers.Workers([share(owner) for owner in range(1, count)], origin) as running:
+        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
         for each, by in zip(found, owners, strict=True):
             yield each, next(said[by]) if by else _told(functions, each, pages)
         for others in said[1:]:

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where anything could be compiled; a failed point is a row. 2 where nothing could, where no run of --run went
     well, and where Ctrl-C left some of them out.
     """
-    from spillscan import cores
+    from spillscan import workers
     from spillscan.reports import render
     from spillscan.sweep import commands, plan, report, settings
     from spillscan.sweep.bench import Bench
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs = runs_of(arguments, question.settings)
     folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else default_folder()
     terminal = sys.stderr if sys.stderr.isatty() else None
-    bench = Bench(Crew(arguments.timeout), Cache(folder), arguments.jobs or cores.available(), Watch(terminal))
+    bench = Bench(Crew(arguments.timeout), Cache(folder), arguments.jobs or workers.processors(), Watch(terminal))
     try:
         curves = plan.sweep(question, bench, _policy.policy_of(arguments))
     except KeyboardInterrupt:

@@ -14,8 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from spillscan import cores
-from spillscan import workers as forked
+from spillscan import workers
 from spillscan.dumps import complaints, terminals
 from spillscan.dumps.blocks import SIZE
 from spillscan.dumps.complaints import Complaints
@@ -113,9 +112,9 @@ def worthwhile(descriptor: int, size: int) -> list[Extent]:
 
 def processes(size: int) -> int:
     """How many are worth their cost for so many bytes."""
-    if not (forked.POSSIBLE and hasattr(os, "preadv")):
+    if not (workers.POSSIBLE and hasattr(os, "preadv")):
         return 1
-    return max(1, min(cores.available(), size // LEAST_BYTES, _MOST))
+    return max(1, min(workers.processors(), size // LEAST_BYTES, _MOST))
 
 
 class Ranges:
@@ -137,8 +136,8 @@ class Ranges:
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         turns = [self._ranges[first :: self._processes] for first in range(1, self._processes)]
         shares = [_share(extents, self._origin, self._size) for extents in turns if extents]
-        with forked.Workers(shares, self._origin) as workers:
-            said = [worker.items() for worker in workers]
+        with workers.Workers(shares, self._origin) as running:
+            said = [worker.items() for worker in running]
             end = _End(self.outcome, Place(1, BEFORE_ALL), complete=True)
             for number, extent in enumerate(self._ranges):
                 turn = number % self._processes

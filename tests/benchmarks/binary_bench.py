@@ -36,7 +36,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from spillscan import binary, cores
+from spillscan import binary, workers
 from spillscan.binary import containers
 from spillscan.binary.limits import DEFAULT, Budget
 from spillscan.binary.window import Window
@@ -201,9 +201,9 @@ def measure(library: Library, tools: Path, rounds: int, least: int, cuxray: floa
         timed([*scan, path])  # what was never read comes from the disk
         for _ in range(rounds):
             runs["start"].append(timed([*scan, SMALL]))
-            for processors in (1, 2)[: cores.available()]:
-                runs[f"text {processors}"].append(timed([*scan, path, "--top", "10"], processors=processors))
-                runs[f"json {processors}"].append(timed([*scan, path, "-f", f"json:{out}"], processors=processors))
+            for count in (1, 2)[: workers.processors()]:
+                runs[f"text {count}"].append(timed([*scan, path, "--top", "10"], processors=count))
+                runs[f"json {count}"].append(timed([*scan, path, "-f", f"json:{out}"], processors=count))
             runs["listing"].append(timed([tools / "cuobjdump", "-res-usage", path], tools=tools))
         told = {name: median(of) for name, of in runs.items()}
         start, listing = told.pop("start"), told.pop("listing")

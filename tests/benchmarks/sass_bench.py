@@ -28,8 +28,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from spillscan import cores
 from spillscan import dumps as sass
+from spillscan import workers
 from spillscan.dumps import lexemes, ranges
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.inputs.source import Source
@@ -145,7 +145,7 @@ def candidates(path: Path) -> dict[str, Callable[[], None]]:
     missing = {program for program in ("rg", "grep", awk) if not shutil.which(program)}
     found: dict[str, Callable[[], None]] = {
         "spillscan": lambda: one_core(path),
-        f"spillscan, {cores.available()} cores": lambda: several_cores(path),
+        f"spillscan, {workers.processors()} cores": lambda: several_cores(path),
         "rg -c": lambda: command("rg", "-c", PATTERN, name),
         "grep -cE": lambda: command("grep", "-cE", PATTERN, name),
         awk: lambda: command(awk, AWK, name),

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spillscan import binary, cores
-from spillscan import workers as forked
+from spillscan import binary, workers
 from spillscan.binary import containers, fatbin, shares
 from spillscan.errors import SpillscanError
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.skipif(not forked.POSSIBLE, reason="needs fork")
+pytestmark = pytest.mark.skipif(not workers.POSSIBLE, reason="needs fork")
 
 FOLDER = ROOT / "fixtures" / "binary"
 OBJECTS = [FOLDER / f"{name}.zst" for name in ("lz4-13.5.o", "fat-13.5.fatbin", "zstd-13.5.o", "plain-13.5.o")]
@@ -45,13 +44,13 @@ def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPa
     assert list(binary.read(bytes(mapped), "all.fatbin")) == alone
     monkeypatch.setattr(shares, "LEAST_BYTES", 1)
     for count in (2, 3):
-        monkeypatch.setattr(cores, "available", lambda count=count: count)
+        monkeypatch.setattr(workers, "processors", lambda count=count: count)
         assert list(binary.read(mapped, "all.fatbin")) == alone
 
 
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "LEAST_BYTES", 1)
-    monkeypatch.setattr(cores, "available", lambda: 2)
+    monkeypatch.setattr(workers, "processors", lambda: 2)
     parent, window = os.getpid(), containers.Image.window.fget
 
     def deadly(image: containers.Image) -> object:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import cores, pipeline
+from spillscan import pipeline, workers
 from spillscan.dumps import ranges
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.dumps.ranges import Extent, Ranges, cuts
@@ -147,7 +147,7 @@ def test_a_large_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         several(self, parts, origin)
 
     monkeypatch.setattr(ranges, "LEAST_BYTES", 1 << 16)
-    monkeypatch.setattr(cores, "available", lambda: 3)
+    monkeypatch.setattr(workers, "processors", lambda: 3)
     monkeypatch.setattr(ranges.Ranges, "__init__", counting)
     assert pipeline.scan(path) == alone
     assert cut == [3 * ranges.TURNS]
