@@ -1,4 +1,4 @@
-"""What kernels are called: demangled, short, and short but telling instantiations apart.
+"""What kernels and architectures are called: demangled, short, short but with instantiations apart; in which order.
 
 The key of a kernel is always the symbol as the tool printed it; everything here is for reading.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2s
+from typing import NamedTuple
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
 # __nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi (measured with nvcc 11.8 to 13.0).
@@ -15,9 +16,11 @@ _STATIC_PREFIX = re.compile(r"__nv_static_\d+__\w+?_(?=_Z)")
 # An unnamed namespace: _GLOBAL__N__<hash of the path>_<length>_<file>_<hash>.
 _ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?=::|\b)")
 _PLAIN = re.compile(r"_ZL?(\d+)")
-_TOKEN = re.compile(r"[<>(){}\[\]]|::| ")
+_UNNAMED = "(anonymous namespace)"
+_DIGITS = re.compile("[0-9]+")
 
-_OPEN, _CLOSE = "<({[", ">)}]"
+BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
+"""What the parts of a demangled name stand between."""
 
 
 @lru_cache(maxsize=8192)
@@ -76,19 +79,10 @@ def _qualified(name: str) -> str:
     """``void ns::f<int, 4>(int*)`` -> ``ns::f<int, 4>``; only templates are demangled with their return type."""
     plain = name.removeprefix("void ")
     end = plain.find("(")
-    unnamed = plain.startswith("(anonymous namespace)", end)
+    unnamed = plain.startswith(_UNNAMED, end)
     if end > 0 and not unnamed and plain.count("<", 0, end) == plain.count(">", 0, end):
         return plain[:end]
-    depth = 0
-    for token in _TOKEN.finditer(plain):
-        mark = token[0]
-        if depth == 0 and mark == "(" and not plain.startswith("(anonymous namespace)", token.start()):
-            return plain[: token.start()]
-        if mark in _OPEN:
-            depth += 1
-        elif mark in _CLOSE:
-            depth = max(0, depth - 1)
-    return plain
+    return plain[: dissect(plain).end]
 
 
 def _without_unit(symbol: str) -> str:
@@ -106,25 +100,51 @@ def _plain_base(name: str) -> str | None:
 
 def _base_and_arguments(name: str) -> tuple[str, str]:
     """``void ns::f<int, 4>(int*)`` -> ``("f", "<int, 4>")``."""
-    depth = 0
-    start = 0  # of the last component of the qualified name
-    arguments: tuple[int, int] | None = None  # of the template arguments behind it
-    end = len(name)
-    for token in _TOKEN.finditer(name):
-        mark = token[0]
-        if mark in _OPEN:
-            if depth == 0 and mark == "(" and not name.startswith("(anonymous namespace)", token.start()):
-                end = token.start()
-                break
-            if depth == 0 and mark == "<":
-                arguments = (token.start(), token.start())
+    cut = dissect(name)
+    if cut.angle is None:
+        return name[cut.start : cut.end] or name, ""
+    close = name.rfind(">", cut.angle, cut.end) + 1 or len(name)
+    return name[cut.start : cut.angle] or name, name[cut.angle : close]
+
+
+class Dissected(NamedTuple):
+    """Where the parts of a demangled name are."""
+
+    scopes: list[str]
+    """Namespaces and classes, outermost first, with their template arguments."""
+    start: int
+    """Where the base name begins."""
+    angle: int | None
+    """Where its template arguments open; ``None`` without."""
+    end: int | None
+    """Where the parameters open; ``None`` without."""
+
+
+def dissect(name: str) -> Dissected:
+    """One walk over the brackets of a demangled name; what returns a type has it in front."""
+    scopes: list[str] = []
+    start, depth, angle = 0, 0, None
+    for mark in BRACKET.finditer(name):
+        what, at = mark[0], mark.start()
+        if what in OPENING:
+            if depth == 0 and what == "(" and not name.startswith(_UNNAMED, at) and at > start:
+                return Dissected(scopes, start, angle, at)
+            if depth == 0 and what == "<":
+                angle = at
             depth += 1
-        elif mark in _CLOSE:
+        elif what in CLOSING:
             depth = max(0, depth - 1)
-            if depth == 0 and mark == ">" and arguments:
-                arguments = (arguments[0], token.end())
-        elif depth == 0:
-            start, arguments = token.end(), None
-    if arguments:
-        return name[start : arguments[0]] or name, name[arguments[0] : arguments[1]]
-    return name[start:end] or name, ""
+        elif depth == 0 and what == "::":
+            scopes.append(name[start:at])
+            start, angle = mark.end(), None
+        elif depth == 0 and what == " ":
+            scopes, start, angle = [], mark.end(), None
+    return Dissected(scopes, start, angle, None)
+
+
+def natural(arch: str | None) -> tuple[bool, list[tuple[int, str]], str]:
+    """Sort key in the order that people expect: sm_90 before sm_100; the unknown arch last. Numbers stay text: those of
+    a log may have any size.
+    """
+    numbers = [digits.lstrip("0") for digits in _DIGITS.findall(arch or "")]
+    return arch is None, [(len(number), number) for number in numbers], arch or ""

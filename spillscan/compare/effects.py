@@ -23,7 +23,7 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
 
     Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
-    only launch bounds tell, and they changed, the launch is unknown. Empty for device functions, where archs differ,
+    only launch bounds say, and they changed, the launch is unknown. Empty for device functions, where archs differ,
     and where the arch is unknown.
     """
     arch = after.key.arch
@@ -33,7 +33,7 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     if launch is None or old is None:
         launch = launch or old
     elif launch != old and launch.source == old.source == "maxntid":
-        launch = None  # the bounds changed: nobody says that the blocks did not
+        launch = None  # the bounds changed: the blocks may have, too
     found = []
     for name in judged_on(arch, devices):
         if name is None:
@@ -59,7 +59,7 @@ def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
 def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
     reserved, on = _footprints(before.usage, after.usage, device, gpu)
     if launch is None:
-        open_launch = "nobody says how it is launched in both builds"
+        open_launch = "how it is launched is not known in both builds"
         return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
     known = Effect(
         device=name,
@@ -72,7 +72,7 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
     sides = [_occupancy(side.usage, name, launch) for side in (before, after)]
-    # Where one side alone tells the barriers, the other side's blocks are known only if barriers make no difference.
+    # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
     for at, side in enumerate((before, after)):
         other = (before, after)[1 - at]
         if side.usage.barriers is None and other.usage.barriers is not None:
@@ -85,7 +85,7 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
         resident_blocks=(_blocks(old), _blocks(new)),
         active_warps=(old.active_warps if old else None, new.active_warps if new else None),
         limiters=(_limiters(old, before), _limiters(new, after)),
-        unknown="" if old and new else "one of the builds does not tell its registers or barriers",
+        unknown="" if old and new else "one of the builds does not report its registers or barriers",
     )
 
 
@@ -115,7 +115,7 @@ def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
 def _footprints(
     before: Usage, after: Usage, device: Device, gpu: Gpu | None
 ) -> tuple[tuple[int | None, int | None], str | None]:
-    """What both sides reserve by the same kind of stack (the call tree's where both tell it, else the own frame), and
+    """What both sides reserve by the same kind of stack (the call tree's where both report it, else the own frame), and
     on which GPU."""
     if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
         stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spillscan.arches import natural
 from spillscan.compare.effects import blocks
 from spillscan.compare.figures import figures
 from spillscan.compare.pairing import pair
 from spillscan.model import Build, Kernel
+from spillscan.names import natural
 from spillscan.policy import Launches, LaunchMap
 
 By = Literal["build", "arch"]
@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class KernelRow:
     """One kernel."""
 
     kernel: Kernel
@@ -42,20 +42,20 @@ class Matrix:
     """Kernels against builds or archs."""
 
     by: By
-    """What tells rows apart: by build, a kernel has a row for each arch; by arch, it has one."""
+    """What a row is: by build, a kernel has a row for each arch; by arch, it has one."""
     builds: tuple[str, ...]
     """What the builds are called, in the order given."""
     columns: tuple[Column, ...]
     """By build: one each, in the order given. By arch: the archs in order, and for each the builds that have it."""
-    rows: tuple[Row, ...]
+    rows: tuple[KernelRow, ...]
     """In the order of the builds."""
     metrics: tuple[str, ...]
     """What a person wants to see of it; machine formats hold all figures."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
-    """How kernels are launched, as far as somebody said."""
+    """How kernels are launched, as far as it is known."""
 
-    def values(self, row: Row, metric: str) -> tuple[int | None, ...]:
-        """A figure in each column; ``None`` where the kernel is not there, or its build does not tell."""
+    def values(self, row: KernelRow, metric: str) -> tuple[int | None, ...]:
+        """A figure in each column; ``None`` where the kernel is not there, or its build does not report it."""
         return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
 
     def value(self, kernel: Kernel, metric: str) -> int | None:
@@ -90,7 +90,7 @@ def matrix(
         builds=tuple(labels),
         columns=tuple(columns),
         rows=tuple(
-            Row(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
+            KernelRow(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
             for cells in found
         ),
         metrics=tuple(metrics),

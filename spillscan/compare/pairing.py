@@ -1,4 +1,4 @@
-"""Tells what changed between two builds. Pure: two builds in, changes out."""
+"""What changed between two builds. Pure: two builds in, changes out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Comparison:
     changes: tuple[Change, ...] = ()
     """Added, removed, renamed and changed kernels, worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Pairs in which nothing is known to differ, but a build does not tell all that the other tells, or none of them
-    tells registers or spills."""
+    """Pairs in which nothing is known to differ, but a build does not report all that the other reports, or neither
+    reports registers or spills."""
 
 
 def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> list[Change]:
@@ -31,9 +31,9 @@ def diff(base: Build, head: Build, launches: Launches | None = None, devices: Se
 
 
 def comparison(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Comparison:
-    """:func:`diff`, and the pairs that nobody can judge.
+    """:func:`diff`, and the pairs that cannot be judged.
 
-    ``launches`` tells how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
+    ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
     own target.
     """
     changes: list[Change] = []
@@ -57,12 +57,12 @@ def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     if not differing and not unknown and not appeared and not vanished and _settled(before) and _settled(after):
         return None
     found = effects(before, after, launches, devices) if differing or unknown else ()
-    told = [metric for metric in metrics(found) if None not in metric]
+    known = [metric for metric in metrics(found) if None not in metric]
     return Change(
         state="changed" if differing or appeared or vanished else "unknown",
         before=before,
         after=after,
-        metrics=by_rank((*differing, *told)),
+        metrics=by_rank((*differing, *known)),
         unknown=by_rank((*unknown, *(metric for metric in metrics(found) if None in metric))),
         appeared=appeared,
         vanished=vanished,
@@ -71,5 +71,5 @@ def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
 
 
 def _settled(kernel: Kernel) -> bool:
-    """Whether the record tells what a gate must know."""
+    """Whether the record says what a gate must know."""
     return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)

@@ -1,17 +1,113 @@
 """How much two kernels of different names are alike: the parts of their names, and their figures.
 
 Each part is compared from 0 to 1 and weighed; a part that neither has says nothing. A word of a base name counts the
-less, the more base names of the same build have it: ``kernel`` tells little, ``softmax`` much.
+less, the more base names of the same build have it: ``kernel`` says little, ``softmax`` much.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
-from spillscan.identity.anatomy import Anatomy, Items
+from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel, Usage
+from spillscan.names import BRACKET, CLOSING, OPENING, demangle, dissect
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|-?\d+|[*&]+")
+_QUALIFIER = re.compile(r"(?:[A-Za-z_]\w*|\(anonymous namespace\))::")
+
+
+def _unqualified(text: str) -> str:
+    return _QUALIFIER.sub("", text)
+
+
+class Items:
+    """A list of types or values, prepared for being compared many times."""
+
+    __slots__ = ("plain", "texts", "tokens")
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.texts = texts
+        """As the demangler writes them."""
+        self.plain = tuple(map(_unqualified, texts))
+        """``ns::Op<a::b>*`` as ``Op<b>*``: what stays when code moves to another namespace."""
+        self.tokens = frozenset(_TOKEN.findall(" ".join(self.plain)))
+        """Identifiers, numbers and pointers in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NameParts:
+    """A name, taken apart."""
+
+    scopes: Items
+    """Namespaces and classes, outermost first, with their template arguments."""
+    base: str
+    """The function's own name."""
+    words: frozenset[str]
+    """The words of the base name, in lower case: ``softmaxRows_v2`` has softmax, rows, v, 2."""
+    arguments: Items
+    """Template arguments."""
+    parameters: Items
+    """Parameter types."""
+
+    @property
+    def template(self) -> tuple[tuple[str, ...], str]:
+        """What all instances of a template share."""
+        return self.scopes.texts, self.base
+
+
+@lru_cache(maxsize=16384)
+def name_parts(symbol: str) -> NameParts:
+    """The parts of ``symbol``, mangled or not; a name that has no parts is all base."""
+    name = demangle(canonical(symbol))
+    cut = dissect(name)
+    stop = len(name) if cut.end is None else cut.end
+    base = name[cut.start : stop if cut.angle is None else cut.angle]
+    return NameParts(
+        scopes=_prepared(tuple(cut.scopes)),
+        base=base,
+        words=frozenset(word.lower() for word in _WORD.findall(base)),
+        arguments=_NOTHING if cut.angle is None else _listed(name[cut.angle + 1 : name.rfind(">", cut.angle, stop)]),
+        parameters=_NOTHING if cut.end is None else _listed(name[cut.end + 1 : name.rfind(")")]),
+    )
+
+
+_NOTHING = Items(())
+
+
+@lru_cache(maxsize=16384)
+def _prepared(texts: tuple[str, ...]) -> Items:
+    return Items(texts)
+
+
+@lru_cache(maxsize=16384)
+def _listed(text: str) -> Items:
+    return Items(_split(text))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """What stands between the outer commas."""
+    if not text:
+        return ()
+    if "," not in text:
+        return (text,)
+    items, start, depth = [], 0, 0
+    for mark in BRACKET.finditer(text):
+        what = mark[0]
+        if what in OPENING:
+            depth += 1
+        elif what in CLOSING:
+            depth -= 1
+        elif what == "," and depth == 0:
+            items.append(text[start : mark.start()].strip())
+            start = mark.end()
+    return (*items, text[start:].strip())
+
 
 THRESHOLD = 0.62
 """Below it two kernels are two kernels. Chosen on generated renames, see docs/identity.md."""
@@ -43,15 +139,15 @@ FIGURES = (
 class Likeness:
     """Scores pairs; knows how common words are.
 
-    ``names`` are the names of each build; ``alive`` tells of a symbol of the base whether other instances of its
+    ``names`` are the names of each build; ``alive`` says of a symbol of the base whether other instances of its
     template are in both builds.
     """
 
-    def __init__(self, names: Iterable[Iterable[Anatomy]], alive: Callable[[str], bool]) -> None:
+    def __init__(self, names: Iterable[Iterable[NameParts]], alive: Callable[[str], bool]) -> None:
         self._weights: Mapping[str, float] = _word_weights(names)
         self._alive = alive
 
-    def score(self, before: Kernel, one: Anatomy, after: Kernel, other: Anatomy) -> float:
+    def score(self, before: Kernel, one: NameParts, after: Kernel, other: NameParts) -> float:
         """From 0 to 1; symmetric."""
         parts = [(_BASE, self.words(one, other)), (_RECORD, record(before.usage, after.usage))]
         for weight, mine, others in (
@@ -71,11 +167,11 @@ class Likeness:
             total *= _OTHER_INSTANCE
         return total
 
-    def unlike(self, one: Anatomy, other: Anatomy) -> bool:
+    def unlike(self, one: NameParts, other: NameParts) -> bool:
         """Whether the base names have hardly a word in common, so that only signature and record speak for a pair."""
         return self.words(one, other) < _UNLIKE
 
-    def words(self, one: Anatomy, other: Anatomy) -> float:
+    def words(self, one: NameParts, other: NameParts) -> float:
         """How much of the words of two base names is the same."""
         if one.base == other.base:
             return 1.0
@@ -87,15 +183,15 @@ class Likeness:
 
 
 def record(before: Usage, after: Usage) -> float:
-    """How near two records are; figures that only one of them tells, or that both have as 0, say little."""
+    """How near two records are; figures that only one of them has, or that both have as 0, say little."""
     value = weight = 0.0
     for name in FIGURES:
         one, other = getattr(before, name), getattr(after, name)
         if one is None or other is None:
             continue
-        told = 1.0 if one or other else 0.2
-        weight += told
-        value += told * (1.0 if one == other else min(one, other) / max(one, other))
+        weighs = 1.0 if one or other else 0.2
+        weight += weighs
+        value += weighs * (1.0 if one == other else min(one, other) / max(one, other))
     if before.constant_bytes and after.constant_bytes:
         weight += 1.0
         value += before.constant_bytes[0] == after.constant_bytes[0]
@@ -124,7 +220,7 @@ def _longest_common(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
     return best[-1]
 
 
-def _word_weights(names: Iterable[Iterable[Anatomy]]) -> dict[str, float]:
+def _word_weights(names: Iterable[Iterable[NameParts]]) -> dict[str, float]:
     """One over the root of how many base names of a build have the word; of both builds the commoner."""
     most: Counter[str] = Counter()
     for side in names:

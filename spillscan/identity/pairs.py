@@ -2,17 +2,33 @@
 
 From sure to less sure; what one step pairs, the next does not see. Each step has a key and joins kernels of equal keys,
 so its cost is that of building two dictionaries.
+
+Kernels of one key (the same template in many objects, the lambdas of a function, statics of two files) are aligned:
+nothing in their names says which is which, or only a number that moves. Equals are paired with equals, the rest in
+sequence, the nearest records first. None is lost.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import fields
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from spillscan.identity.namesakes import align, is_numbered
+from spillscan.identity.likeness import record
 from spillscan.identity.renames import renames
 from spillscan.identity.symbol import canonical, source_file
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Usage
+
+_FEW = 64
+"""More namesakes than this are not compared with each other, which costs their number squared."""
+_NUMBERED = ("Ul", "Ut", "lambda", "unnamed", "__nv_dl_tag")
+"""What the symbol of a lambda or of an unnamed type holds; other symbols may, too."""
+_FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")
+
+_Key = Callable[[Kernel], Hashable]
+_Pairs = list[tuple[Kernel, Kernel]]
 
 
 class Pair(NamedTuple):
@@ -26,16 +42,13 @@ class Pair(NamedTuple):
     """1 where the identity is the same, less where they are alike."""
 
 
-_Key = Callable[[Kernel], Hashable]
-
-
 def pair(base: Iterable[Kernel], head: Iterable[Kernel]) -> list[Pair]:
     """Each kernel of either build once: with its counterpart, or alone.
 
     Device functions pair with device functions, and every kernel with one of the same arch.
     """
     left, right = list(base), list(head)
-    pairs: list[tuple[Kernel, Kernel]] = []
+    pairs: _Pairs = []
     for key in _KEYS:
         left, right = _join(left, right, key, pairs)
         if not left or not right:
@@ -51,20 +64,18 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel]) -> list[Pair]:
 
 
 def _exact(kernel: Kernel) -> Hashable:
-    # A lambda's number is no name: another lambda before it changes it. So its record must be the same too.
-    key = kernel.key
-    record = kernel.usage if is_numbered(key.symbol) else None
-    return kernel.role == "function", key.symbol, key.arch, key.unit, record
+    return _moved(kernel), kernel.key.unit
 
 
 def _moved(kernel: Kernel) -> Hashable:
+    # A lambda's number is no name: another lambda before it changes it. So its record must be the same too.
     key = kernel.key
-    record = kernel.usage if is_numbered(key.symbol) else None
-    return kernel.role == "function", key.symbol, key.arch, record
+    numbered = any(mark in key.symbol for mark in _NUMBERED)
+    return kernel.role == "function", key.symbol, key.arch, kernel.usage if numbered else None
 
 
 def _canonical_unit(kernel: Kernel) -> Hashable:
-    return _canonical(kernel), source_file(kernel.key.symbol), kernel.key.unit
+    return _canonical_file(kernel), kernel.key.unit
 
 
 def _canonical_file(kernel: Kernel) -> Hashable:
@@ -78,9 +89,7 @@ def _canonical(kernel: Kernel) -> Hashable:
 _KEYS: tuple[_Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
 
 
-def _join(
-    left: list[Kernel], right: list[Kernel], key: _Key, pairs: list[tuple[Kernel, Kernel]]
-) -> tuple[list[Kernel], list[Kernel]]:
+def _join(left: list[Kernel], right: list[Kernel], key: _Key, pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
     """Adds to ``pairs`` what agrees on ``key``; returns what is left of each side, in its order."""
     ours = _grouped(left, key)
     theirs = _grouped(right, key)
@@ -92,16 +101,16 @@ def _join(
         elif len(group) == len(others) == 1:
             pairs.append((group[0], others[0]))
         else:
-            joined, rest, other_rest = align(group, others)
+            joined = _aligned(group, others)
             pairs += joined
-            left += rest
-            right += other_rest
+            left += _but(group, joined)
+            right += _but(others, joined)
     for others in theirs.values():
         right += others
     return left, right
 
 
-def _grouped(kernels: list[Kernel], key: _Key) -> dict[Hashable, list[Kernel]]:
+def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel]]:
     groups: dict[Hashable, list[Kernel]] = {}
     for kernel in kernels:
         identity = key(kernel)
@@ -111,3 +120,71 @@ def _grouped(kernels: list[Kernel], key: _Key) -> dict[Hashable, list[Kernel]]:
         else:
             group.append(kernel)
     return groups
+
+
+def _aligned(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
+    """Pairs of kernels of one identity, as many as the smaller group has."""
+    ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
+    figures = _known(ours + theirs)
+    pairs = _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
+    ours, theirs = _but(ours, pairs), _but(theirs, pairs)
+    steps: tuple[_Key, ...] = ()
+    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
+        steps = (_symbol,)
+    elif len(ours) > _FEW or len(theirs) > _FEW:
+        steps = (figures, _symbol, lambda kernel: None)
+    for key in steps:
+        pairs += _equal(ours, theirs, key)
+        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
+    if steps:
+        return pairs
+    mine = other = 0
+    sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
+    for block in sequence.get_matching_blocks():  # equals that stand in the same sequence on both sides
+        pairs += _nearest(ours[mine : block.a], theirs[other : block.b])
+        mine, other = block.a + block.size, block.b + block.size
+        pairs += zip(ours[block.a : mine], theirs[block.b : other], strict=True)
+    return pairs + _nearest(_but(ours, pairs), _but(theirs, pairs))
+
+
+def _but(kernels: list[Kernel], pairs: _Pairs) -> list[Kernel]:
+    paired = {id(kernel) for pair in pairs for kernel in pair}
+    return [kernel for kernel in kernels if id(kernel) not in paired]
+
+
+def _equal(ours: list[Kernel], theirs: list[Kernel], key: _Key) -> _Pairs:
+    """What agrees on ``key``, the first with the first."""
+    waiting = _grouped(reversed(theirs), key)
+    return [(kernel, same.pop()) for kernel in ours if (same := waiting.get(key(kernel)))]
+
+
+def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
+    """Greedily the pairs with the most alike records; among equals the earlier."""
+    scored = sorted(
+        (-record(mine.usage, other.usage), index, position)
+        for index, mine in enumerate(ours)
+        for position, other in enumerate(theirs)
+    )
+    free_ours, free_theirs = set(range(len(ours))), set(range(len(theirs)))
+    pairs = []
+    for _, index, position in scored:
+        if index in free_ours and position in free_theirs:
+            free_ours.remove(index)
+            free_theirs.remove(position)
+            pairs.append((ours[index], theirs[position]))
+    return pairs
+
+
+def _known(kernels: list[Kernel]) -> _Key:
+    """A kernel's figures, those only that are known of all ``kernels``."""
+    names = [name for name in _FIGURES if all(getattr(kernel.usage, name) is not None for kernel in kernels)]
+    return lambda kernel: tuple([getattr(kernel.usage, name) for name in names])
+
+
+def _symbol(kernel: Kernel) -> str:
+    return kernel.key.symbol
+
+
+def _number(kernel: Kernel) -> tuple[int, str]:
+    """An order in which the ninth lambda stands before the tenth."""
+    return len(kernel.key.symbol), kernel.key.symbol

@@ -1,30 +1,40 @@
-"""Pairs what no identity paired: kernels that bear another name now."""
+"""Pairs what no identity paired: kernels that bear another name now.
+
+Not all pairs are looked at. Kernels meet in blocks: those that share a part of their name, or a word of it. In each
+block both builds' kernels are put into one order and only neighbours in it are candidates, so the cost grows as n log n
+however large a block is.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 
-from spillscan.identity import mangling
-from spillscan.identity.anatomy import anatomy
-from spillscan.identity.candidates import Blocks, Named, candidates, strong, weak
-from spillscan.identity.likeness import THRESHOLD, Likeness
+from spillscan.identity.likeness import THRESHOLD, Likeness, NameParts, name_parts
+from spillscan.identity.symbol import source_name
 from spillscan.model import Kernel, Usage
 
+Named = tuple[Kernel, NameParts]
+"""A kernel with its name taken apart."""
+Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
+"""The blocks that a kernel is in."""
 Match = tuple[Kernel, Kernel, float]
 """Before, after, likeness."""
 
 _SURE = 0.9
 """A pair that is this much alike in a strong block is not compared with weaker ones."""
 _SUPPORT, _NO_SUPPORT = 0.2, 0.85
-"""Two functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
+"""For functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
 records; the factor if too few have."""
 _ENOUGH = 2
-"""How many equal records are no chance; one that tells of a stack or of spills counts as two."""
+"""How many equal records are no chance; one with a stack or spills counts as two."""
 _MOST = 0.999
 """No likeness is an identity."""
+_WINDOW = 3
+"""Neighbours of the other build, to each side."""
 _SAMPLE = 2000
 """How many paired kernels are asked for the words that are common in the build."""
 
@@ -32,7 +42,7 @@ _SAMPLE = 2000
 def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
     """Kernels of the same role and arch, each at most once, the most alike first.
 
-    ``paired`` are those of both builds that have kept their names: they tell which words are common there, and which
+    ``paired`` are those of both builds that have kept their names: they show which words are common there, and which
     templates live on.
     """
     if not left or not right:
@@ -41,7 +51,7 @@ def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tu
     ours, theirs = _named(left), _named(right)
     names = [[name for _, name in ours], [name for _, name in theirs]]
     for side, known in enumerate(names):
-        known += [anatomy(pair[side].key.symbol) for pair in sample]
+        known += [name_parts(pair[side].key.symbol) for pair in sample]
     likeness = Likeness(names, _living(paired))
     sure = _best(ours, theirs, likeness, _SURE, strong)
     gone = {id(kernel) for before, after, _ in sure for kernel in (before, after)}
@@ -70,16 +80,14 @@ def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: flo
             total = score
         if total >= least:
             ranked.append((-total, index, other))
-    left, right = _ranks(ours), _ranks(theirs)
-    ranked.sort(key=lambda entry: (entry[0], left[entry[1]], right[entry[2]]))
-    matches: list[Match] = []
-    used_left, used_right = set[int](), set[int]()
+    ranked.sort()
+    matches: dict[int, Match] = {}
+    taken = set[int]()
     for negative, index, other in ranked:
-        if index not in used_left and other not in used_right:
-            used_left.add(index)
-            used_right.add(other)
-            matches.append((ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)))
-    return matches
+        if index not in matches and other not in taken:
+            taken.add(other)
+            matches[index] = ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)
+    return list(matches.values())
 
 
 def _weight(usage: Usage) -> int:
@@ -87,18 +95,8 @@ def _weight(usage: Usage) -> int:
 
 
 def _named(kernels: Sequence[Kernel]) -> list[Named]:
-    return [(kernel, anatomy(kernel.key.symbol)) for kernel in kernels]
-
-
-def _ranks(kernels: list[Named]) -> list[int]:
-    ranks = [0] * len(kernels)
-    for rank, index in enumerate(sorted(range(len(kernels)), key=lambda index: _order(kernels[index][0]))):
-        ranks[index] = rank
-    return ranks
-
-
-def _order(kernel: Kernel) -> tuple[str, str, str]:
-    return kernel.key.symbol, kernel.key.arch or "", kernel.key.unit
+    ordered = sorted(kernels, key=lambda kernel: (kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
+    return [(kernel, name_parts(kernel.key.symbol)) for kernel in ordered]
 
 
 def _living(paired: Sequence[tuple[Kernel, Kernel]]) -> Callable[[str], bool]:
@@ -119,4 +117,60 @@ def _template(symbol: str) -> str:
 
 @cache
 def _leading_names() -> re.Pattern[str]:
-    return re.compile(rf"_ZN?{mangling.source_name()}+I", re.DOTALL)
+    return re.compile(rf"_ZN?{source_name()}+I", re.DOTALL)
+
+
+def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
+    """Blocks in which all parts of the names but one agree, or the signature and the record."""
+    scopes, base, arguments, parameters = name.scopes.texts, name.base, name.arguments.plain, name.parameters.plain
+    yield "moved", base, arguments, parameters
+    yield "parameters", scopes, base, arguments
+    yield "arguments", scopes, base, parameters
+    yield "renamed", scopes, arguments, parameters
+    usage = kernel.usage
+    yield "record", arguments, parameters, usage.registers, usage.stack_bytes, usage.spills, usage.shared_bytes
+
+
+def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
+    """Blocks in which one part, or one word of the base name, agrees."""
+    yield "base", name.base
+    for word in name.words:
+        if len(word) > 1:
+            yield "word", word
+
+
+def candidates(ours: Sequence[Named], theirs: Sequence[Named], *kinds: Blocks) -> Iterator[tuple[int, int]]:
+    """Pairs of indices, each once."""
+    seen: set[tuple[int, int]] = set()
+    members: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, kernels in enumerate((ours, theirs)):
+        for index, (kernel, name) in enumerate(kernels):
+            group = kernel.role == "function", kernel.key.arch
+            for blocks in kinds:
+                for block in blocks(kernel, name):
+                    members[group, block][side].append(index)
+    for left, right in members.values():
+        if left and right:
+            for pair in _neighbours(left, right, ours, theirs):
+                if pair not in seen:
+                    seen.add(pair)
+                    yield pair
+
+
+def _neighbours(
+    left: list[int], right: list[int], ours: Sequence[Named], theirs: Sequence[Named]
+) -> Iterator[tuple[int, int]]:
+    for text in (_forwards, _backwards):
+        ordered = sorted((text(theirs[other][1]), other) for other in right)
+        for index in left:
+            at = bisect_left(ordered, (text(ours[index][1]), 0))
+            for _, other in ordered[max(0, at - _WINDOW) : at + _WINDOW]:
+                yield index, other
+
+
+def _forwards(name: NameParts) -> tuple[str, ...]:
+    return (*name.arguments.plain, *name.parameters.plain, name.base, *name.scopes.plain)
+
+
+def _backwards(name: NameParts) -> tuple[str, ...]:
+    return (name.base[::-1], *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spillscan.arches import natural
 from spillscan.model import Build, Issue, Kernel, Severity
+from spillscan.names import natural
 from spillscan.output.safe import printable
 from spillscan.page.columns import LIMITERS, LONGEST_ARCH, Summaries, binds, shown_arch
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from spillscan.compare.figures import figure
-from spillscan.compare.matrix import Matrix, spread
-from spillscan.compare.matrix import Row as Kernels
+from spillscan.compare.matrix import KernelRow, Matrix, spread
 from spillscan.names import display_name
 from spillscan.output.table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style
@@ -72,20 +71,20 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
         yield paint(f"{equal} without a difference", DIM, style)
 
 
-def _order(values: Sequence[int | None], row: Kernels) -> tuple[object, ...]:
+def _order(values: Sequence[int | None], row: KernelRow) -> tuple[object, ...]:
     """Widest spread first, then the largest figure."""
     key = row.kernel.key
     most = max((value for value in values if value is not None), default=-1)
     return -spread(values), -most, key.symbol, key.arch or "", key.unit
 
 
-def _differs(matrix: Matrix, row: Kernels, metric: str) -> bool:
+def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
     """Whether two cells tell different figures, or one of them tells none where another does."""
     values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
     return len(values) > 1
 
 
-def _cells(matrix: Matrix, row: Kernels, metric: str) -> list[str]:
+def _cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:
     kernel = row.kernel
     name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
     texts = [

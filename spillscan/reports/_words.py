@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.arches import natural
 from spillscan.model import Build, Finding, Kernel
-from spillscan.names import display_name
+from spillscan.names import display_name, natural
 from spillscan.output.safe import clip, printable
 from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint
 from spillscan.policy import SEVERITIES

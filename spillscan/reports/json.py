@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
 from spillscan.compare.figures import figures
-from spillscan.compare.matrix import Matrix, Row
+from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
 from spillscan.output.json import harmless
 from spillscan.reports import ALL_KINDS, Report, Style
@@ -145,7 +145,7 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
     yield from _array("rows", (_encode(_row(matrix, row)) for row in matrix.rows))
 
 
-def _row(matrix: Matrix, row: Row) -> dict[str, Any]:
+def _row(matrix: Matrix, row: KernelRow) -> dict[str, Any]:
     kernel = row.kernel
     return {
         "symbol": kernel.key.symbol,

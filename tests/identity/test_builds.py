@@ -116,11 +116,11 @@ def test_namesakes_in_two_files_keep_apart(release: str) -> None:
     assert "identity_cu" in change.before.key.symbol
 
 
-def test_the_command_tells_of_renames() -> None:
+def test_the_command_shows_renames() -> None:
     logs = [FIXTURES / "identity" / f"{name}-13.0.log" for name in ("here", "renamed", "refactored")]
-    told = run("diff", logs[0], logs[1], "--fail-on-regression")
-    assert told.returncode == 1
-    text = told.stdout.decode()
+    result = run("diff", logs[0], logs[1], "--fail-on-regression")
+    assert result.returncode == 1
+    text = result.stdout.decode()
     assert "renamed       softmax_rows → softmax_rows_fused (" in text
     assert "0 changed, 1 renamed, 0 added, 0 removed, 21 unchanged" in text
     assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()

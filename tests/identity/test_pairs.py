@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.compare.pairing import diff
-from spillscan.identity.anatomy import anatomy
-from spillscan.identity.candidates import candidates, strong, weak
+from spillscan.identity.likeness import name_parts
 from spillscan.identity.pairs import Pair, pair
+from spillscan.identity.renames import candidates, strong, weak
 from spillscan.model import Kernel, KernelKey, Role, Usage
 from tests.identity import generator
 
@@ -22,7 +22,7 @@ def kernel(symbol: str, registers: int = 32, *, arch: str = "sm_90", unit: str =
     return Kernel(key=key, role=role, usage=Usage(registers=registers, spill_store_bytes=0, spill_load_bytes=0))
 
 
-def told(pairs: list[Pair]) -> set[tuple[object, ...]]:
+def keys(pairs: list[Pair]) -> set[tuple[object, ...]]:
     return {(p.before and (p.before.key, p.before.usage), p.after and (p.after.key, p.after.usage)) for p in pairs}
 
 
@@ -61,23 +61,23 @@ def test_figures_of_generated_renames() -> None:
 
 def test_generated_names_are_real() -> None:
     case = generator.make(1)
-    assert all(anatomy(kernel.key.symbol).parameters.texts for kernel in case.base)
+    assert all(name_parts(kernel.key.symbol).parameters.texts for kernel in case.base)
 
 
 def test_order_does_not_matter() -> None:
     case = generator.make(5, templates=60)
     rng = random.Random(3)
-    first = told(pair(case.base, case.head))
+    first = keys(pair(case.base, case.head))
     for _ in range(3):
         rng.shuffle(case.base)
         rng.shuffle(case.head)
-        assert told(pair(case.base, case.head)) == first
+        assert keys(pair(case.base, case.head)) == first
 
 
 def test_both_directions_agree() -> None:
     case = generator.make(7, templates=60)
-    forth = told(pair(case.base, case.head))
-    assert {(after, before) for before, after in told(pair(case.head, case.base))} == forth
+    forth = keys(pair(case.base, case.head))
+    assert {(after, before) for before, after in keys(pair(case.head, case.base))} == forth
 
 
 names = st.sampled_from(
@@ -188,7 +188,7 @@ def test_candidates_are_few_however_large_the_block(count: int) -> None:
     """20,000 instances against 20,000 renamed ones: compared each with each it would be 400 million."""
     ours = [kernel(f"_ZN2ns5scaleILi{number}EEEvPf") for number in range(count)]
     theirs = [kernel(f"_ZN2ns5scaleILi{number}ELb1EEEvPf") for number in range(count)]
-    named = [[(item, anatomy(item.key.symbol)) for item in side] for side in (ours, theirs)]
+    named = [[(item, name_parts(item.key.symbol)) for item in side] for side in (ours, theirs)]
     found = set(candidates(*named, strong, weak))
     assert len(found) < 30 * count
     assert all((number, number) in found for number in range(0, count, 97))

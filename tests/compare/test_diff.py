@@ -1,4 +1,4 @@
-"""``spillscan diff`` as users and CI run it. ``python -m tests.test_diff`` writes the golden texts anew."""
+"""``spillscan diff`` as users and CI run it. ``python -m tests.compare.test_diff`` writes the golden texts anew."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import test_readme
 from tests.conftest import FIXTURES, ROOT, read_text, run
 
 DOCUMENT = ROOT / "docs" / "diff.md"
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = ROOT / "tests" / "golden"
 SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
 SPILLS = [FIXTURES / "ptxas" / f"spill-{release}.log" for release in ("11.8", "12.9", "13.5")]
@@ -158,14 +158,14 @@ def test_matrix_as_json_and_csv() -> None:
         {(k.key.symbol, k.key.arch): k.usage.registers for k in scan(path).kernels if k.role == "entry"}
         for path in SPILLS
     ]
-    told = {
+    found = {
         (row["symbol"], row["arch"]): [cell and cell["metrics"]["registers"] for cell in row["cells"]]
         for row in value["rows"]
     }
-    assert told == {key: [build.get(key) for build in truth] for key in {key for build in truth for key in build}}
+    assert found == {key: [build.get(key) for build in truth] for key in {key for build in truth for key in build}}
     rows = list(csv.DictReader(io.StringIO(run("diff", *SPILLS, "--metric", "registers", "-f", "csv").stdout.decode())))
     assert {(row["symbol"], row["arch"]): [row[path.name] for path in SPILLS] for row in rows} == {
-        key: ["" if figure is None else str(figure) for figure in figures] for key, figures in told.items()
+        key: ["" if figure is None else str(figure) for figure in figures] for key, figures in found.items()
     }
 
 
@@ -238,7 +238,7 @@ def test_the_short_form_is_fail_on_error() -> None:
 
 
 def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
-    # spills of the base unknown, those of the head not 0: nobody knows whether it got worse
+    # spills of the base unknown, those of the head not 0: it may have got worse
     log = read_text(HEAD)
     lines = log.splitlines(keepends=True)
     base = tmp_path / "base.log"
@@ -248,7 +248,7 @@ def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
     assert b"does not say" in result.stderr
     # where the head has none, there is no growth, whatever the base was
     assert status(base, HEAD, "--fail-on", "error", "--kernel", "sums") == 0
-    # registers told by neither side
+    # registers known of neither side
     torn = run("diff", TORN, TORN, "--fail-on", "error")
     assert torn.returncode == 2
     assert b"interleaved" in torn.stderr
@@ -296,7 +296,7 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
         ((BASE, HEAD, "--device", "A100"), b"no kernel runs on A100"),
         ((BASE, HEAD, "--by", "arch", "--device", "H100"), b"--device"),
-        ((BASE, HEAD, "--kernel", "nobody"), b"no kernel matches"),
+        ((BASE, HEAD, "--kernel", "no_such"), b"no kernel matches"),
     ],
 )
 def test_wrong_calls_are_one_clear_line(arguments: tuple[str | Path, ...], why: bytes) -> None:

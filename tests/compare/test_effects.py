@@ -120,7 +120,7 @@ def pairs(draw: st.DrawFn, code: bool = False) -> tuple[Kernel, Kernel]:
 
 
 def severity(before: Kernel, after: Kernel, launches: LaunchMap) -> int:
-    """Rank of the gravest finding; -1 where there is none."""
+    """Rank of the most severe finding; -1 where there is none."""
     found = regressions(diff(Build(kernels=(before,)), Build(kernels=(after,)), launches))
     return max((SEVERITIES.index(finding.severity) for finding in found), default=-1)
 
@@ -183,21 +183,21 @@ def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> Non
     old, new = figures(before), figures(after)
     expected = {name: (old[name], new[name]) for name in old if None not in (old[name], new[name])}
     expected = {name: values for name, values in expected.items() if values[0] != values[1]}
-    told = {name: values for name, *values in (change.metrics if change else ())}
-    told = {name: tuple(values) for name, values in told.items() if not name.startswith(("constant", "footprint"))}
-    assert told == expected
-    assert all(figure(name).label for name in told)
+    found = {name: values for name, *values in (change.metrics if change else ())}
+    found = {name: tuple(values) for name, values in found.items() if not name.startswith(("constant", "footprint"))}
+    assert found == expected
+    assert all(figure(name).label for name in found)
 
 
 @many
 @given(pairs(), st.sets(st.sampled_from(("registers", "spill_store_bytes", "spill_load_bytes"))), st.booleans())
 def test_the_unknown_is_neither_equal_nor_different(pair: tuple[Kernel, Kernel], names: set[str], old: bool) -> None:
     before, after = pair
-    untold = dict.fromkeys(names)
+    missing = dict.fromkeys(names)
     if old:
-        before = replace(before, usage=replace(before.usage, **untold))
+        before = replace(before, usage=replace(before.usage, **missing))
     else:
-        after = replace(after, usage=replace(after.usage, **untold))
+        after = replace(after, usage=replace(after.usage, **missing))
     found = comparison(Build(kernels=(before,)), Build(kernels=(after,)))
     everything = (*found.changes, *found.unsettled)
     if names:
@@ -205,7 +205,7 @@ def test_the_unknown_is_neither_equal_nor_different(pair: tuple[Kernel, Kernel],
         assert not names & {name for name, _, _ in change.metrics}
         assert names <= {name for name, _, _ in change.unknown}
     errors = [finding for finding in regressions(found.changes) if finding.severity == "error"]
-    # What was not told and might be worse is undecided, unless something else is worse for sure.
+    # What is not known and might be worse is undecided, unless something else is worse for sure.
     spilled = (after.usage.spill_store_bytes, after.usage.spill_load_bytes)
     decided = "registers" not in names and (
         not names or (old and not any(new for name, new in zip(SPILLS, spilled, strict=True) if name in names))
@@ -319,7 +319,7 @@ def test_code_runs_where_it_can(arch: str, device: str, runs: bool) -> None:
 
 
 class Bounds:
-    """What kernels' launch bounds say, by registers: the only thing that tells the two sides apart here."""
+    """What kernels' launch bounds say, by registers: the only thing in which the two sides differ here."""
 
     def __init__(self, threads: dict[int | None, int]) -> None:
         self.threads = threads
@@ -350,7 +350,7 @@ def test_an_unknown_device_is_refused() -> None:
         runs_on("sm_80", "H900")
 
 
-def test_where_barriers_are_untold_blocks_may_be_open() -> None:
+def test_where_barriers_are_unknown_blocks_may_be_open() -> None:
     launches = LaunchMap((parse_launch("k=64"),))
     before = kernel(arch="sm_90", barriers=None)
     (few,) = effects(before, kernel(arch="sm_90", registers=30, barriers=2), launches)
