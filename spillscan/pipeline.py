@@ -46,23 +46,17 @@ def scan(
         paths = [paths]
     sources = source.expand([os.fspath(path) for path in paths])
     total = Reading()
-    understood = False
     if watch is not None:
         watch.expect(sources)
     for each in sources:
         reading = _read(each, operands, unpacking, None if watch is None else partial(watch.read, each))
         if reading is None:
             continue
-        total.kernels += reading.kernels
-        total.links += reading.links
-        total.functions += reading.functions
-        total.issues += reading.issues
-        total.stats += reading.stats
-        understood = understood or reading.understood
+        total.add(reading)
         if each.explicit and not reading.understood and len(sources) > 1:
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    if not understood:
+    if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")

@@ -1,8 +1,7 @@
 """Whole code bases: every log, dump, object, library and archive below some folders or URLs, into a dataset.
 
-``find`` lists files, ``batches`` deals them out; a ``foreman`` has each batch carried out by a ``worker`` process,
-which reads, writes into the dataset, and may die. A ``pool`` of foremen works on this machine, a ``cluster`` on others:
-both handle names only.
+``find`` lists files, which are dealt into batches; a ``worker`` process carries each out: it reads, writes into the
+dataset, and may die. A ``pool`` of them works on this machine, a ``cluster`` on others: both handle names only.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from spillscan import workers
-from spillscan.audit.messages import Batch, Item, Outcome
-from spillscan.audit.selection import Selection
+from spillscan.audit.find import Selection, find
+from spillscan.audit.messages import Batch, FileOutcome, Item, dealt
 from spillscan.errors import UndecidedError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ __all__ = ["Plan", "Selection", "Watcher", "audit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What shall be audited, and by whom."""
+    """What shall be audited, and where."""
 
     builds: Mapping[str, Sequence[str]]
     """Label -> files, folders, glob patterns and URLs."""
@@ -48,12 +47,12 @@ class Plan:
 
 
 class Watcher(Protocol):
-    """Who is told while files are read."""
+    """Is kept informed while files are read."""
 
     def expect(self, items: Sequence[Item]) -> None:
         """These will come to an outcome."""
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: FileOutcome) -> None:
         """One of them has."""
 
 
@@ -64,7 +63,6 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     :class:`~spillscan.errors.SpillscanError` where an input is not there, the dataset cannot be written, the cluster
     does not answer, or it is interrupted; never for a file that cannot be read.
     """
-    from spillscan.audit.find import find
     from spillscan.audit.stores import is_url
     from spillscan.audit.summary import Summary
 
@@ -90,7 +88,7 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     return summary
 
 
-def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[Outcome]:
+def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:
     from spillscan.audit import cluster, pool
 
     if not any(items.values()):
@@ -105,8 +103,6 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
 
 
 def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:
-    from spillscan.audit.batches import dealt
-
     run = uuid4().hex
     return [
         Batch(run=run, root=root, label=label, meta=plan.meta, items=part, again=plan.again)

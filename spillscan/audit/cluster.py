@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spillscan import __version__
-from spillscan.audit.foreman import Foreman
-from spillscan.audit.messages import Batch, Outcome
+from spillscan.audit.messages import Batch, FileOutcome
+from spillscan.audit.pool import Worker
 from spillscan.errors import InputError, SpillscanError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 """How long a scheduler, and its first worker, are waited for."""
 
 _LOST = "every machine that read it was lost"
@@ -47,12 +47,12 @@ def remote(address: str) -> Iterator[Client]:
         from distributed import Client
     _hush()
     try:
-        client = Client(address, timeout=PATIENCE_SECONDS)
+        client = Client(address, timeout=TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {address}: {error}", "give tcp://HOST:PORT") from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
+            client.wait_for_workers(1, timeout=TIMEOUT_SECONDS)
         except TimeoutError as error:
             raise InputError(f"the cluster at {address} has no worker", "start some with `dask worker`") from error
         yield client
@@ -64,7 +64,7 @@ def slots(client: Client) -> int:
     return max(1, sum(threads.values()))
 
 
-def outcomes(client: Client, batches: Sequence[Batch]) -> Iterator[Outcome]:
+def outcomes(client: Client, batches: Sequence[Batch]) -> Iterator[FileOutcome]:
     """The outcome of every item, as its batch is done. Raises :class:`~spillscan.errors.SpillscanError` where the audit
     cannot go on.
 
@@ -108,22 +108,22 @@ def _apart(batch: Batch) -> list[Batch]:
 
 
 _KEY = "spillscan-audit"
-_idle: list[Foreman] = []
+_idle: list[Worker] = []
 _lock = threading.Lock()
 
 
-def _carry_out(batch: Batch, version: str) -> list[Outcome]:
+def _carry_out(batch: Batch, version: str) -> list[FileOutcome]:
     """What a worker of the cluster does: it has a batch read by a process of its own, which may die without it."""
     if version != __version__:
         raise SpillscanError(
             f"a worker of the cluster has spillscan {__version__}, this is {version}", "install the same everywhere"
         )
     with _lock:
-        foreman = _idle.pop() if _idle else Foreman(1)
-    found: list[Outcome] = []
-    foreman.carry_out(batch, found.append)
+        worker = _idle.pop() if _idle else Worker(1)
+    found: list[FileOutcome] = []
+    worker.carry_out(batch, found.append)
     with _lock:
-        _idle.append(foreman)
+        _idle.append(worker)
     return found
 
 

@@ -1,62 +1,168 @@
-"""From what the user names to files: folders, patterns and URLs become items, each file once."""
+"""From what the user names to files: folders, patterns and URLs become items, each file once. Nothing is opened."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from spillscan.audit import stores, trees
-from spillscan.audit.messages import Item, Outcome
-from spillscan.audit.patience import LASTING, patiently
-from spillscan.audit.selection import Selection
-from spillscan.errors import InputError, SpillscanError, UsageError
+from spillscan.audit import stores
+from spillscan.audit.messages import FileOutcome, Item
+from spillscan.errors import InputError, UsageError
+from spillscan.wrap.record import object_of
 
 
-def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> tuple[list[Item], list[Outcome]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the user leaves out."""
+
+    exclude: Sequence[str] = ()
+    """Glob patterns; see :meth:`excludes`."""
+    most_bytes: int | None = None
+    """Larger files are not read."""
+
+    def excludes(self, below: str) -> bool:
+        """Whether a pattern matches ``below`` (the path below the input, with ``/``), or the name of the file or of one
+        of the folders in it."""
+        parts = below.split("/")
+        return any(
+            fnmatchcase(below, pattern) or any(fnmatchcase(part, pattern) for part in parts)
+            for pattern in (each.strip("/") for each in self.exclude)
+        )
+
+    def refusal(self, below: str, size_bytes: int | None) -> str:
+        """Why a file is not read; empty where nothing speaks against it."""
+        if self.exclude and self.excludes(below):
+            return "excluded"
+        if size_bytes == 0:
+            return "empty"
+        if self.most_bytes is not None and (size_bytes or 0) > self.most_bytes:
+            return f"larger than {self.most_bytes:,} bytes"
+        return ""
+
+
+class Found(NamedTuple):
+    """One name of a file."""
+
+    path: str
+    """As the user would write it."""
+    below: str
+    """The path below the input that it was found in, with ``/``."""
+    top: str = ""
+    """The folder that it was found in; empty for a file that was named."""
+    size_bytes: int = 0
+    """Of the file, links followed."""
+    identity: tuple[int, int] = (0, 0)
+    """Device and inode: equal for all names of one file."""
+    is_link: bool = False
+    """Whether this name is a symbolic link."""
+    trouble: str = ""
+    """Why it cannot be read; empty for a regular file."""
+
+
+def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> tuple[list[Item], list[FileOutcome]]:
     """The files at or below ``inputs``, sorted by name, and what shall not be read, each with the reason.
 
-    A file of several names (links) is taken once, by the first in order that is no symbolic link. ``into`` is where the
-    dataset lies; it is no input. Raises :class:`~spillscan.errors.SpillscanError` for an input behind which there is
-    nothing, or that no driver opens.
+    A file of several names (links) is taken once, by the first in order that is no symbolic link. A folder with record
+    files of ``spillscan wrap`` is read together: record, object and library speak of the same kernels. ``into`` is
+    where the dataset lies; it is no input. Raises :class:`~spillscan.errors.SpillscanError` for an input behind which
+    there is nothing, or that no driver opens.
     """
     items: dict[str, Item] = {}
-    left: list[Outcome] = []
-    leaves: list[trees.Leaf] = []
+    tops: dict[str, str] = {}
+    left: list[FileOutcome] = []
+    files: list[Found] = []
 
-    def admit(uri: str, path: str, below: str, size_bytes: int | None, tag: str | None = None) -> None:
+    def skip(uri: str, reason: str) -> None:
+        left.append(FileOutcome(label=label, uri=uri, state="skipped", reason=reason))
+
+    def admit(item: Item, below: str, size_bytes: int | None) -> None:
         if reason := selection.refusal(below, size_bytes):
-            left.append(Outcome(label=label, uri=uri, state="skipped", reason=reason))
+            skip(item.uri, reason)
         else:
-            items[uri] = Item(uri=uri, path=path, size_bytes=size_bytes or 0, store_tag=tag)
+            items[item.uri] = item
 
     for given in inputs:
         if given == "-":
             raise UsageError("audit keeps files, and standard input is none", "name a file or a folder")
         if stores.is_url(given) and not given.startswith("file://"):
-            for each in _listed(given):
-                admit(stores.shown(each.url), each.url, each.below, each.size_bytes, each.tag)
+            for each in stores.listed(given):
+                uri = stores.shown(each.url)
+                item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
+                admit(item, each.below, each.size_bytes)
         else:
-            leaves += trees.leaves(given.removeprefix("file://"), selection, into)
+            files += local_files(given.removeprefix("file://"), selection, into)
     seen: set[tuple[int, int]] = set()
-    for leaf in sorted(leaves, key=lambda leaf: (leaf.is_link, leaf.path)):
-        if leaf.path in items:
+    for file in sorted(files, key=lambda file: (file.is_link, file.path)):
+        if file.path in items:
             continue
-        if leaf.trouble:
-            left.append(Outcome(label=label, uri=leaf.path, state="skipped", reason=leaf.trouble))
-        elif leaf.identity in seen:
-            left.append(Outcome(label=label, uri=leaf.path, state="skipped", reason="another name of a file"))
+        if file.trouble:
+            skip(file.path, file.trouble)
+        elif file.identity in seen:
+            skip(file.path, "another name of a file")
         else:
-            seen.add(leaf.identity)
-            admit(leaf.path, os.path.abspath(leaf.path), leaf.below, leaf.size_bytes)
-    return [items[uri] for uri in sorted(items)], sorted(left, key=lambda outcome: outcome.uri)
+            seen.add(file.identity)
+            tops[file.path] = file.top
+            item = Item(uri=file.path, path=os.path.abspath(file.path), size_bytes=file.size_bytes)
+            admit(item, file.below, file.size_bytes)
+    recorded = {tops[uri] for uri in items if object_of(uri) and tops.get(uri)}
+    together = (
+        replace(items[uri], together=top) if (top := tops.get(uri, "")) in recorded else items[uri]
+        for uri in sorted(items)
+    )
+    return list(together), sorted(left, key=lambda outcome: outcome.uri)
 
 
-def _listed(url: str) -> list[stores.Listed]:
+def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
+    """What stands at or below a file, folder or pattern.
+
+    Hidden folders and links to folders are not entered (so a loop of links is no loop), nor is ``into``, where the
+    dataset lies. Raises :class:`~spillscan.errors.InputError` where there is nothing.
+    """
+    if os.path.isdir(given):
+        yield from _walk(given, selection, into)
+    elif os.path.lexists(given):
+        yield _found(given, os.path.basename(given))
+    elif glob.has_magic(given) and (paths := sorted(glob.glob(given, recursive=True))):
+        for path in paths:
+            if not os.path.isdir(path):
+                yield _found(path, os.path.basename(path))
+            elif "**" not in given and not os.path.islink(path):  # ** has found what is in it, too
+                yield from _walk(path, selection, into)
+    else:
+        raise InputError(f"there is no {given}", "give files, folders, patterns or URLs")
+
+
+def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:
+    troubles: list[Found] = []
+
+    def unreadable(error: OSError) -> None:
+        name = str(error.filename)
+        troubles.append(Found(name, os.path.relpath(name, top), trouble=f"cannot be read: {error.strerror}"))
+
+    for parent, folders, names in os.walk(top, onerror=unreadable):
+        below = "" if parent == top else os.path.relpath(parent, top).replace(os.sep, "/") + "/"
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and not selection.excludes(below + name)
+            and os.path.realpath(os.path.join(parent, name)) != into
+        ]
+        for name in names:
+            yield _found(os.path.join(parent, name), below + name, top)
+    yield from troubles
+
+
+def _found(path: str, below: str, top: str = "") -> Found:
     try:
-        return patiently(lambda: list(stores.listing(url)), (*LASTING, FileNotFoundError))
-    except SpillscanError:
-        raise
-    except FileNotFoundError as error:
-        raise InputError(f"there is no {stores.shown(url)}", "give files, folders, patterns or URLs") from error
-    except Exception as error:
-        raise InputError(f"cannot list {stores.shown(url)}: {error or type(error).__name__}", "try again") from error
+        status = os.stat(path)
+    except OSError as error:  # a link to nowhere, or to itself
+        return Found(path, below, trouble=f"cannot be opened: {error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        return Found(path, below, trouble="not a regular file")
+    return Found(path, below, top, status.st_size, (status.st_dev, status.st_ino), os.path.islink(path))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from spillscan.audit.messages import Item, Outcome
+from spillscan.audit.messages import FileOutcome, Item
 from spillscan.output.progress import PATIENCE_SECONDS
 from spillscan.output.safe import clip
 
@@ -58,7 +58,7 @@ class Gauge:
         self._all_files = len(items)
         self._all_bytes = sum(item.size_bytes for item in items)
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: FileOutcome) -> None:
         """One of them has."""
         self._files += 1
         self._bytes += outcome.size_bytes

@@ -1,12 +1,19 @@
-"""What goes between the processes of an audit: names and outcomes, never what a file holds."""
+"""What goes between the processes of an audit: names and outcomes, never what a file holds; and how files are dealt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 State = Literal["read", "present", "skipped", "failed"]
+
+MOST_BYTES = 64 << 20
+"""Of a batch of several files: a process that dies loses no more."""
+MOST_FILES = 256
+SHARES = 4
+"""Batches a process, at least, where there are files enough: so that all end at about the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +27,9 @@ class Item:
     size_bytes: int
     """As it was listed."""
     store_tag: str | None = None
-    """What its store calls its present content; ``None`` where it does not tell."""
+    """What its store calls its present content; ``None`` where the store does not say."""
+    together: str = ""
+    """The input with which it is read as one; empty: it is read alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class FileOutcome:
     """What became of one file."""
 
     label: str
@@ -60,41 +69,28 @@ class Outcome:
     size_bytes: int = 0
     """As it was listed."""
     kernels: int = 0
-    """Entries that were read in it."""
+    """Kernels that were read in it."""
     spilling: int = 0
     """Those of them that spill."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A process has started and can read."""
+    holes: Mapping[str, int] = field(default_factory=dict)
+    """Issues that may hide something in it: how many of each kind, by code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """It reads the item with this number now."""
+    """A process reads the item with this number now; ``None``: none."""
 
-    number: int
+    number: int | None
     content_hash: str = ""
     """Of its bytes; empty as long as they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It reads none now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
     """The outcome of the item with this number is final: in the dataset, where it belongs there."""
 
     number: int
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The batch is finished."""
+    outcome: FileOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +101,29 @@ class Broken:
     hint: str
 
 
-Event = Ready | Begun | Ended | Kept | Done | Broken
+Ready = Literal["ready"]
+"""A process has started, or has finished its batch."""
+READY: Ready = "ready"
+Event = Begun | Ended | Broken | Ready
+
+
+def dealt(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
+    """All ``items`` in batches: what is read together in one, then by size, large files alone and first, small ones
+    together. Equal input gives equal batches."""
+    joined = sorted((item for item in items if item.together), key=lambda item: (item.together, item.uri))
+    for _, group in groupby(joined, key=lambda item: item.together):
+        yield tuple(group)
+    alone = [item for item in items if not item.together]
+    parts = max(1, workers * SHARES)
+    most_bytes = min(MOST_BYTES, sum(item.size_bytes for item in alone) // parts)
+    most_files = max(1, min(MOST_FILES, -(-len(alone) // parts)))
+    part: list[Item] = []
+    part_bytes = 0
+    for item in sorted(alone, key=lambda item: (-item.size_bytes, item.uri)):
+        if part and (part_bytes + item.size_bytes > most_bytes or len(part) == most_files):
+            yield tuple(part)
+            part, part_bytes = [], 0
+        part.append(item)
+        part_bytes += item.size_bytes
+    if part:
+        yield tuple(part)

@@ -1,39 +1,53 @@
-"""Batches on this machine: as many worker processes as there are processors, a thread to watch each."""
+"""Batches on this machine: worker processes that may die, each with a thread that finds what killed it.
+
+A process of its own for each thread, and no pool of a library: see "Audits" in docs/design.md for what was measured.
+"""
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import subprocess
+import sys
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
+from typing import BinaryIO
 
-from spillscan import workers
-from spillscan.audit.foreman import Foreman
-from spillscan.audit.messages import Batch, Outcome
+from spillscan.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item
+from spillscan.errors import SpillscanError
+from spillscan.workers import processors, receive, send
+
+MOST_DEATHS = 2
+"""Of processes that read one file and nothing else, before the file is given up."""
 
 
-def outcomes(batches: Sequence[Batch], processes: int) -> Iterator[Outcome]:
+def outcomes(batches: Sequence[Batch], processes: int) -> Iterator[FileOutcome]:
     """The outcome of every item, as it comes. Raises :class:`~spillscan.errors.SpillscanError` where the audit cannot
     go on. When the caller stops asking, the processes are ended; what they have written stays."""
-    left = deque(batches)
+    left = iter(batches)
     count = max(1, min(processes, len(batches)))
-    said: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
-    foremen = [Foreman(max(1, workers.processors() // count)) for _ in range(count)]
+    found: SimpleQueue[FileOutcome | BaseException | None] = SimpleQueue()
+    workers = [Worker(max(1, processors() // count)) for _ in range(count)]
 
-    def work(foreman: Foreman) -> None:
+    def work(worker: Worker) -> None:
         try:
-            while batch := _taken(left):
-                foreman.carry_out(batch, said.put)
-            said.put(None)
+            for batch in left:
+                worker.carry_out(batch, found.put)
+            found.put(None)
         except BaseException as error:
-            said.put(error)
+            found.put(error)
 
-    threads = [threading.Thread(target=work, args=(foreman,), daemon=True) for foreman in foremen]
+    threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers]
     try:
         for thread in threads:
             thread.start()
         while count:
-            outcome = said.get()
+            outcome = found.get()
             if isinstance(outcome, BaseException):
                 raise outcome
             if outcome is None:
@@ -41,16 +55,144 @@ def outcomes(batches: Sequence[Batch], processes: int) -> Iterator[Outcome]:
             else:
                 yield outcome
     finally:
-        left.clear()
-        for foreman in foremen:
-            foreman.stop()
+        for worker in workers:
+            worker.stop()
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
 
 
-def _taken(left: deque[Batch]) -> Batch | None:
-    try:
-        return left.popleft()
-    except IndexError:
+@dataclass(frozen=True, slots=True)
+class _Death:
+    """How far a batch came before its process died."""
+
+    how: str
+    rest: tuple[Item, ...]
+    """Items without an outcome."""
+    suspect: Item | None
+    """The one that was being read."""
+    content_hash: str
+    """Of the suspect, where it is known."""
+
+
+class Worker:
+    """One process at a time that carries out batches, replaced when it dies. It ends with whoever started it."""
+
+    def __init__(self, processors: int) -> None:
+        self._processors = processors
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def carry_out(self, batch: Batch, report: Callable[[FileOutcome], None]) -> None:
+        """Bring every item of ``batch`` to an outcome, and ``report`` each as soon as it is final.
+
+        Where the process dies, the file that it was reading is read by another that reads nothing else; if that dies
+        twice, the file has failed. Files that were read and not yet written are read again. Raises
+        :class:`~spillscan.errors.SpillscanError` where the dataset cannot be written.
+        """
+        left = [batch]
+        deaths: Counter[str] = Counter()
+        while left and not self._stopped:
+            piece = left.pop()
+            death = self._attempt(piece, report)
+            if death is not None and not self._stopped:
+                left += _again(piece, death, deaths)
+
+    def stop(self) -> None:
+        """End the process at once, and :meth:`carry_out` with it; may be called by another thread. What it has not
+        written is not lost, but not done."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            with suppress(OSError):
+                process.kill()
+            _ended(process)
+
+    def _attempt(self, batch: Batch, report: Callable[[FileOutcome], None]) -> _Death | None:
+        rest = dict(enumerate(batch.items))
+        begun = Begun(None)
+        if self._process is None:
+            self._process = _started(self._processors)
+        with suppress(BrokenPipeError):  # it is dead, as the end of its messages says
+            send(self._process.stdin, batch)  # type: ignore[arg-type]
+        while (event := _next(self._process)) != READY:
+            if event is None:
+                how, self._process = _ended(self._process), None
+                suspect = None if begun.number is None else rest.get(begun.number)
+                return _Death(how, tuple(rest.values()), suspect, begun.content_hash)
+            if isinstance(event, Broken):
+                raise SpillscanError(event.what, event.hint)
+            if isinstance(event, Ended):
+                del rest[event.number]
+                report(event.outcome)
+            elif isinstance(event, Begun):
+                begun = event
         return None
+
+
+def _started(count: int) -> subprocess.Popen[bytes]:
+    # Its modules come from where this process has them: not from the folder that is audited.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "spillscan.audit.worker", str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    if _next(process) != READY:
+        raise SpillscanError(f"a process that reads files did not start: it {_ended(process)}")
+    return process
+
+
+def _next(process: subprocess.Popen[bytes]) -> Event | None:
+    """What the process reports next; ``None`` where it has died."""
+    stream: BinaryIO = process.stdout  # type: ignore[assignment]
+    data = receive(stream)
+    event: Event | None = pickle.loads(data) if data else None
+    return event
+
+
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """How it ended."""
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+    code = process.wait()
+    if code >= 0:
+        return f"ended with status {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _again(piece: Batch, death: _Death, deaths: Counter[str]) -> Iterator[Batch]:
+    """What is left of ``piece``, in smaller pieces, the last of which comes first. What is read together is so once
+    more: the file need not be what killed the process."""
+    together = piece.items[0].together
+    if together and not deaths[together] and death.rest:
+        deaths[together] += 1
+        yield replace(piece, items=death.rest)
+    elif len(piece.items) == 1 and death.rest:
+        (item,) = death.rest
+        deaths[item.uri] += 1
+        if deaths[item.uri] > 2 * MOST_DEATHS:
+            raise SpillscanError(f"processes that write into {piece.root} die: the last {death.how}")
+        if deaths[item.uri] < MOST_DEATHS:
+            yield piece
+        else:
+            reason = f"{item.uri} cannot be read: each process that read it {death.how}"
+            hashes = piece.hashes or {item.uri: death.content_hash}
+            yield replace(piece, refused=f"{reason}; is there memory enough?", hashes=hashes)
+    elif death.suspect is not None:
+        yield from _pieces(piece, tuple(item for item in death.rest if item is not death.suspect))
+        yield replace(piece, items=(death.suspect,))
+    else:
+        middle = len(death.rest) // 2
+        yield from _pieces(piece, death.rest[:middle])
+        yield from _pieces(piece, death.rest[middle:])
+
+
+def _pieces(piece: Batch, items: tuple[Item, ...]) -> Iterator[Batch]:
+    if items:
+        yield replace(piece, items=items)

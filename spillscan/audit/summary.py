@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spillscan.audit.messages import Outcome, State
+from spillscan.audit.messages import FileOutcome, State
 from spillscan.output.safe import printable
 
 LONGEST = 300
@@ -27,10 +27,10 @@ class Summary:
     """Size of the files that were read."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Why files were skipped, and how many for each reason."""
-    failed: list[Outcome] = field(default_factory=list)
+    failed: list[FileOutcome] = field(default_factory=list)
     """Files that could not be read."""
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: FileOutcome) -> None:
         """Take in one outcome."""
         self.files[outcome.state] += 1
         if outcome.state == "read":

@@ -1,123 +1,182 @@
 """A process that reads files and writes what they hold into the dataset: ``python -m spillscan.audit.worker CORES``.
 
-It takes batches from its standard input and says on its standard output how far it is. Whatever a file does to it, no
-other process is harmed; what it has not written when it dies is read by the next.
+It takes batches from its standard input and reports on its standard output how far it is. Whatever a file does to it,
+no other process is harmed; what it has not written when it dies is read by the next.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from spillscan import workers
-from spillscan.audit import fetch, reading, stores
-from spillscan.audit.messages import Batch, Begun, Broken, Done, Ended, Event, Item, Kept, Outcome, Ready, State
-from spillscan.audit.patience import patiently
-from spillscan.audit.pipe import receive, send
+from spillscan import pipeline, workers
+from spillscan.audit import stores
+from spillscan.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item, State
+from spillscan.audit.stores import retried
 from spillscan.errors import InputError, SpillscanError
+from spillscan.inputs import readers, source
+from spillscan.inputs.readers import Reader
 from spillscan.inputs.source import HEAD_BYTES, Stream
+from spillscan.model import Build, Issue, Kernel, Reading
 from spillscan.wrap.record import is_orphan
 
 if TYPE_CHECKING:
     from spillscan.dataset import Unit
-    from spillscan.model import Build
 
 MANY_KERNELS = 5_000
-"""After so many, what was read is written: memory is bounded by this and one file."""
+"""After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
 FAILED_BEFORE = "it could not be read before (--retry-failed tries again)"
 """Why a file is not read that is known to fail."""
+NO_OUTPUT = "no build output"
+"""Why most files of a tree are skipped."""
+NO_CODE = "no GPU machine code"
+"""Why most libraries are."""
+
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
-class Shift:
+class Readable(NamedTuple):
+    """A file that may hold records."""
+
+    number: int
+    item: Item
+    path: str
+    """Where it lies on this machine."""
+    content_hash: str
+    tag: str | None
+    """What its store calls this content."""
+    state: tuple[int, int]
+    """Size and time of its last change."""
+
+
+class BatchReader:
     """One batch on its way: what was read of it and is not yet written."""
 
-    def __init__(self, batch: Batch, say: Callable[[Event], None]) -> None:
+    def __init__(self, batch: Batch, report: Callable[[Event], None]) -> None:
         self._batch = batch
-        self._say = say
+        self._report = report
         self._known = _known(batch.run, batch.root, batch.label)
         self._results: list[tuple[Unit, Build | None]] = []
-        self._outcomes: list[Kept] = []
+        self._outcomes: list[Ended] = []
         self._kernels = 0
 
     def run(self) -> None:
-        """All of its items."""
-        for number, item in enumerate(self._batch.items):
+        """All of its items: those that belong together as one, the others one by one."""
+        numbered = list(enumerate(self._batch.items))
+        groups = [numbered] if self._batch.items[0].together else [[each] for each in numbered]
+        for group in groups:
             if self._batch.refused:
-                self._fail(number, item, self._batch.refused, self._batch.hashes.get(item.uri, ""))
-                continue
-            self._say(Begun(number))
-            if stores.is_url(item.path):
-                self._remote(number, item)
+                for number, item in group:
+                    self._fail(number, item, self._batch.refused, self._batch.hashes.get(item.uri, ""))
             else:
-                self._local(number, item, item.path)
-            self._say(Ended())
+                self._read_together(group)
             if self._kernels >= MANY_KERNELS:
                 self._write()
         self._write()
 
-    def _remote(self, number: int, item: Item) -> None:
-        try:
-            if item.store_tag is not None and (item.uri, item.store_tag) in self._known.tags:
-                self._end(number, item, "present")
+    def _read_together(self, group: Sequence[tuple[int, Item]]) -> None:
+        with ExitStack() as copies:  # of what stores hold
+            found = [file for number, item in group if (file := self._examined(number, item, copies))]
+            if all((file.item.uri, file.content_hash) in self._known.read for file in found):
+                for file in found:
+                    self._end(file.number, file.item, "present")
                 return
-            beginning = fetch.head(item.path, item.uri, HEAD_BYTES)
-            if not reading.may_be_read(beginning):
-                self._end(number, item, "skipped", reading.NO_OUTPUT)
-                return
-            with fetch.fetched(item.path, item.uri) as copy:
-                same = item.store_tag is not None and item.store_tag == fetch.tag(item.path, item.uri)
-                self._local(number, item, copy, item.store_tag if same else None)
-        except SpillscanError as error:
-            self._fail(number, item, str(error))
+            readings = [(file, reading) for file in found if (reading := self._reading(file)) is not None]
+        if not readings:
+            return
+        total = Reading()
+        for _, reading in readings:
+            total.add(reading)
+        parts = _by_input(pipeline.build_of(total), [file.item.uri for file, _ in readings])
+        for file, reading in readings:
+            kernels, issues = parts[file.item.uri]
+            self._keep(file, Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats))
 
-    def _local(self, number: int, item: Item, path: str, tag: str | None = None) -> None:
-        content_hash = ""
-        try:
-            with fetch.opened(path, item.uri) as file, Stream(file, item.uri) as stream:
-                reader = reading.reader_of(stream)
-                if isinstance(reader, str):
-                    self._end(number, item, "skipped", reader)
-                    return
-                if is_orphan(path):
-                    self._end(number, item, "skipped", "record of an object that is gone")
-                    return
-                before = os.fstat(file.fileno())
-                content_hash = fetch.digest(path, item.uri)
-                self._say(Begun(number, content_hash))
-                if (item.uri, content_hash) in self._known.read:
+    def _examined(self, number: int, item: Item, copies: ExitStack) -> Readable | None:
+        """The file, where it may hold records; its outcome, where it does not."""
+        path, tag = item.path, None
+        with self._accounted(number, item):
+            if stores.is_url(item.path):
+                if item.store_tag is not None and (item.uri, item.store_tag) in self._known.tags:
                     self._end(number, item, "present")
-                    return
-                if (item.uri, content_hash) in self._known.failed and not self._batch.again:
-                    self._end(number, item, "failed", FAILED_BEFORE)
-                    return
-                build = reading.build_of(reader, stream, item.uri)
-                if isinstance(build, str):
-                    self._end(number, item, "skipped", build)
-                    return
-                after = os.stat(path)
-                if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-                    content_hash = ""
-                    raise InputError(f"{item.uri} was written to while it was read", "audit it again")
-                self._keep(number, item, content_hash, tag, build)
-        except SpillscanError as error:
-            self._fail(number, item, str(error), content_hash)
-        except MemoryError:
-            self._fail(number, item, f"not enough memory for {item.uri}", content_hash)
-        except Exception as error:  # a file that the readers are not made for shall not stop the others
-            self._fail(number, item, f"{item.uri} cannot be read: {type(error).__name__}: {error}", content_hash)
+                    return None
+                if not _may_be_read(stores.beginning(item.path, item.uri, HEAD_BYTES)):
+                    self._end(number, item, "skipped", NO_OUTPUT)
+                    return None
+                path = copies.enter_context(stores.fetched(item.path, item.uri))
+                if item.store_tag is not None and item.store_tag == stores.tag(item.path, item.uri):
+                    tag = item.store_tag
+            with stores.opened(path, item.uri) as file, Stream(file, item.uri) as stream:
+                reader = _reader_of(stream)
+                status = os.fstat(file.fileno())
+            if isinstance(reader, str):
+                self._end(number, item, "skipped", reader)
+                return None
+            if is_orphan(path):
+                self._end(number, item, "skipped", "record of an object that is gone")
+                return None
+            content_hash = stores.digest(path, item.uri)
+            if (item.uri, content_hash) in self._known.failed and not self._batch.again:
+                self._end(number, item, "failed", FAILED_BEFORE)
+                return None
+            return Readable(number, item, path, content_hash, tag, (status.st_size, status.st_mtime_ns))
+        return None
 
-    def _keep(self, number: int, item: Item, content_hash: str, tag: str | None, build: Build) -> None:
+    def _reading(self, readable: Readable) -> Reading | None:
+        """What it holds; its outcome, where that is nothing."""
+        item = readable.item
+        with (
+            self._accounted(readable.number, item, readable.content_hash),
+            stores.opened(readable.path, item.uri) as file,
+            Stream(file, item.uri) as stream,
+        ):
+            reader = _reader_of(stream)
+            reading = reader if isinstance(reader, str) else _reading_of(reader, stream, item.uri)
+            status = os.stat(readable.path)
+            if (status.st_size, status.st_mtime_ns) != readable.state:
+                self._fail(readable.number, item, f"{item.uri} was written to while it was read; audit it again")
+            elif isinstance(reading, str):
+                self._end(readable.number, item, "skipped", reading)
+            else:
+                return reading
+        return None
+
+    @contextmanager
+    def _accounted(self, number: int, item: Item, content_hash: str = "") -> Iterator[None]:
+        """Whatever a file does has an outcome, and whoever starts this process knows which file it is."""
+        self._report(Begun(number, content_hash))
+        try:
+            yield
+        except (SpillscanError, MemoryError, Exception) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            reason = f"{item.uri} cannot be read: {type(error).__name__}: {error}"
+            if isinstance(error, SpillscanError):
+                reason = str(error)
+            elif isinstance(error, MemoryError):
+                reason = f"not enough memory for {item.uri}"
+            self._fail(number, item, reason, content_hash)
+        self._report(Begun(None))
+
+    def _keep(self, file: Readable, build: Build) -> None:
         from spillscan.dataset import Unit
 
+        item = file.item
         entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
         spilling = sum(any(kernel.spills or ()) for kernel in entries)
-        unit = Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes, store_tag=tag)
+        holes = Counter(issue.code for issue in build.issues if issue.hidden)
+        unit = Unit(uri=item.uri, content_hash=file.content_hash, size_bytes=item.size_bytes, store_tag=file.tag)
         self._results.append((unit, build))
-        self._note(number, item, "read", kernels=len(entries), spilling=spilling)
+        outcome = replace(self._outcome(item, "read"), kernels=len(entries), spilling=spilling, holes=holes)
+        self._outcomes.append(Ended(file.number, outcome))
         self._kernels += len(build.kernels)
 
     def _fail(self, number: int, item: Item, reason: str, content_hash: str = "") -> None:
@@ -126,27 +185,37 @@ class Shift:
         line = " ".join(reason.split())
         unit = Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes, failure=line)
         self._results.append((unit, None))
-        self._note(number, item, "failed", line)
-
-    def _note(self, number: int, item: Item, state: State, reason: str = "", **figures: int) -> None:
-        self._outcomes.append(Kept(number, self._outcome(item, state, reason, **figures)))
+        self._outcomes.append(Ended(number, self._outcome(item, "failed", line)))
 
     def _end(self, number: int, item: Item, state: State, reason: str = "") -> None:
-        self._say(Kept(number, self._outcome(item, state, reason)))
+        self._report(Ended(number, self._outcome(item, state, reason)))
 
-    def _outcome(self, item: Item, state: State, reason: str, **figures: int) -> Outcome:
-        size = item.size_bytes
-        return Outcome(label=self._batch.label, uri=item.uri, state=state, reason=reason, size_bytes=size, **figures)
+    def _outcome(self, item: Item, state: State, reason: str = "") -> FileOutcome:
+        return FileOutcome(
+            label=self._batch.label, uri=item.uri, state=state, reason=reason, size_bytes=item.size_bytes
+        )
 
     def _write(self) -> None:
         from spillscan.dataset import write_batch
 
         results = self._results
         if results:
-            patiently(lambda: write_batch(self._batch.root, self._batch.label, results, self._batch.meta))
+            retried(lambda: write_batch(self._batch.root, self._batch.label, results, self._batch.meta))
         for outcome in self._outcomes:
-            self._say(outcome)
+            self._report(outcome)
         self._results, self._outcomes, self._kernels = [], [], 0
+
+
+def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel], list[Issue]]]:
+    """Each kernel and issue with the input that is named first for it."""
+    parts: dict[str, tuple[list[Kernel], list[Issue]]] = {uri: ([], []) for uri in uris}
+    for kernel in build.kernels:
+        uri = kernel.origins[0].input if kernel.origins else ""
+        parts[uri if uri in parts else uris[0]][0].append(kernel)
+    for issue in build.issues:
+        uri = issue.origin.input if issue.origin else ""
+        parts[uri if uri in parts else uris[0]][1].append(issue)
+    return parts
 
 
 class _Known(NamedTuple):
@@ -166,7 +235,7 @@ def _known(run: str, root: str, label: str) -> _Known:
     from spillscan.dataset.extra import without_pandas
 
     with without_pandas():
-        units = patiently(lambda: seen(root, label))
+        units = retried(lambda: seen(root, label))
     return _Known(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
         frozenset((unit.uri, unit.content_hash) for unit in units if unit.failed),
@@ -174,24 +243,70 @@ def _known(run: str, root: str, label: str) -> _Known:
     )
 
 
+def _may_be_read(head: bytes) -> bool:
+    """Whether a file of a store that begins with these bytes is worth fetching."""
+    if head.startswith(_COMPRESSED):
+        return True
+    return readers.reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
+
+
+def _reader_of(stream: Stream) -> Reader | str:
+    """The reader of a file, or why there is none. Little more than the beginning is looked at, of a binary its
+    sections."""
+    head = stream.head()
+    binary = source.kind_of_binary(head) is not None
+    reader = readers.reader_for(head, binary=binary)
+    if reader is None:
+        return NO_OUTPUT
+    silent = getattr(reader, "silent", None)
+    if silent is not None and len(head) < HEAD_BYTES and silent(head):
+        return NO_OUTPUT
+    if binary and not _has_code(stream):
+        return NO_CODE
+    return reader
+
+
+def _has_code(stream: Stream) -> bool:
+    """Whether there is a cubin, or damage that may hide one."""
+    from spillscan.binary import containers
+    from spillscan.binary.limits import DEFAULT, Budget
+    from spillscan.binary.window import Window
+
+    buffer = stream.buffer()
+    return next(containers.images(Window(buffer), Budget(DEFAULT, len(buffer))), None) is not None
+
+
+def _reading_of(reader: Reader, stream: Stream, uri: str) -> Reading | str:
+    """What a file holds, or why it is no build output. Raises :class:`~spillscan.errors.InputError` where it is one and
+    cannot be read."""
+    reading = reader.read(stream, uri)
+    if reading.understood:
+        return reading
+    severe = next((issue for issue in reading.issues if issue.severity != "note"), None)
+    if severe is not None:
+        raise InputError(f"{severe.origin or uri}: {severe.message}")
+    return NO_CODE if getattr(reader, "BINARY", False) else NO_OUTPUT
+
+
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Carry out batches until nobody sends any more."""
-    send(answers, Ready())
-    while (batch := receive(orders)) is not None:
+    """Carry out batches until no more come."""
+    workers.send(answers, READY)
+    while data := workers.receive(orders):
+        batch: Batch = pickle.loads(data)
         try:
-            Shift(batch, lambda event: send(answers, event)).run()
-            send(answers, Done())
+            BatchReader(batch, lambda event: workers.send(answers, event)).run()
+            workers.send(answers, READY)
         except SpillscanError as error:
-            send(answers, Broken(error.what, error.hint))
+            workers.send(answers, Broken(error.what, error.hint))
         except BrokenPipeError:
             raise
         except OSError as error:
-            send(answers, Broken(f"cannot write {batch.root}: {error.strerror or error}", ""))
+            workers.send(answers, Broken(f"cannot write {batch.root}: {error.strerror or error}", ""))
 
 
 def main() -> None:
-    """The process. Only its start may complain; later, what files make libraries print is nobody's concern."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all: who started this process ends it
+    """The process. Only its start may complain; later, what files make libraries print concerns no one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all: the process that started this ends it
     workers.limit_processors(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -200,7 +315,7 @@ def main() -> None:
     try:
         serve(sys.stdin.buffer, answers)
     except BrokenPipeError:
-        os._exit(0)  # who started it is gone
+        os._exit(0)  # the process that started it is gone
 
 
 if __name__ == "__main__":

@@ -133,6 +133,14 @@ class Reading:
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
 
+    def add(self, other: Reading) -> None:
+        """Take in what another input held, behind what is here."""
+        self.kernels += other.kernels
+        self.links += other.links
+        self.functions += other.functions
+        self.issues += other.issues
+        self.stats += other.stats
+
     @property
     def understood(self) -> bool:
         """Whether anything in the input was."""

@@ -10,7 +10,7 @@ import pyte
 import pytest
 
 from spillscan.audit.gauge import Gauge
-from spillscan.audit.messages import Item, Outcome
+from spillscan.audit.messages import FileOutcome, Item
 from spillscan.audit.summary import Summary
 from spillscan.cli import main
 from tests.conftest import FIXTURES
@@ -80,7 +80,7 @@ def test_strict_fails_where_a_file_did(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_summary_folds_what_failed() -> None:
     summary = Summary()
     for number in range(30):
-        summary.count(Outcome(label="v1", uri=f"{number:02}.o", state="failed", reason="damaged"))
+        summary.count(FileOutcome(label="v1", uri=f"{number:02}.o", state="failed", reason="damaged"))
     assert summary.text(2).splitlines() == [
         "0 files read: 0 kernels, 0.0 MB",
         "30 files failed:",
@@ -90,9 +90,9 @@ def test_the_summary_folds_what_failed() -> None:
     ]
 
 
-def outcomes(count: int, size_bytes: int) -> tuple[list[Item], list[Outcome]]:
+def outcomes(count: int, size_bytes: int) -> tuple[list[Item], list[FileOutcome]]:
     items = [Item(uri=f"{number}", path="/", size_bytes=size_bytes) for number in range(count)]
-    return items, [Outcome(label="v1", uri=item.uri, state="read", size_bytes=size_bytes) for item in items]
+    return items, [FileOutcome(label="v1", uri=item.uri, state="read", size_bytes=size_bytes) for item in items]
 
 
 def test_the_gauge_shows_files_bytes_rate_and_time_left_on_one_line() -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.audit.batches import MOST_BYTES, dealt
-from spillscan.audit.find import find
-from spillscan.audit.messages import Item
-from spillscan.audit.selection import Selection
+from spillscan.audit.find import Selection, find
+from spillscan.audit.messages import MOST_BYTES, Item, dealt
 from spillscan.audit.stores import shown
 from spillscan.errors import InputError, UsageError
 

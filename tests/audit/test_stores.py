@@ -15,7 +15,7 @@ from threading import Lock, Thread
 
 import pytest
 
-from spillscan.audit.patience import PAUSES_SECONDS, patiently
+from spillscan.audit.stores import PAUSES_SECONDS, retried
 from spillscan.pipeline import scan
 from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
@@ -130,9 +130,9 @@ def test_inputs_and_dataset_in_a_flaky_object_store(s3: FlakyServer, reference: 
     import s3fs
 
     store = s3fs.S3FileSystem()
-    patiently(partial(store.mkdir, "nightly"))
+    retried(partial(store.mkdir, "nightly"))
     for path in (path for path in (reference.tree / "part0" / "1").iterdir()):
-        patiently(partial(store.pipe_file, f"nightly/tree/1/{path.name}", path.read_bytes()))
+        retried(partial(store.pipe_file, f"nightly/tree/1/{path.name}", path.read_bytes()))
     here = run(reference.tree / "part0" / "1", tmp_path / "data")
     before = s3.failed
     summary = run("s3://nightly/tree", "s3://nightly/data")
@@ -147,9 +147,9 @@ def test_inputs_and_dataset_in_a_flaky_object_store(s3: FlakyServer, reference: 
     read_once = {uri.rpartition("/")[2] for uri, _, _, failure in units if not failure}
 
     name = sorted(read_once)[0]
-    data = bytearray(patiently(partial(store.cat_file, f"nightly/tree/1/{name}")))
+    data = bytearray(retried(partial(store.cat_file, f"nightly/tree/1/{name}")))
     data[-2:] = b"\n\n"  # as long as before
-    patiently(partial(store.pipe_file, f"nightly/tree/1/{name}", bytes(data)))
+    retried(partial(store.pipe_file, f"nightly/tree/1/{name}", bytes(data)))
     s3.asked.clear()
     files = run("s3://nightly/tree/*/*", "s3://nightly/data").files
     assert (files["read"], files["present"]) == (1, here.files["read"] - 1)
@@ -195,7 +195,7 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
     assert [kernel.usage for kernel in build.kernels] == [each.usage for some in expected for each in some]
 
 
-# ---- patience -----------------------------------------------------------------------------------------------------
+# ---- retries ------------------------------------------------------------------------------------------------------
 
 
 def failing(times: int, error: Exception) -> Callable[[], int]:
@@ -212,13 +212,13 @@ def failing(times: int, error: Exception) -> Callable[[], int]:
 
 def test_attempts_are_bounded_and_each_waits_longer() -> None:
     pauses: list[float] = []
-    assert patiently(failing(4, OSError("slow down")), pause=pauses.append) == 4
+    assert retried(failing(4, OSError("slow down")), pause=pauses.append) == 4
     assert pauses == list(PAUSES_SECONDS) == sorted(pauses)
     with pytest.raises(OSError, match="slow down"):
-        patiently(failing(5, OSError("slow down")), pause=pauses.append)
+        retried(failing(5, OSError("slow down")), pause=pauses.append)
 
 
 @pytest.mark.parametrize("error", [ImportError("no"), PermissionError(13, "no")])
 def test_what_lasts_is_not_tried_again(error: Exception) -> None:
     with pytest.raises(type(error)):
-        patiently(failing(1, error), pause=lambda _: pytest.fail("waited"))
+        retried(failing(1, error), pause=lambda _: pytest.fail("waited"))
