@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,10 +14,12 @@ import pytest
 
 from spillscan.audit import Plan, Selection, audit
 from spillscan.errors import InputError, SpillscanError
+from spillscan.model import Build
 from spillscan.pipeline import scan
 from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
 from tests.audit.support import customised, kept, run
+from tests.binary.support import stored
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -29,6 +32,10 @@ def waited_for(path: Path) -> str:
         assert time.monotonic() < end, f"no {path.name}"
         time.sleep(0.01)
     return path.read_text()
+
+
+def rows_of(build: Build) -> list[str]:
+    return [json.dumps(kernel_to_json(kernel), sort_keys=True) for kernel in build.kernels]
 
 
 def test_each_file_has_the_records_that_scan_gives_it(reference: Reference) -> None:
@@ -177,6 +184,32 @@ def test_several_builds_at_once(tmp_path: Path) -> None:
     assert audit(plan).files["read"] == 2
     head = kept(tmp_path / "data", "head")[0]
     assert head.kernels == scan(str(logs / "head.log")).kernels
+
+
+def test_a_folder_of_records_is_read_as_scan_reads_it(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    log, code = (ROOT / "fixtures" / "sass" / "ptxas-13.5.log").read_bytes(), stored("sass-sm_90a-13.5.cubin")
+    for folder in ("one", "two"):
+        (tree / folder).mkdir(parents=True)
+        (tree / folder / "unit.cubin").write_bytes(code)
+        command = f"nvcc -cubin {folder}/unit.cu -o {folder}/unit.cubin\n".encode()
+        (tree / folder / "unit.cubin.spillscan.log").write_bytes(command + log)
+    (tree / "program").write_bytes(code)
+    (tree / "notes.txt").write_text("nothing of a compiler\n")
+    summary = run(tree, tmp_path / "data", processes=2)
+    expected = scan(str(tree))
+    build, units = kept(tmp_path / "data")
+    assert summary.files == {"read": 5, "skipped": 1}
+    assert len(units) == 5
+    assert summary.kernels == sum(kernel.role == "entry" for kernel in expected.kernels)
+    assert sorted(rows_of(build)) == sorted(rows_of(expected))
+    assert run(tree, tmp_path / "data").files == {"present": 5, "skipped": 1}
+
+    record = tree / "one" / "unit.cubin.spillscan.log"
+    record.write_bytes(record.read_bytes().replace(b"one/unit.cu", b"one/Unit.cu"))
+    assert run(tree, tmp_path / "data").files["read"] == 5, "what one of them says is said of the others, too"
+    run(tree, tmp_path / "fresh")
+    assert kept(tmp_path / "data") == kept(tmp_path / "fresh")
 
 
 def test_no_scheduler_is_one_line() -> None:
