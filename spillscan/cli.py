@@ -18,7 +18,9 @@ LONGEST_ERROR = 1000
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The argument parser with every command of ``spillscan.commands``, or just ``only`` where there is such a one."""
+    """The argument parser with every command of ``spillscan.commands``, or just ``only`` where there is such a one;
+    where there is not, with names alone: enough for ``--help``.
+    """
     parser = argparse.ArgumentParser(
         prog="spillscan",
         description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
@@ -33,7 +35,8 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             description=command.__doc__,
             epilog=getattr(command, "EPILOG", None),
         )
-        command.add_arguments(subparser)
+        if only in (None, command.NAME):
+            command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
     return parser
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class SpillscanError(Exception):
     """One line for the user: what is wrong, and what to do about it. The command exits with 2."""
@@ -25,3 +27,12 @@ class UsageError(SpillscanError):
 
 class UndecidedError(SpillscanError):
     """The input was read, but leaves open what a gate must know; a gate never passes on a guess."""
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """``did you mean 'max_registers'?``, or all that is known where nothing is near: the hint of an error."""
+    import difflib
+
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+    near = near or difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

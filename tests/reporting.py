@@ -18,10 +18,10 @@ from spillscan.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.places import Tree
 from spillscan.policy import Policy
-from spillscan.policy.words import from_options
+from spillscan.policy.reading import from_options
 from spillscan.reports import Kind, Report, Style
 
-POLICY = Policy((from_options({"max_registers": "128"}, (), (), rules.all_rules()),))
+POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))
 """What :func:`report_of` judges by."""
 
 

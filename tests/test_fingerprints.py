@@ -14,11 +14,11 @@ from spillscan import rules, scan
 from spillscan.baseline.keys import identity_of
 from spillscan.model import Build, Finding, Kernel
 from spillscan.policy import Policy
-from spillscan.policy.words import from_options
+from spillscan.policy.reading import from_options
 from tests.conftest import FIXTURES, run
 from tests.reporting import kernel
 
-STRICT = Policy((from_options({"max_registers": "1"}, (), (), rules.all_rules()),))
+STRICT = Policy((from_options({"max_registers": "1"}, (), ()),))
 """Every kernel breaks it."""
 ONE = "_ZN39_GLOBAL__N__11111111_4_a_cu_aaaaaaaa1kEv"
 TWO = "_ZN39_GLOBAL__N__00000000_4_b_cu_bbbbbbbb1kEv"

@@ -14,12 +14,11 @@ from spillscan import rules
 from spillscan.compare.pairing import diff
 from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
 from spillscan.model.code import LocalTraffic, SassStats
+from spillscan.nodes import parse_yaml
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
-from spillscan.policy.document import layer
-from spillscan.policy.keys import KEYS
-from spillscan.policy.words import from_options
-from spillscan.policy.yamltext import parse
+from spillscan.policy.keys import keys
+from spillscan.policy.reading import from_options, layer
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
@@ -39,7 +38,8 @@ def test_every_rule_is_documented(rule: Rule) -> None:
         assert SENTENCE.fullmatch(text), text
         assert "  " not in text
         assert text.count("`") % 2 == 0
-        assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(KEYS), "keys that a policy knows"
+        assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(keys()), "keys that a policy knows"
+    assert all(f"`{limit.name}`" in rule.tuning for limit in rule.limits)
 
 
 def test_ids_are_unique() -> None:
@@ -84,7 +84,7 @@ def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
 
 def policy_of(case: dict[str, Any]) -> Policy:
     """An example's policy."""
-    return Policy((layer(parse(yaml.safe_dump(case.get("policy", {})), "example"), tuple(rules.all_rules())),))
+    return Policy((layer(parse_yaml(yaml.safe_dump(case.get("policy", {})), "example")),))
 
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
@@ -104,7 +104,7 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
 
 
 def test_shared_memory_before_the_link_is_not_judged() -> None:
-    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), (), rules.all_rules()),))
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
     usage = Usage(registers=24, spill_store_bytes=0, spill_load_bytes=0)
     unlinked = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, final=False)
     (open_end,) = rules.check(Build(kernels=(unlinked,)), policy).undecided
@@ -118,7 +118,7 @@ def test_shared_memory_before_the_link_is_not_judged() -> None:
 
 
 def test_a_finding_of_another_rule_hides_no_open_limit() -> None:
-    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), (), rules.all_rules()),))
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
     sass = SassStats(
         instructions=9, code_bytes=144, opcodes=(("NOP", 9),), local=LocalTraffic(), shared_spills=3, origin=ORIGIN
     )

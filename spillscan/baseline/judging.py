@@ -12,8 +12,9 @@ from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
 from spillscan.baseline.keys import key_of
 from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
 from spillscan.identity import canonical
-from spillscan.model import Build, Finding, Kernel
-from spillscan.policy import Level, Policy, matches
+from spillscan.model import Build, Finding, Kernel, Level
+from spillscan.patterns import matches
+from spillscan.policy import Policy
 from spillscan.rules import all_rules, measure, recorded_as
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spillscan.baseline.model import Suppression
 from spillscan.baseline.nodes import Document, cut, shown
 from spillscan.errors import UsageError
-from spillscan.policy.patterns import compiled
+from spillscan.patterns import compiled
 
 if TYPE_CHECKING:
     from yaml import Node

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spillscan.commands import _common
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.output.safe import printable
-from spillscan.policy.keys import KEYS
+from spillscan.policy.keys import SETTINGS
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
@@ -93,7 +93,7 @@ class Gate:
 
     def refuse_fewer(self, verdict: Verdict) -> None:
         """A build that has less than the baseline knows decides nothing."""
-        from spillscan.policy import at_least
+        from spillscan.model import at_least
 
         if self.allow_fewer:
             return
@@ -120,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REF",
         help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
     )
-    key = KEYS["expect_kernels"]
+    key = SETTINGS["expect_kernels"]
     group.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
     group.add_argument(
         "--allow-fewer", action="store_true", help="accept fewer kernels (or figures) than the baseline knows"

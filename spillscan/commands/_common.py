@@ -128,7 +128,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     """The kernels that the user asked for."""
-    from spillscan.policy import matches
+    from spillscan.patterns import matches
 
     if not arches and not globs:
         return build

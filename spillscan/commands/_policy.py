@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from spillscan.errors import UsageError
-from spillscan.policy.keys import KEYS, Key
+from spillscan.policy.keys import SETTINGS, Key, keys
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue
@@ -26,14 +26,14 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--no-config", action="store_true", help="read no policy file")
     bounds = parser.add_argument_group("bounds on hostile binaries and archives")
-    for key in KEYS.values():
+    for key in SETTINGS.values():
         if key.unpacking:
             bounds.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help} (default: {key.default})")
 
 
 def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
     """Limits that hold for every kernel, and --severity."""
-    for key in KEYS.values():
+    for key in keys().values():
         if key.scope in scopes:
             default = "no limit" if key.default is None else key.default
             parser.add_argument(
@@ -49,20 +49,18 @@ def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "chang
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
-    key = KEYS["fail_on"]
+    key = SETTINGS["fail_on"]
     parser.add_argument(key.option, choices=key.choices, help=f"{key.help} (default: {key.default})")
 
 
 def policy_of(arguments: argparse.Namespace) -> Policy:
     """What holds: defaults < file < environment < the options among ``arguments``."""
-    from spillscan.policy.load import load
-    from spillscan.policy.words import from_options
-    from spillscan.rules import all_rules
+    from spillscan.policy.reading import from_options, load
 
-    given = {name: getattr(arguments, name, None) for name in KEYS}
+    given = {name: getattr(arguments, name, None) for name in keys()}
     texts = {name: str(value) for name, value in given.items() if value is not None}
     severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
-    options = from_options(texts, severities or (), launches or (), all_rules())
+    options = from_options(texts, severities or (), launches or ())
     variables: Mapping[str, str] = os.environ
     return load(options, config=arguments.config, search=not arguments.no_config, variables=variables)
 
@@ -99,7 +97,7 @@ def _word(key: Key) -> Callable[[str], str]:
     """Checks what is given for ``key``, and keeps it as it is written."""
 
     def check(text: str) -> str:
-        from spillscan.policy.words import value
+        from spillscan.policy.reading import value
 
         try:
             value(key, text)

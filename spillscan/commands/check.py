@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
+    from spillscan.model import at_least
     from spillscan.output.progress import scan
-    from spillscan.policy import at_least
     from spillscan.reports import Report, render
     from spillscan.rules import check
 
@@ -68,7 +68,7 @@ def verdict(build: Build, judgement: Judgement, policy: Policy, gate: _baseline.
     """1 where a finding that no baseline excuses is as grave as the policy's ``fail_on``, or a suppression has expired;
     0 where none is and nothing is left open.
     """
-    from spillscan.policy import at_least
+    from spillscan.model import at_least
 
     if policy.fail_on == "never":
         return 0
@@ -81,7 +81,7 @@ def verdict(build: Build, judgement: Judgement, policy: Policy, gate: _baseline.
 
 def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None:
     """A gate never passes on what it does not know."""
-    from spillscan.policy import at_least
+    from spillscan.model import at_least
 
     refuse_empty(build)
     kernels = sum(kernel.role != "function" for kernel in build.kernels)
@@ -96,7 +96,9 @@ def refuse_undecided(build: Build, judgement: Judgement, policy: Policy) -> None
         count = f" ({len(undecided) - 1} more like it)" if len(undecided) > 1 else ""
         raise UndecidedError(f"cannot judge {first.kernel.short_name}: {first.reason}{count}")
     refuse_partial(build)
-    asked = [kernel for kernel in build.kernels if policy.limits_of(kernel).max_spill_bytes is not None]
+    from spillscan.rules.spills import MAX_BYTES
+
+    asked = [kernel for kernel in build.kernels if policy.terms_of(kernel).limit(MAX_BYTES) is not None]
     if asked and all(kernel.spills is None for kernel in build.kernels):
         raise UndecidedError(
             "no kernel's spills are told",

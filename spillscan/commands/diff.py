@@ -127,7 +127,7 @@ def _report(
 ) -> tuple[Report, Judgement]:
     from spillscan.compare.matrix import matrix
     from spillscan.compare.pairing import Comparison, comparison
-    from spillscan.policy import at_least
+    from spillscan.model import at_least
     from spillscan.reports import Report
     from spillscan.rules import Judgement, regressions, undecided_changes
 
@@ -162,7 +162,7 @@ def _verdict(
     builds: Sequence[Build], report: Report, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict
 ) -> int:
     """As of ``check``; what is missing from the base may be what counts, too."""
-    from spillscan.policy import at_least
+    from spillscan.model import at_least
 
     if held.expired or any(at_least(finding.severity, policy.fail_on) for finding in held.open):
         return 1

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown rule is exit 2, with the nearest that there is."""
-    from spillscan.policy.document import nearest
+    from spillscan.errors import nearest
     from spillscan.rules import all_rules
 
     rules = all_rules()

@@ -110,7 +110,7 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[Judged, ...]
 def select(judged: Sequence[Judged], arches: Sequence[str], globs: Sequence[str]) -> list[Judged]:
     """The launches that the user asked for; :class:`InputError` where that leaves none."""
     from spillscan.errors import InputError
-    from spillscan.policy.patterns import compiled, names_of, text_of
+    from spillscan.patterns import compiled, names_of, text_of
 
     def chosen(each: Judged) -> bool:
         kernel = each.match.kernel

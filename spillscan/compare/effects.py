@@ -14,9 +14,9 @@ from spillscan.model import Effect, Kernel, Metric, Usage
 from spillscan.occupancy.compatibility import judged_on
 from spillscan.occupancy.devices import Device, Gpu, resolve
 from spillscan.occupancy.footprint import footprint
+from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Launch, Occupancy
 from spillscan.occupancy.summary import summarise
-from spillscan.policy import Launches
 
 
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:

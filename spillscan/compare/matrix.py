@@ -12,7 +12,7 @@ from spillscan.compare.figures import figures
 from spillscan.compare.pairing import pair
 from spillscan.model import Build, Kernel
 from spillscan.names import natural
-from spillscan.policy import Launches, LaunchMap
+from spillscan.occupancy.launches import Launches, LaunchMap
 
 By = Literal["build", "arch"]
 

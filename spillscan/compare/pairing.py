@@ -9,7 +9,7 @@ from spillscan.compare.effects import effects, metrics
 from spillscan.compare.figures import by_rank, compare, damage, messages
 from spillscan.identity.pairs import pair
 from spillscan.model import Build, Change, Kernel
-from spillscan.policy import Launches, LaunchMap
+from spillscan.occupancy.launches import Launches, LaunchMap
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 

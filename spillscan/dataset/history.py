@@ -12,12 +12,12 @@ from spillscan.identity import canonical
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.names import short_name
 from spillscan.output.safe import clip, printable
-from spillscan.policy.patterns import compiled, names_of, text_of
+from spillscan.patterns import compiled, names_of, text_of
 
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.reading import Dataset
-    from spillscan.policy import Launches
+    from spillscan.occupancy.launches import Launches
 
 METRICS = {
     "registers": "registers",

@@ -14,8 +14,8 @@ from spillscan.occupancy.summary import summarise
 
 if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset
+    from spillscan.occupancy.launches import Launches
     from spillscan.occupancy.model import Launch, Occupancy
-    from spillscan.policy import Launches
 
 MEASURES = ("spills", "registers", "lost-blocks")
 

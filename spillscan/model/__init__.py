@@ -6,7 +6,19 @@ from there, for most builds hold no machine code.
 """
 
 from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Stats
-from spillscan.model.findings import BaselineState, Change, Effect, Finding, Judged, Metric, Rule
+from spillscan.model.findings import (
+    SEVERITIES,
+    BaselineState,
+    Change,
+    Effect,
+    Finding,
+    Judged,
+    Level,
+    Limit,
+    Metric,
+    Rule,
+    at_least,
+)
 from spillscan.model.usage import (
     Advisory,
     Confidence,
@@ -22,6 +34,7 @@ from spillscan.model.usage import (
 )
 
 __all__ = [
+    "SEVERITIES",
     "Advisory",
     "BaselineState",
     "Build",
@@ -35,6 +48,8 @@ __all__ = [
     "Kernel",
     "KernelKey",
     "LaunchBounds",
+    "Level",
+    "Limit",
     "LinkRecord",
     "Metric",
     "Origin",
@@ -45,4 +60,5 @@ __all__ = [
     "Stats",
     "Usage",
     "agreement",
+    "at_least",
 ]

@@ -10,6 +10,16 @@ from spillscan.model.usage import Hidden, Origin, Severity
 
 BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
+Level = Literal["error", "warning", "note", "off"]
+"""What a policy may say of a rule; ``off``: it finds nothing."""
+
+SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")
+"""From mild to severe."""
+
+
+def at_least(severity: Severity, threshold: str) -> bool:
+    """Whether ``severity`` reaches ``threshold``; nothing reaches ``never``."""
+    return threshold != "never" and SEVERITIES.index(severity) >= [*SEVERITIES].index(threshold)  # type: ignore[arg-type]
 
 
 Metric = tuple[str, int | None, int | None]
@@ -81,6 +91,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A figure beyond which a rule finds something. Declared beside the rule that obeys it; the policy's key, its
+    environment variable, its option, the schema and the documentation follow from here.
+    """
+
+    name: str
+    """What a policy calls it: ``max_registers``."""
+    default: int | None
+    """What holds where the policy says nothing; ``None``: no limit."""
+    help: str
+    """One line: what it is, with its unit."""
+    judges: Judged
+    """Whether a build or a change is held against it."""
+    order: int
+    """Where it stands in lists: what most teams set comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What is judged, and all that there is to say of it: the one place from which a rule is documented.
 
@@ -90,7 +118,7 @@ class Rule:
     id: str
     """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
     severity: Severity
-    """Severity of its findings unless a policy says another. A milder or graver case is a rule of its own."""
+    """Severity of its findings unless a policy says another. A milder or more severe case is a rule of its own."""
     judges: tuple[Judged, ...]
     """Whether it looks at one build, at what changed between two, or at both."""
     title: str
@@ -105,6 +133,8 @@ class Rule:
     """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
     needs: tuple[Hidden, ...] = ()
     """What it must know of a kernel: where an input may hide that, a gate by this rule cannot pass."""
+    limits: tuple[Limit, ...] = ()
+    """What a policy may set for it."""
     recorded_as: str = ""
     """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
     own."""

@@ -15,9 +15,9 @@ from typing import Any
 from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
 from spillscan.names import demangle, display_name
+from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import printable
-from spillscan.policy import Launches
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED = 1, 2, 4, 8, 16
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the

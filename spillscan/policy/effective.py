@@ -2,21 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Level
+from spillscan.occupancy.launches import of_bounds
 from spillscan.occupancy.model import Launch
-from spillscan.policy.keys import KEYS, Value
-from spillscan.policy.launches import of_bounds
-from spillscan.policy.layers import Entry, Layer, Setting
-from spillscan.policy.matching import Matcher
-from spillscan.policy.terms import Limits, Terms
+from spillscan.patterns import compiled, names_of, text_of
+from spillscan.policy.keys import SETTINGS, Value, keys
+from spillscan.rules import Terms
 
 DEFAULT = "default"
-"""Origin of what nobody said."""
+"""Origin of what the policy does not say."""
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T_co]):
+    """A value, and who said so."""
+
+    value: T_co
+    """The value."""
+    origin: str
+    """``spillscan.yaml:3``, ``SPILLSCAN_FAIL_ON``, ``--fail-on`` or ``default``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What holds for the kernels that it names."""
+
+    match: tuple[str, ...] = ()
+    """Patterns of names; a kernel must fit one of them. Empty: every kernel."""
+    arch: tuple[str, ...] = ()
+    """Patterns of archs, likewise."""
+    unit: tuple[str, ...] = ()
+    """Patterns of translation units, likewise."""
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """Limits by key."""
+    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
+    """Severities by rule id."""
+    launch: Setting[Launch] | None = None
+    """How these kernels are launched."""
+    reason: str = ""
+    """Why, in the team's words."""
+    origin: str = ""
+    """Where it begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What one place said: a file, the environment, or the command line."""
+
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """By key; limits hold for every kernel."""
+    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
+    """Severities by rule id, for every kernel."""
+    entries: tuple[Override, ...] = ()
+    """In order; they win over the layer's own settings, and the last of them over the others."""
+
+
+class Matcher:
+    """Which entries of a policy name which kernels, for very many kernels.
+
+    Each pattern of each entry is a bit. Distinct symbols, archs and units are tried once and leave a mask of bits; a
+    kernel's mask is what its three leave in common. Remembers what it has tried; entries never change.
+    """
+
+    def __init__(self, entries: Sequence[Override]) -> None:
+        self.lines = [(index, pattern) for index, entry in enumerate(entries) for pattern in entry.match or ("*",)]
+        """(index of the entry, pattern) of each bit, from the lowest on."""
+        ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
+        everything = compiled("*")
+        self._always = sum(bit for pattern, bit in ready if pattern == everything)
+        named = [(pattern, bit) for pattern, bit in ready if pattern != everything]
+        self._by_pattern = [(each.needle, bit, each.expression) for each, bit in named if each.exact is None]
+        self._by_name: dict[str, int] = {}
+        for pattern, bit in named:
+            if pattern.exact is not None:
+                self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
+        self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
+        self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
+        self._names: dict[str, int] = {}
+        self._archs: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+
+    def mask(self, kernel: Kernel) -> int:
+        """The bits that name ``kernel``."""
+        key = kernel.key
+        named = self._names.get(key.symbol)
+        if named is None:
+            named = self._names[key.symbol] = self._named(key.symbol)
+        if not named:
+            return 0
+        arch, unit = key.arch or "", key.unit
+        if arch not in self._archs:
+            self._archs[arch] = _mask(self._by_arch, arch)
+        if unit not in self._units:
+            self._units[unit] = _mask(self._by_unit, unit)
+        return named & self._archs[arch] & self._units[unit]
+
+    def _named(self, symbol: str) -> int:
+        """The bits of the patterns that fit a name of ``symbol``; names are spelled out only where one is asked for."""
+        if not self._by_name and not self._by_pattern:
+            return self._always
+        names = names_of(symbol)
+        text = text_of(names)
+        found = self._always
+        for name in names:
+            found |= self._by_name.get(name, 0)
+        for needle, bit, expression in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
+            if needle in text and (expression is None or any(map(expression.fullmatch, names))):
+                found |= bit
+        return found
+
+    def entries(self, mask: int) -> list[int]:
+        """Indices of the entries of which a bit stands in ``mask``, in order, each once."""
+        return list(dict.fromkeys(index for bit, (index, _) in enumerate(self.lines) if mask >> bit & 1))
+
+
+def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
+    """The bits of all whose patterns fit ``name``, and of those that have none."""
+    text = text_of((name,))
+    return sum(
+        bit for patterns, bit in choices if not patterns or any(compiled(p).fits(text, (name,)) for p in patterns)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +141,7 @@ class Policy:
     def setting(self, name: str) -> Setting[Value]:
         """What holds for the key ``name``, unless an entry says another for some kernels."""
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
-        return said[-1] if said else Setting(KEYS[name].default, DEFAULT)
+        return said[-1] if said else Setting(keys()[name].default, DEFAULT)
 
     @property
     def fail_on(self) -> str:
@@ -66,7 +178,7 @@ class Policy:
         return value
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Override, ...]:
         """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""
         return tuple(_entries(self.layers))
 
@@ -78,21 +190,17 @@ class Policy:
             terms = self._terms[mask] = self._resolved(mask)
         return terms
 
-    def limits_of(self, kernel: Kernel) -> Limits:
-        """The limits of ``kernel``."""
-        return self.terms_of(kernel).limits
-
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """How ``kernel`` is launched; ``None`` where nobody said, and its binary has no bounds."""
+        """How ``kernel`` is launched; ``None`` where the policy does not say, and its binary has no bounds."""
         return self.terms_of(kernel).launch or of_bounds(kernel)
 
-    def said_of(self, kernel: Kernel) -> Entry:
-        """All that is said of ``kernel``, each value with its origin; what nobody said is left out."""
+    def said_of(self, kernel: Kernel) -> Override:
+        """All that is said of ``kernel``, each value with its origin; what no layer says is left out."""
         return self._said(self._matcher.mask(kernel))
 
-    def in_force(self) -> tuple[Entry, ...]:
+    def in_force(self) -> tuple[Override, ...]:
         """The entries that name kernels, without what a stronger layer overrules for all, and without empty ones."""
-        found: list[Entry] = []
+        found: list[Override] = []
         for number, layer in enumerate(self.layers):
             above = self.layers[number + 1 :]
             names = {name for each in above for name in each.settings}
@@ -104,7 +212,7 @@ class Policy:
                     found.append(replace(entry, settings=settings, levels=levels))
         return tuple(found)
 
-    def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Entry, str]]:
+    def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Override, str]]:
         """(entry, pattern) of those that name none of ``kernels``, in order; ``*`` where an entry has no ``match``."""
         seen = 0
         for kernel in kernels:
@@ -121,8 +229,8 @@ class Policy:
     def _terms(self) -> dict[int, Terms]:
         return {}
 
-    def _said(self, mask: int) -> Entry:
-        said = Entry()
+    def _said(self, mask: int) -> Override:
+        said = Override()
         for index in self._matcher.entries(mask):
             entry = self.entries[index]
             said = replace(
@@ -135,15 +243,16 @@ class Policy:
 
     def _resolved(self, mask: int) -> Terms:
         said = self._said(mask)
-        limits: dict[str, Any] = {name: setting.value for name, setting in said.settings.items()}
+        limits: dict[str, Any] = {name: key.default for name, key in keys().items() if key.per_kernel}
+        limits |= {name: setting.value for name, setting in said.settings.items()}
         levels = {rule: setting.value for rule, setting in said.levels.items()}
         launch = said.launch.value if said.launch else None
-        return Terms(limits=Limits(**limits), levels=levels, launch=launch, devices=self.devices)
+        return Terms(limits=limits, levels=levels, launch=launch, devices=self.devices)
 
 
-def _entries(layers: Iterable[Layer]) -> Iterator[Entry]:
+def _entries(layers: Iterable[Layer]) -> Iterator[Override]:
     for layer in layers:
-        limits = {name: setting for name, setting in layer.settings.items() if KEYS[name].per_kernel}
+        limits = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
         if limits or layer.levels:
-            yield Entry(settings=limits, levels=layer.levels)
+            yield Override(settings=limits, levels=layer.levels)
         yield from layer.entries

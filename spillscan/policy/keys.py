@@ -1,10 +1,18 @@
-"""The keys of a policy, each stated once: the file, the environment, options, schema and docs are derived from here."""
+"""The keys of a policy, each stated once: the file, the environment, options, schema and docs are derived from here.
+
+Limits are declared beside the rules that obey them, all else here. Beyond the schema, regular expressions and devices
+are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from spillscan.model import Rule
 
 Kind = Literal["limit", "count", "choice", "flag", "names", "path"]
 """``limit``: a whole number or ``none``; ``count``: a whole number; ``choice``: one of some words; ``flag``: true or
@@ -28,11 +36,11 @@ class Key:
     """One setting."""
 
     name: str
-    """As a policy file calls it; of a limit, the field of :class:`~spillscan.policy.terms.Limits`."""
+    """As a policy file calls it; of a limit, the field of :class:`~spillscan.policy.effective.Limits`."""
     kind: Kind
     """What it holds."""
     default: Value
-    """What holds where nobody said."""
+    """What holds where the policy says nothing."""
     help: str
     """One line: what it is, with its unit."""
     scope: Literal["build", "change", "all"] = "all"
@@ -58,24 +66,13 @@ class Key:
         return "--" + self.name.replace("_", "-")
 
 
-def _limit(name: str, scope: Literal["build", "change"], default: int | None, text: str) -> Key:
-    return Key(name=name, kind="limit", default=default, help=text, scope=scope)
-
-
 def _unpacking(name: str, default: int, text: str) -> Key:
     return Key(name=name, kind="count", default=default, help=text, unpacking=True)
 
 
-KEYS: Mapping[str, Key] = {
+SETTINGS: dict[str, Key] = {
     key.name: key
     for key in (
-        _limit("max_spill_bytes", "build", 0, "most bytes of spill stores and loads together, per thread"),
-        _limit("max_registers", "build", None, "most registers per thread"),
-        _limit("max_stack_bytes", "build", None, "most bytes of stack per thread"),
-        _limit("max_shared_bytes", "build", None, "most bytes of shared memory per block"),
-        _limit("min_blocks_per_sm", "build", None, "fewest resident blocks per SM at the kernel's launch"),
-        _limit("max_spill_growth_bytes", "change", 0, "most bytes by which spill stores or spill loads may grow"),
-        _limit("max_register_growth", "change", 0, "most registers per thread by which a kernel may grow"),
         Key(
             name="fail_on",
             kind="choice",
@@ -103,7 +100,25 @@ KEYS: Mapping[str, Key] = {
         Key(name="baseline", kind="path", default=None, help="file of the findings that are known and accepted"),
     )
 }
-"""Every key that holds one value, by name."""
+"""Every key that holds one value for the whole run, by name."""
+
+
+@cache
+def keys() -> Mapping[str, Key]:
+    """Every key that holds one value, by name: the limits of the rules, then :data:`SETTINGS`."""
+    from spillscan.rules import all_limits
+
+    limits = (
+        Key(name=limit.name, kind="limit", default=limit.default, help=limit.help, scope=limit.judges)
+        for limit in all_limits()
+    )
+    return {key.name: key for key in limits} | SETTINGS
+
+
+def per_kernel() -> tuple[str, ...]:
+    """Names of the keys that an entry may set."""
+    return tuple(name for name, key in keys().items() if key.per_kernel)
+
 
 LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
     "threads_per_block": (1, 1024),
@@ -116,3 +131,95 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
 
 LEVELS = ("error", "warning", "note", "off")
 """What a rule's severity may be set to."""
+
+SELECTORS = ("match", "arch", "unit")
+"""Keys of an entry that say for which kernels it holds."""
+
+
+def effects() -> tuple[str, ...]:
+    """Keys of an entry that say what holds."""
+    return (*per_kernel(), "severity", "launch")
+
+
+# ---- the schema ---------------------------------------------------------------------------------------------------
+
+_WORD = {"type": "string", "minLength": 1, "pattern": "^[^\n]+$"}
+_SELECTOR_HELP = {
+    "match": "globs, or re: expressions, that must fit a whole name of the kernel: symbol, full name, or short name",
+    "arch": "globs of archs: sm_90a, sm_9*",
+    "unit": "globs of translation units, as the build log names them",
+}
+
+
+def schema(rules: Sequence[Rule]) -> dict[str, Any]:
+    """The schema of ``spillscan.yaml`` and of ``[tool.spillscan]``."""
+    values = {name: _value(key) for name, key in keys().items()}
+    severity = _mapping(
+        {rule.id: {"enum": list(LEVELS), "description": rule.title} for rule in rules},
+        "severity by rule; off: the rule finds nothing",
+    )
+    entry = {
+        **{name: _words(text) for name, text in _SELECTOR_HELP.items()},
+        **{name: values[name] for name in per_kernel()},
+        "severity": {"$ref": "#/definitions/severity"},
+        "launch": _launch(),
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "spillscan policy",
+        "description": "spillscan.yaml, or the table tool.spillscan of pyproject.toml",
+        **_mapping(
+            {
+                "version": {"const": VERSION, "description": "version of this file's format"},
+                **values,
+                "severity": {"$ref": "#/definitions/severity"},
+                "kernels": {
+                    "type": "array",
+                    "description": "what holds for some kernels; of those that name one, the last wins, key by key",
+                    "items": {
+                        **_mapping(entry),
+                        "allOf": [_one_of(SELECTORS), _one_of(effects())],
+                    },
+                },
+            }
+        ),
+        "definitions": {"severity": severity},
+    }
+
+
+def _value(key: Key) -> dict[str, Any]:
+    about: dict[str, Any] = {"description": key.help}
+    if key.default not in (None, ()):
+        about["default"] = key.default
+    number = {"type": "integer", "minimum": 0, "maximum": LARGEST}
+    if key.kind == "limit":
+        return {"anyOf": [number, {"const": "none"}], **about}
+    if key.kind == "count":
+        return {**number, **about}
+    if key.kind == "flag":
+        return {"type": "boolean", **about}
+    if key.kind == "choice":
+        return {"enum": list(key.choices), **about}
+    return {**_WORD, **about} if key.kind == "path" else {**_words(), **about}
+
+
+def _words(text: str = "") -> dict[str, Any]:
+    about = {"description": text} if text else {}
+    return {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}], **about}
+
+
+def _launch() -> dict[str, Any]:
+    figures = {
+        name: {"type": "integer", "minimum": least, "maximum": most} for name, (least, most) in LAUNCH_KEYS.items()
+    }
+    return {**_mapping(figures, "how these kernels are launched"), "required": ["threads_per_block"]}
+
+
+def _mapping(properties: dict[str, Any], text: str = "") -> dict[str, Any]:
+    about = {"description": text} if text else {}
+    return {"type": "object", **about, "additionalProperties": False, "properties": properties}
+
+
+def _one_of(names: Sequence[str]) -> dict[str, Any]:
+    return {"anyOf": [{"required": [name]} for name in names]}

@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from spillscan.model import Kernel, Rule
+from spillscan.model import Kernel, Level, Rule
 from spillscan.occupancy.model import Launch
-from spillscan.policy.effective import DEFAULT, Policy
-from spillscan.policy.keys import KEYS, LAUNCH_KEYS, Key, Value
-from spillscan.policy.layers import Entry, Setting
-from spillscan.policy.severity import Level
+from spillscan.policy.effective import DEFAULT, Override, Policy, Setting
+from spillscan.policy.keys import LAUNCH_KEYS, Key, Value, keys
 
 _Line = tuple[str, str]
 """(text, origin)."""
@@ -19,7 +17,7 @@ _Line = tuple[str, str]
 
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """The policy in force, a line each; read as a file it says the same."""
-    lines = [_setting(key, policy.setting(key.name)) for key in KEYS.values()]
+    lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
     lines += _severities(rules, [layer.levels for layer in policy.layers])
     entries = policy.in_force()
     if entries:
@@ -32,7 +30,7 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
 def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """What holds for one kernel, likewise."""
     said = policy.said_of(kernel)
-    per_kernel = [key for key in KEYS.values() if key.per_kernel]
+    per_kernel = [key for key in keys().values() if key.per_kernel]
     lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
     if said.launch:
         lines.append((f"launch: {_launch(said.launch.value)}", said.launch.origin))
@@ -57,7 +55,7 @@ def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Lev
     return lines
 
 
-def _entry(entry: Entry) -> Iterator[_Line]:
+def _entry(entry: Override) -> Iterator[_Line]:
     lines: list[_Line] = [
         (f"{name}: {_value(patterns)}", entry.origin)
         for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from spillscan.errors import UsageError
 from spillscan.model import Build, Usage
 from spillscan.names import display_name
+from spillscan.occupancy.launches import launch as launch_of
 from spillscan.occupancy.model import Launch, Occupancy
 from spillscan.occupancy.summary import summarise
-from spillscan.policy.launches import launch as launch_of
 from spillscan.profile.matching import Kernels, Match, agrees
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.profile.verdict import Verdict, verdict

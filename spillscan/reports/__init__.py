@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding, Kernel
+from spillscan.occupancy.launches import Launches, LaunchMap
 from spillscan.places import Tree
-from spillscan.policy import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Verdict

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.model import Build, Finding, Kernel
+from spillscan.model import SEVERITIES, Build, Finding, Kernel
 from spillscan.names import display_name, natural
 from spillscan.output.safe import clip, printable
 from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint
-from spillscan.policy import SEVERITIES
 from spillscan.reports import Report, Style
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600

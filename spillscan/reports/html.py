@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spillscan import __version__
-from spillscan.model import Build, Severity
+from spillscan.model import SEVERITIES, Build, Severity
 from spillscan.output.safe import printable
 from spillscan.page.changes import Index, changes, findings, heat, named
 from spillscan.page.columns import Summaries, columns, worst_first
@@ -17,7 +17,6 @@ from spillscan.page.document import document
 from spillscan.page.overview import LONGEST_MESSAGE, overview
 from spillscan.page.static import static
 from spillscan.places import place_of
-from spillscan.policy import SEVERITIES
 from spillscan.reports import ALL_KINDS, Report, Style
 
 FORMAT = "html"

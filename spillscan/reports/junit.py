@@ -9,10 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from spillscan.model import Finding, Issue, Kernel
+from spillscan.model import Finding, Issue, Kernel, at_least
 from spillscan.output.safe import printable
 from spillscan.places import place_of
-from spillscan.policy import at_least
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._words import LONGEST_NAME, message_of, name_of
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spillscan.compare.figures import figure
-from spillscan.model import Change, Finding, Kernel
+from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.places import place_of
-from spillscan.policy import at_least
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.reports._words import LONGEST_ARCH, baseline_line, count, doubts, name_of, summary
 

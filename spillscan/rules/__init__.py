@@ -14,16 +14,48 @@ Severity follows effect: a milder case is a rule of its own. It never falls wher
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 from spillscan.identity import canonical, source_file
-from spillscan.model import Build, Change, Finding, Kernel, Rule, Severity
-from spillscan.policy import SEVERITIES, Policy, Terms
+from spillscan.model import SEVERITIES, Build, Change, Finding, Kernel, Level, Limit, Rule, Severity
+
+if TYPE_CHECKING:
+    from spillscan.occupancy.model import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is demanded of one kernel."""
+
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    """By name; ``None`` sets none. What stands here not is as its :class:`~spillscan.model.Limit` has it."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """Severity by rule id, where another than the rule's own holds."""
+    launch: Launch | None = None
+    """How it is launched; ``None`` where that is not known."""
+    devices: tuple[str, ...] = ()
+    """Devices whose occupancy counts; empty: the one that it was compiled for."""
+
+    def limit(self, limit: Limit) -> int | None:
+        """What ``limit`` is for this kernel; ``None``: there is none."""
+        return self.limits.get(limit.name, limit.default)
+
+    def level(self, rule: Rule) -> Level:
+        """How severe the rule's findings are for this kernel."""
+        return self.levels.get(rule.id, rule.severity)
+
+
+class Demands(Protocol):
+    """Anything that knows what is demanded of kernels: a policy."""
+
+    def terms_of(self, kernel: Kernel) -> Terms:
+        """What holds for ``kernel``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +95,13 @@ def all_rules() -> dict[str, Rule]:
     return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
 
 
-def check(build: Build, policy: Policy) -> Judgement:
+@cache
+def all_limits() -> tuple[Limit, ...]:
+    """Every limit that a rule obeys, in the order of lists."""
+    return tuple(sorted({limit for rule in all_rules().values() for limit in rule.limits}, key=lambda each: each.order))
+
+
+def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     found: list[Finding] = []
     undecided: list[Undecided] = []
@@ -83,7 +121,7 @@ def check(build: Build, policy: Policy) -> Judgement:
     return Judgement(findings=tuple(_distinct(_sorted(found))), undecided=tuple(undecided))
 
 
-def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
+def regressions(changes: Iterable[Change], policy: Demands) -> list[Finding]:
     """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
     found: list[Finding] = []
     for change in changes:
@@ -94,7 +132,7 @@ def regressions(changes: Iterable[Change], policy: Policy) -> list[Finding]:
     return _distinct(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
-def undecided_changes(changes: Iterable[Change], policy: Policy) -> list[Undecided]:
+def undecided_changes(changes: Iterable[Change], policy: Demands) -> list[Undecided]:
     """Kernels of which nobody knows whether they got worse, in the order of ``changes``."""
     found: list[Undecided] = []
     for change in changes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from spillscan.model import Change, Finding, Judged, Kernel, Rule, Severity
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.rules import Terms, finding
 
 _WARNING: Severity = "warning"
 _BOTH: tuple[Judged, ...] = ("build", "change")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.model import Finding, Kernel, Rule
+from spillscan.model import Finding, Kernel, Limit, Rule
 from spillscan.occupancy.compatibility import judged_on
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.rules import Terms, finding
 
+MIN_BLOCKS = Limit(
+    name="min_blocks_per_sm",
+    default=None,
+    help="fewest resident blocks per SM at the kernel's launch",
+    judges="build",
+    order=50,
+)
 BLOCKS = Rule(
     id="blocks-per-sm",
     severity="error",
@@ -26,6 +32,7 @@ BLOCKS = Rule(
     tuning="`min_blocks_per_sm` is the fewest; by default none are asked for. It needs the kernel's `launch` (threads "
     "per block and dynamic shared memory), best in the same entry: without one the gate cannot decide, and exits with "
     "2.",
+    limits=(MIN_BLOCKS,),
 )
 
 RULES = (BLOCKS,)
@@ -33,7 +40,7 @@ RULES = (BLOCKS,)
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """One finding for each device on which too few blocks fit."""
-    least = terms.limits.min_blocks_per_sm
+    least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
         return
     for device, summary in _summaries(kernel, terms):
@@ -46,7 +53,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose launch nobody said, or whose figures are not known or not final."""
-    if terms.limits.min_blocks_per_sm is None:
+    if terms.limit(MIN_BLOCKS) is None:
         return None
     reason = _open_end(kernel, terms)
     return (BLOCKS, reason) if reason else None
@@ -56,7 +63,7 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Blocks that are missing on each device; none where none are asked for."""
     if rule != BLOCKS.id:
         return None
-    least = terms.limits.min_blocks_per_sm
+    least = terms.limit(MIN_BLOCKS)
     if least is None:
         return {"missing": 0}
     if _open_end(kernel, terms):

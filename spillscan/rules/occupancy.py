@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Change, Effect, Finding, Rule
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.rules import Terms, finding
 
 LOST = Rule(
     id="blocks-lost",

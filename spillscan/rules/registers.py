@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare.figures import allocated
-from spillscan.model import Change, Finding, Kernel, Rule
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.model import Change, Finding, Kernel, Limit, Rule
+from spillscan.rules import Terms, finding
 
+MAX_REGISTERS = Limit(
+    name="max_registers",
+    default=None,
+    help="most registers per thread",
+    judges="build",
+    order=20,
+)
+MAX_GROWTH = Limit(
+    name="max_register_growth",
+    default=0,
+    help="most registers per thread by which a kernel may grow",
+    judges="change",
+    order=70,
+)
 REGISTERS = Rule(
     id="registers",
     severity="error",
@@ -27,6 +40,7 @@ REGISTERS = Rule(
     tuning="`max_registers` is the most that a kernel may use; by default there is no limit. Between two builds, "
     "growth up to `max_register_growth` (0 by default) is not reported. `launch` tells how a kernel is launched; a "
     "growth that costs no block is then a warning.",
+    limits=(MAX_REGISTERS, MAX_GROWTH),
 )
 NO_LOSS = Rule(
     id="registers-no-loss",
@@ -61,14 +75,14 @@ RULES = (REGISTERS, NO_LOSS, IN_STEP)
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel with more registers than allowed."""
-    registers, most = kernel.usage.registers, terms.limits.max_registers
+    registers, most = kernel.usage.registers, terms.limit(MAX_REGISTERS)
     if most is not None and registers is not None and registers > most:
         yield finding(REGISTERS, f"uses {registers} registers, {most} allowed", kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose registers the log does not tell, or tells before the linker has its say."""
-    if terms.limits.max_registers is None or kernel.role == "function":
+    if terms.limit(MAX_REGISTERS) is None or kernel.role == "function":
         return None
     if kernel.usage.registers is None:
         return REGISTERS, "; ".join(kernel.reasons) or "the log does not say how many registers it uses"
@@ -85,7 +99,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     if known is None or change.after is None:
         return
     before, after = known
-    most = terms.limits.max_register_growth
+    most = terms.limit(MAX_GROWTH)
     if most is None or after - before <= most:
         return
     message = f"registers {before} → {after} (+{after - before})"
@@ -104,7 +118,7 @@ def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
 
     Two dumps are compared by what dumps tell: spills, not registers.
     """
-    if terms.limits.max_register_growth is None or change.before is None or change.after is None:
+    if terms.limit(MAX_GROWTH) is None or change.before is None or change.after is None:
         return None
     if all(kernel.sass and kernel.usage.registers is None for kernel in (change.before, change.after)):
         return None

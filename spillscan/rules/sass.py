@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.compare.figures import figure, told
 from spillscan.model import Change, Finding, Kernel, Metric, Rule
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.rules import Terms, finding
 
 IN_LOOP = Rule(
     id="spill-in-loop",

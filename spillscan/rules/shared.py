@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare.figures import growth, moved_to_shared, static_shared
-from spillscan.model import Change, Finding, Kernel, Rule
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.model import Change, Finding, Kernel, Limit, Rule
+from spillscan.rules import Terms, finding
 
+MAX_BYTES = Limit(
+    name="max_shared_bytes",
+    default=None,
+    help="most bytes of shared memory per block",
+    judges="build",
+    order=40,
+)
 LIMIT = Rule(
     id="shared",
     severity="error",
@@ -23,6 +29,7 @@ LIMIT = Rule(
     "time. `spillscan limiters` tells what the next block per SM would take.",
     tuning="`max_shared_bytes` is the most that a block may take; by default there is no limit. Tell the dynamic part "
     "by `launch`.",
+    limits=(MAX_BYTES,),
 )
 
 GROWTH = Rule(
@@ -73,7 +80,7 @@ RULES = (LIMIT, GROWTH, MOVED, SPILL)
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """More shared memory than allowed; a note where annotations of the code tell that it spills to it."""
-    most, dynamic = terms.limits.max_shared_bytes, _dynamic(terms)
+    most, dynamic = terms.limit(MAX_BYTES), _dynamic(terms)
     static = kernel.usage.shared_bytes or 0
     if most is not None and static + dynamic > most and kernel.role != "function":
         parts = f" ({static:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
@@ -84,7 +91,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose shared memory the log does not tell, or leaves to the linker."""
-    if terms.limits.max_shared_bytes is None or kernel.role == "function":
+    if terms.limit(MAX_BYTES) is None or kernel.role == "function":
         return None
     if kernel.final is False:
         return LIMIT, "relocatable code: its shared memory is not final; give the link's log too (nvcc -Xnvlink -v)"

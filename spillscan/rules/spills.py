@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare.figures import told
-from spillscan.model import Change, Finding, Kernel, Metric, Rule
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
+from spillscan.rules import Terms, finding
 
+MAX_BYTES = Limit(
+    name="max_spill_bytes",
+    default=0,
+    help="most bytes of spill stores and loads together, per thread",
+    judges="build",
+    order=10,
+)
+MAX_GROWTH = Limit(
+    name="max_spill_growth_bytes",
+    default=0,
+    help="most bytes by which spill stores or spill loads may grow",
+    judges="change",
+    order=60,
+)
 SPILL = Rule(
     id="spill",
     severity="error",
@@ -27,6 +40,7 @@ SPILL = Rule(
     'splitting the kernel. From CUDA 13 on, ptxas can spill to shared memory (`.pragma "enable_smem_spilling"`).',
     tuning="`max_spill_bytes` is how many bytes of stores and loads together a kernel may spill, and "
     "`max_spill_growth_bytes` by how many either may grow between two builds; both are 0 by default.",
+    limits=(MAX_BYTES, MAX_GROWTH),
 )
 GROWTH = Rule(
     id="spill-growth",
@@ -41,6 +55,7 @@ GROWTH = Rule(
     remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
     "loops pay.",
     tuning="`max_spill_growth_bytes` is by how many bytes either may grow; the default is 0.",
+    limits=(MAX_GROWTH,),
     recorded_as="spill",
 )
 
@@ -50,7 +65,7 @@ RULES = (SPILL, GROWTH)
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
-    most = terms.limits.max_spill_bytes
+    most = terms.limit(MAX_BYTES)
     if most is None:
         return
     if kernel.spills is None:
@@ -63,14 +78,14 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose spills the log does not tell."""
-    if kernel.spills is not None or kernel.final or terms.limits.max_spill_bytes is None:
+    if kernel.spills is not None or kernel.final or terms.limit(MAX_BYTES) is None:
         return None
     return SPILL, "; ".join(kernel.reasons) or "the log does not say whether it spills"
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
-    most = terms.limits.max_spill_growth_bytes
+    most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
     if change.before is None:
@@ -92,7 +107,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
 
 def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose spills one of the builds does not tell, unless the other answers alone: none now is no growth."""
-    most = terms.limits.max_spill_growth_bytes
+    most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None or any(True for _ in regressions(change, terms)):
         return None
     before, after = change.before, change.after

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare.figures import growth
-from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.model import Change, Finding, Kernel, Limit, Rule
 from spillscan.occupancy.footprint import INITIAL_STACK_BYTES
 from spillscan.occupancy.text import size
-from spillscan.policy import Terms
-from spillscan.rules import finding
+from spillscan.rules import Terms, finding
 
+MAX_BYTES = Limit(
+    name="max_stack_bytes",
+    default=None,
+    help="most bytes of stack per thread",
+    judges="build",
+    order=30,
+)
 LIMIT = Rule(
     id="stack",
     severity="error",
@@ -25,6 +31,7 @@ LIMIT = Rule(
     remedy="Local arrays: make their indices constants, or move them to shared memory. Call frames: inline. Recursion:"
     " bound it. Spills: see `spillscan explain spill`.",
     tuning="`max_stack_bytes` is the most that a kernel may have; by default there is no limit.",
+    limits=(MAX_BYTES,),
 )
 GROWTH = Rule(
     id="stack-growth",
@@ -60,14 +67,14 @@ _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "loca
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """More stack than allowed."""
-    most, stack = terms.limits.max_stack_bytes, _deepest(kernel)
+    most, stack = terms.limit(MAX_BYTES), _deepest(kernel)
     if most is not None and stack is not None and stack > most:
         yield finding(LIMIT, f"{stack:,} B stack per thread, {most:,} B allowed", kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose stack the log does not tell, or tells before the linker has its say."""
-    if terms.limits.max_stack_bytes is None:
+    if terms.limit(MAX_BYTES) is None:
         return None
     if _deepest(kernel) is None:
         return LIMIT, "; ".join(kernel.reasons) or "the log does not say how large its stack is"

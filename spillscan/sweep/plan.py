@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spillscan.errors import InputError, UsageError
-from spillscan.policy import Launches
+from spillscan.occupancy.launches import Launches
 from spillscan.sweep import advice, ptx, reading, results, toolkits
 from spillscan.sweep.bench import Bench, Chosen, Target
 from spillscan.sweep.commands import Unit

@@ -12,9 +12,9 @@ from spillscan.inputs.source import Stream
 from spillscan.join.code import attach
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
+from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Launch
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.policy import Launches
 from spillscan.sweep.jobs import Outcome
 from spillscan.sweep.model import Depth, Point
 from spillscan.sweep.ptx import Entry

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spillscan.policy import Launches, matches
+from spillscan.occupancy.launches import Launches
+from spillscan.patterns import matches
 from spillscan.sweep import pareto, reading
 from spillscan.sweep.flags import flags
 from spillscan.sweep.jobs import Outcome

@@ -10,8 +10,8 @@ from spillscan.baseline.model import Baseline
 from spillscan.baseline.recording import EMPTY, Recording, prune, record
 from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
 from spillscan.policy import Policy
-from spillscan.policy.words import from_options
-from spillscan.rules import all_rules, check
+from spillscan.policy.reading import from_options
+from spillscan.rules import check
 
 TODAY = date(2026, 1, 31)
 
@@ -40,7 +40,7 @@ def copies(spills: Iterable[tuple[int, int]], symbol: str = "_Z4gemmPf") -> Buil
 
 
 def limited(**limits: int) -> Policy:
-    return Policy((from_options({name: str(value) for name, value in limits.items()}, (), (), all_rules()),))
+    return Policy((from_options({name: str(value) for name, value in limits.items()}, (), ()),))
 
 
 def findings(of: Build, policy: Policy | None = None) -> list[Finding]:

@@ -25,8 +25,8 @@ from spillscan.dataset import Unit, load_build, open_dataset, write_batch
 from spillscan.dataset.history import histories
 from spillscan.dataset.worst import rank
 from spillscan.model import Build, Kernel, KernelKey
+from spillscan.occupancy.launches import LaunchMap
 from spillscan.pipeline import scan
-from spillscan.policy import LaunchMap
 from tests.identity import generator
 
 SIZES = (10_000, 100_000, 1_000_000)

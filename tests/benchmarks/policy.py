@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from spillscan.model import Kernel, KernelKey, Usage  # noqa: E402
 from spillscan.names import demangle, short_name  # noqa: E402
 from spillscan.policy import Policy  # noqa: E402
-from spillscan.policy.layers import Entry, Layer, Setting  # noqa: E402
+from spillscan.policy.effective import Layer, Override, Setting  # noqa: E402
 
 ROUNDS = 5
 KERNELS = 100_000
@@ -36,7 +36,7 @@ def kernels(count: int) -> list[Kernel]:
 def policy(globs: int) -> Policy:
     """Entries of every shape of pattern."""
     entries = tuple(
-        Entry(
+        Override(
             match=(SHAPES[number % len(SHAPES)].format(number, number),),
             arch=("sm_9*",),
             settings={"max_registers": Setting(number, "bench")},

@@ -10,9 +10,9 @@ import pytest
 from spillscan import scan
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.names import display_name
+from spillscan.occupancy.launches import LaunchMap
 from spillscan.occupancy.model import Launch
 from spillscan.page.columns import identifiers, worst_first
-from spillscan.policy import LaunchMap
 from spillscan.reports import Report
 from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious
 from tests.conftest import FIXTURES

@@ -15,9 +15,10 @@ import jsonschema
 import pytest
 
 from spillscan.compare.pairing import changed, comparison
-from spillscan.model import Build, Change, Kernel
+from spillscan.model import Build, Change, Kernel, at_least
+from spillscan.occupancy.launches import LaunchMap
 from spillscan.pipeline import scan
-from spillscan.policy import LaunchMap, Policy, at_least
+from spillscan.policy import Policy
 from spillscan.reports import Report, Style, text
 from spillscan.rules import all_rules, regressions, undecided_changes
 from tests import test_readme

@@ -15,11 +15,12 @@ from spillscan.compare.effects import effects
 from spillscan.compare.figures import FIGURES, figure, figures
 from spillscan.compare.pairing import comparison, diff
 from spillscan.errors import UsageError
-from spillscan.model import Advisory, Build, Change, Finding, Kernel, KernelKey, Usage
+from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Usage, at_least
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
 from spillscan.occupancy.compatibility import runs_on
+from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.model import Launch
-from spillscan.policy import SEVERITIES, LaunchMap, Policy, at_least, parse_launch
+from spillscan.policy import Policy
 
 many = settings(deadline=None, max_examples=600, suppress_health_check=list(HealthCheck))
 

@@ -13,8 +13,7 @@ import pytest
 from spillscan.dataset import Unit, builds, chart, history, open_dataset, worst, write_batch
 from spillscan.errors import InputError, UndecidedError
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
-from spillscan.policy import LaunchMap
-from spillscan.policy.launches import parse_launch
+from spillscan.occupancy.launches import LaunchMap, parse_launch
 from tests.dataset.support import command
 
 GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"

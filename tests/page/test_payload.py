@@ -13,12 +13,12 @@ import pytest
 
 from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
 from spillscan.names import demangle
+from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.page import Line, Trend, trend_document
 from spillscan.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed, worst_first
 from spillscan.page.document import document, text
 from spillscan.page.overview import LIMITERS, binds
-from spillscan.policy import LaunchMap, parse_launch
 from spillscan.reports import Report
 from spillscan.reports.html import payload
 from tests.browser.pages import build, checked, compared, many, side_by_side

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.nodes import parse_yaml
 from spillscan.policy import Policy
-from spillscan.policy.document import layer
-from spillscan.policy.layers import Layer
+from spillscan.policy.effective import Layer
 from spillscan.policy.listing import listed
-from spillscan.policy.load import find, load
-from spillscan.policy.yamltext import parse
+from spillscan.policy.reading import find, layer, load
 from spillscan.rules import all_rules
 from tests.conftest import FIXTURES, run
 from tests.policy.test_schema import DOCUMENTS, noded
@@ -185,14 +184,14 @@ KERNELS = [
 @given(DOCUMENTS, st.sampled_from(["max_registers", "max_spill_bytes"]))
 def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: str) -> None:
     try:
-        below = layer(noded(document), tuple(all_rules()))
+        below = layer(noded(document))
     except UsageError:
         return
-    for layers in ((below,), (below, layer(noded({above: 7}), ()))):
+    for layers in ((below,), (below, layer(noded({above: 7})))):
         policy = Policy(layers)
         for origins in (False, True):
             text = "\n".join(listed(policy, RULES, origins=origins))
-            again = Policy((layer(parse(text, "printed"), tuple(all_rules())),))
+            again = Policy((layer(parse_yaml(text, "printed")),))
             for kernel in KERNELS:
                 ours, theirs = policy.terms_of(kernel), again.terms_of(kernel)
                 assert (ours.limits, ours.launch, ours.devices) == (theirs.limits, theirs.launch, theirs.devices)
@@ -239,7 +238,7 @@ def test_the_suppression_that_is_shown_works() -> None:
     from spillscan.commands.explain import suppression
 
     for rule in RULES:
-        shown = layer(parse("\n".join(suppression(rule)), "shown"), tuple(all_rules()))
+        shown = layer(parse_yaml("\n".join(suppression(rule)), "shown"))
         terms = Policy((shown,)).terms_of(
             Kernel(key=KernelKey(symbol="attention::fwd(int)"), role="entry", usage=Usage())
         )

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from spillscan.policy.document import layer
-from spillscan.policy.keys import KEYS, LAUNCH_KEYS
-from spillscan.policy.yamltext import parse
-from spillscan.rules import all_rules
+from spillscan.nodes import parse_yaml
+from spillscan.policy.keys import LAUNCH_KEYS, keys
+from spillscan.policy.reading import layer
 from tests.conftest import ROOT
 
 DOCUMENT = ROOT / "docs" / "policy.md"
@@ -20,7 +19,7 @@ PAGES = (DOCUMENT, ROOT / "README.md", ROOT / "docs" / "rules.md")
 def table() -> str:
     """The keys as Markdown."""
     rows = ["| key | default | in entries | what |", "|---|---|---|---|"]
-    for key in KEYS.values():
+    for key in keys().values():
         nothing = "none" if key.kind == "limit" else ""
         default = nothing if key.default in (None, ()) else str(key.default).lower()
         rows.append(f"| `{key.name}` | {default} | {'yes' if key.per_kernel else ''} | {key.help} |")
@@ -42,7 +41,7 @@ def test_the_examples_are_policies(page: object) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)  # type: ignore[attr-defined]
     assert blocks
     for block in blocks:
-        layer(parse(block, "example"), tuple(all_rules()))
+        layer(parse_yaml(block, "example"))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
-from spillscan.policy import tomltext, yamltext
-from spillscan.policy.document import layer
-from spillscan.policy.layers import Layer
-from spillscan.policy.load import load
+from spillscan.nodes import parse_toml, parse_yaml
+from spillscan.policy.effective import Layer
+from spillscan.policy.reading import layer, load
 from tests.conftest import FIXTURES, run
 
 LOG = FIXTURES / "ptxas" / "plain-13.0.log"
@@ -127,14 +126,14 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_the_readers(text: str) -> None:
     for reader in (
-        yamltext.parse,
-        tomltext.parse,
-        lambda text, name: tomltext.parse("[tool.spillscan]\n" + text, name),
+        parse_yaml,
+        parse_toml,
+        lambda text, name: parse_toml("[tool.spillscan]\n" + text, name),
     ):
         try:
             root = reader(text, "file")
             if root is not None:
-                layer(root, ())
+                layer(root)
         except UsageError as error:
             assert str(error).startswith("file")  # noqa: PT017 - most texts are wrong, in many ways
             assert "\n" not in str(error)  # noqa: PT017

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from spillscan.errors import UsageError
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.names import spellings
+from spillscan.patterns import compiled, matches, names_of, text_of
 from spillscan.pipeline import scan
-from spillscan.policy import matches
-from spillscan.policy.layers import Entry
-from spillscan.policy.matching import Matcher
-from spillscan.policy.patterns import compiled, names_of, text_of
+from spillscan.policy.effective import Matcher, Override
 from tests.conftest import FIXTURES
 
 GEMM = "_ZN5model4gemmILi8EEEvPKfS2_Pfi"
@@ -66,7 +64,7 @@ def test_the_matcher_finds_what_one_by_one_finds(
     entries: list[tuple[str, str, str]], keys: list[tuple[str, str | None, str]]
 ) -> None:
     known = [
-        Entry(match=(match,), arch=(arch,) if arch else (), unit=(unit,) if unit else ())
+        Override(match=(match,), arch=(arch,) if arch else (), unit=(unit,) if unit else ())
         for match, arch, unit in entries
     ]
     matcher = Matcher(known)

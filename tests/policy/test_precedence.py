@@ -9,10 +9,10 @@ import pytest
 
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.policy import Policy
-from spillscan.policy.keys import KEYS, Key
-from spillscan.policy.load import load
-from spillscan.policy.words import from_options
-from spillscan.rules import all_rules
+from spillscan.policy.keys import Key, keys
+from spillscan.policy.reading import from_options, load
+
+KEYS = keys()
 
 VALUES: dict[str, tuple[tuple[str, object], ...]] = {
     "limit": (("1", 1), ("2", 2), ("none", None)),
@@ -28,7 +28,7 @@ VALUES: dict[str, tuple[tuple[str, object], ...]] = {
 def policy(folder: Path, *, file: str = "", environment: dict[str, str] | None = None, **options: object) -> Policy:
     (folder / "spillscan.yaml").write_text(file)
     texts = {name: str(value) for name, value in options.items() if name in KEYS}
-    layer = from_options(texts, options.get("severity", ()), options.get("launch", ()), all_rules())  # type: ignore[arg-type]
+    layer = from_options(texts, options.get("severity", ()), options.get("launch", ()))  # type: ignore[arg-type]
     return load(layer, config=str(folder / "spillscan.yaml"), search=True, variables=environment or {})
 
 
@@ -62,7 +62,7 @@ def test_every_limit_reaches_the_kernel_that_an_entry_names(key: Key, tmp_path: 
     found = policy(
         tmp_path, file=f"{key.name}: 7\nkernels:\n- {{match: 'a*', {key.name}: 8}}\n- {{match: ab, {key.name}: none}}\n"
     )
-    limits = [getattr(found.limits_of(kernel(symbol)), key.name) for symbol in ("b", "a", "ab")]
+    limits = [found.terms_of(kernel(symbol)).limits[key.name] for symbol in ("b", "a", "ab")]
     assert limits == [7, 8, None]
 
 
@@ -85,8 +85,12 @@ kernels:
 """,
     )
     plain, hopper = found.terms_of(kernel("gemm")), found.terms_of(kernel("gemm", "sm_90a", "src/attention/a.o"))
-    assert (plain.limits.max_registers, plain.limits.max_stack_bytes, plain.levels["spill"]) == (90, 64, "note")
-    assert (hopper.limits.max_registers, hopper.limits.max_stack_bytes, hopper.levels["spill"]) == (168, 64, "warning")
+    assert (plain.limits["max_registers"], plain.limits["max_stack_bytes"], plain.levels["spill"]) == (90, 64, "note")
+    assert (hopper.limits["max_registers"], hopper.limits["max_stack_bytes"], hopper.levels["spill"]) == (
+        168,
+        64,
+        "warning",
+    )
     assert hopper.levels["stack"] == "off"
     assert plain.launch is None
     assert hopper.launch is not None
@@ -95,11 +99,11 @@ kernels:
 
 def test_a_stronger_layer_overrules_the_entries_of_the_file(tmp_path: Path) -> None:
     file = "kernels:\n- match: k\n  max_registers: 168\n  severity: {spill: off}\n  launch: {threads_per_block: 64}\n"
-    assert policy(tmp_path, file=file).limits_of(kernel()).max_registers == 168
+    assert policy(tmp_path, file=file).terms_of(kernel()).limits["max_registers"] == 168
     by_variable = policy(tmp_path, file=file, environment={"SPILLSCAN_MAX_REGISTERS": "128"})
-    assert by_variable.limits_of(kernel()).max_registers == 128
+    assert by_variable.terms_of(kernel()).limits["max_registers"] == 128
     both = policy(tmp_path, file=file, environment={"SPILLSCAN_MAX_REGISTERS": "128"}, max_registers="96")
-    assert both.limits_of(kernel()).max_registers == 96
+    assert both.terms_of(kernel()).limits["max_registers"] == 96
     graver = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note, stack=off"})
     assert graver.terms_of(kernel()).levels == {"spill": "note", "stack": "off"}
     gravest = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note"}, severity=["spill=error"])
@@ -123,15 +127,13 @@ def test_without_any_layer_the_defaults_hold() -> None:
         None,
         (),
     )
-    limits = found.limits_of(kernel())
-    assert {name: getattr(limits, name) for name, key in KEYS.items() if key.per_kernel} == {
-        name: key.default for name, key in KEYS.items() if key.per_kernel
-    }
+    limits = found.terms_of(kernel()).limits
+    assert limits == {name: key.default for name, key in KEYS.items() if key.per_kernel}
 
 
 def test_patterns_that_name_nothing_are_told_apart(tmp_path: Path) -> None:
     found = policy(tmp_path, file="max_registers: 9\nkernels:\n- {match: [a, b, c], arch: sm_80, max_registers: 3}\n")
     kernels = [kernel("a"), kernel("b", "sm_90")]
     assert [pattern for _, pattern in found.unused(kernels)] == ["b", "c"]
-    assert found.limits_of(kernels[0]).max_registers == 3
-    assert found.limits_of(kernels[1]).max_registers == 9
+    assert found.terms_of(kernels[0]).limits["max_registers"] == 3
+    assert found.terms_of(kernels[1]).limits["max_registers"] == 9

@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
-from spillscan.policy.document import layer
-from spillscan.policy.keys import KEYS, LAUNCH_KEYS, LEVELS
-from spillscan.policy.nodes import Node
-from spillscan.policy.schema import schema
-from spillscan.policy.yamltext import parse
+from spillscan.nodes import Node, parse_yaml
+from spillscan.policy.keys import LAUNCH_KEYS, LEVELS, keys, schema
+from spillscan.policy.reading import layer
 from spillscan.rules import all_rules
 from tests.conftest import ROOT
 
 FILE = ROOT / "spillscan" / "schema" / "policy.schema.json"
 VALIDATOR = jsonschema.Draft7Validator(json.loads(FILE.read_text(encoding="utf-8")))
+KEYS = keys()
 RULES = tuple(all_rules())
 
 
@@ -92,7 +91,7 @@ def noded(value: Any) -> Node:
 def accepted(document: Any) -> bool:
     """Whether the reader takes it."""
     try:
-        layer(noded(document), RULES)
+        layer(noded(document))
     except UsageError:
         return False
     return True
@@ -133,7 +132,7 @@ def test_every_key_is_accepted_by_both() -> None:
     }
     VALIDATOR.validate(document)
     assert accepted(document)
-    assert parse(json.dumps(document), "f").plain == document
+    assert parse_yaml(json.dumps(document), "f").plain == document
 
 
 if __name__ == "__main__":

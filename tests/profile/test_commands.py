@@ -15,11 +15,9 @@ import yaml
 from spillscan.cli import main
 from spillscan.inputs.source import expand
 from spillscan.pipeline import scan
-from spillscan.policy.load import load
-from spillscan.policy.words import from_options
+from spillscan.policy.reading import from_options, load
 from spillscan.profile.judged import launch_figures
 from spillscan.profile.reading import read_all
-from spillscan.rules import all_rules
 from tests.conftest import FIXTURES, read_text, run
 
 NCU = FIXTURES / "ncu"
@@ -116,7 +114,7 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
 ) -> None:
     path = tmp_path / "launches.yaml"
     path.write_text("\n".join(lines("launches", profile, log, "--use", use)))
-    policy = load(from_options({}, (), (), all_rules()), config=str(path), search=False, variables={})
+    policy = load(from_options({}, (), ()), config=str(path), search=False, variables={})
     build = scan(str(log))
     had: dict[str, set[object]] = {}
     occupancy: dict[object, float] = {}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel
-from spillscan.policy.patterns import matches
-
-if TYPE_CHECKING:
-    from spillscan.occupancy.model import Launch
+from spillscan.occupancy.model import Launch
+from spillscan.patterns import matches
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -20,7 +18,7 @@ class Launches(Protocol):
     """Anything that knows how kernels are launched: a :class:`LaunchMap`, a policy."""
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where nobody said."""
+        """The launch of ``kernel``; ``None`` where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class LaunchMap:
     entries: tuple[tuple[str, Launch], ...] = ()
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where nobody said, and its binary has no bounds."""
+        """The launch of ``kernel``; ``None`` where no entry says, and its binary has no bounds."""
         given = next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
         return given or of_bounds(kernel)
 
@@ -40,8 +38,6 @@ def of_bounds(kernel: Kernel) -> Launch | None:
     bounds = kernel.launch_bounds
     if bounds is None or bounds.threads is None:
         return None
-    from spillscan.occupancy.model import Launch
-
     return Launch(threads_per_block=bounds.threads, source="maxntid")
 
 
@@ -62,8 +58,6 @@ def launch(**figures: int) -> Launch:
     A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless the figures say
     otherwise: else it could not be launched.
     """
-    from spillscan.occupancy.model import Launch
-
     dynamic = figures.get("dynamic_shared_bytes", 0)
     opted_in = {"max_dynamic_shared_bytes": dynamic} if dynamic else {}
     return Launch(source="policy", **(opted_in | figures))
