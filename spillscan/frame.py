@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas
 
 from spillscan.model import Build
-from spillscan.serialize import FIGURES, usage_to_json
+from spillscan.model.usage import NUMBERS
+from spillscan.serialize import usage_to_json
 
 
 def to_pandas(build: Build) -> pandas.DataFrame:
@@ -25,7 +26,7 @@ def to_pandas(build: Build) -> pandas.DataFrame:
         "confidence": [kernel.confidence for kernel in kernels],
         "final": pandas.array([kernel.final for kernel in kernels], dtype="boolean"),
     }
-    for name in FIGURES:
+    for name in NUMBERS:
         columns[name] = pandas.array([figure[name] for figure in figures], dtype="Int64")
     banks = [dict(kernel.usage.constant_bytes or ()) for kernel in kernels]
     for bank in sorted({bank for each in banks for bank in each}):

@@ -5,25 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, LaunchBounds, Origin, Stats, Usage
+from spillscan.model.usage import NUMBERS
 from spillscan.serialize_code import from_json as sass_from_json
 from spillscan.serialize_code import to_json as sass_to_json
 
 SCHEMA_VERSION = 1
-
-FIGURES = (
-    "registers",
-    "stack_bytes",
-    "cumulative_stack_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "local_bytes",
-    "shared_bytes",
-    "barriers",
-    "textures",
-    "surfaces",
-    "samplers",
-)
-"""The whole-number figures of a :class:`~spillscan.model.Usage`, in the order of every table."""
 
 
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
@@ -52,7 +38,7 @@ def usage_to_json(usage: Usage, compile_ms: float | None = None) -> dict[str, An
     """The figures by name; constant banks by number."""
     constants = usage.constant_bytes
     return {
-        **{name: getattr(usage, name) for name in FIGURES},
+        **{name: getattr(usage, name) for name in NUMBERS},
         "constant_bytes": None if constants is None else {str(bank): size for bank, size in constants},
         "compile_ms": compile_ms,
         "unknown_clauses": list(usage.unknown_clauses),
@@ -151,7 +137,7 @@ def _bounds(value: dict[str, Any] | None) -> LaunchBounds | None:
 
 
 def _usage(value: dict[str, Any]) -> Usage:
-    figures = {name: value.get(name) for name in FIGURES}
+    figures = {name: value.get(name) for name in NUMBERS}
     for name, figure in figures.items():
         if figure is not None and (isinstance(figure, bool) or not isinstance(figure, int | float) or figure < 0):
             raise ValueError(f"{name} is {figure!r}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.output.safe import printable
@@ -46,6 +47,43 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="GLOB",
         help="only kernels of which a name matches: symbol, full, short, or as tables show it; repeatable",
+    )
+
+
+class _FigureNames(Collection[str]):
+    """A list of the table of figures, looked up when it is asked for: a start needs no table."""
+
+    def __init__(self, which: str) -> None:
+        self._which = which
+
+    def _names(self) -> tuple[str, ...]:
+        figures = getattr(import_module("spillscan.model.figures"), self._which)
+        return tuple(figure.name for figure in figures)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+def figures(which: str) -> Sequence[str]:
+    """The names of ``which`` list of :mod:`spillscan.model.figures`, for ``choices``."""
+    return cast(Sequence[str], _FigureNames(which))
+
+
+def add_metric(parser: argparse.ArgumentParser, which: str, about: str) -> None:
+    """--metric, as often as it is given."""
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        choices=figures(which),
+        metavar="NAME",
+        help=f"{about}; repeatable: %(choices)s",
     )
 
 

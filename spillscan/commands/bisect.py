@@ -17,25 +17,11 @@ HELP = "the first build of a dataset in which a figure changed"
 ORDER = 74
 EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
 
-METRICS = (
-    "registers",
-    "spill_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "spills_in_loops",
-    "stack_bytes",
-    "shared_bytes",
-    "barriers",
-    "resident_blocks",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
-    parser.add_argument(
-        "--metric", action="append", default=[], choices=METRICS, help="only this figure (default: all); repeatable"
-    )
+    _common.add_metric(parser, "FOLLOWED", "only this figure (default: all)")
     parser.add_argument("--since", metavar="LABEL", help="compare from this build on (default: the first)")
     parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch; repeatable")
     _dataset.add_dataset(parser)
@@ -48,12 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
     from spillscan.dataset.history import histories, steps
+    from spillscan.model.figures import FOLLOWED
     from spillscan.names import display_name
 
     dataset = _dataset.dataset_of(arguments)
     builds = _since(_dataset.builds_of(dataset, arguments), arguments.since)
     found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
-    metrics = tuple(dict.fromkeys(arguments.metric)) or METRICS
+    metrics = tuple(dict.fromkeys(arguments.metric)) or tuple(each.name for each in FOLLOWED)
     if all(value is None for series in found for metric in metrics for value in series.values(metric)):
         raise InputError(
             f"no build tells {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"

@@ -27,21 +27,6 @@ NAME = "diff"
 HELP = "compare two builds, or several side by side"
 ORDER = 30
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
-METRICS = (
-    "spill_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "registers",
-    "stack_bytes",
-    "cumulative_stack_bytes",
-    "local_bytes",
-    "shared_bytes",
-    "constant_bytes",
-    "barriers",
-    "resident_blocks",
-    "spills_in_loops",
-)
-"""What --metric takes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,14 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " register allocation step",
     )
     parser.add_argument("--by", choices=("build", "arch"), help="a table of builds, or of archs, side by side")
-    parser.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        choices=METRICS,
-        metavar="NAME",
-        help=f"of the table: {', '.join(METRICS)}; repeatable (default: spill_bytes and registers)",
-    )
+    _common.add_metric(parser, "METRICS", "what a table shows (default: spill_bytes and registers)")
     _common.add_launches(parser)
     _common.add_devices(parser, "compare blocks per SM")
     _policy.add_limits(parser, "change")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
 ORDER = 72
+_SHOWN = ("registers", "spill_bytes", "spills_in_loops")
 EPILOG = "Example: spillscan top --lost-blocks --launch 'gemm*=256' -n 20"
 
 
@@ -27,6 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         measures.add_argument(
             f"--{name}", dest="measure", action="store_const", const=name, default="spills", help=text
         )
+    measures.add_argument(
+        "--metric",
+        dest="measure",
+        choices=_common.figures("KEPT"),
+        metavar="NAME",
+        help="by another figure that the dataset holds: %(choices)s",
+    )
     parser.add_argument("-n", type=_common.whole_number, default=25, metavar="N", help="kernels to show (default: 25)")
     parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
     _dataset.add_dataset(parser)
@@ -63,6 +71,8 @@ def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], l
 
     identity = ["kernel"] if text else ["symbol", "name"]
     columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
+    more = [measure] if measure not in ("spills", "lost-blocks", *_SHOWN) else []
+    columns += [name.replace("_", " ") if text else name for name in more]
     if measure == "lost-blocks":
         columns += ["threads", "blocks/SM", "lost", "limited by"]
     several = not text or any(entry.copies > 1 for entry in entries)
@@ -82,7 +92,7 @@ def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], l
         kernel = entry.kernel
         symbol = kernel.key.symbol
         row: list[Any] = [display_name(symbol)] if text else [symbol, kernel.name]
-        row += [kernel.key.arch, kernel.usage.registers, entry.spill_bytes, entry.spills_in_loops]
+        row += [kernel.key.arch, kernel.usage.registers, *(entry.figures[name] for name in (*_SHOWN[1:], *more))]
         if measure == "lost-blocks" and entry.occupancy is not None:
             occupancy = entry.occupancy
             threads = occupancy.configuration.threads_per_block

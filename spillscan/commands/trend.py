@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
     parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch; repeatable")
+    _common.add_metric(parser, "FOLLOWED", f"what is drawn (default: {', '.join(_SHOWN)})")
     parser.add_argument("--last", type=_common.whole_number, default=0, metavar="N", help="only the last N builds")
     _dataset.add_dataset(parser)
     _dataset.add_order(parser)
@@ -48,20 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.dataset.history import METRICS, histories
+    from spillscan.dataset.history import histories
+    from spillscan.model.figures import FOLLOWED
 
     dataset = _dataset.dataset_of(arguments)
     builds = _dataset.builds_of(dataset, arguments)[-arguments.last :]
     found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
     form, target = arguments.format
     if form in ("json", "csv"):
-        columns = ("label", "time", "canonical", "name", "arch", "copies", *METRICS)
+        columns = ("label", "time", "canonical", "name", "arch", "copies", *(each.name for each in FOLLOWED))
         _dataset.show(columns, list(_rows(found, builds)), form)
         return 0
-    found.sort(key=_liveliest)
+    metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
+    found.sort(key=lambda series: _liveliest(series, metrics))
     shown = found if arguments.all else found[: arguments.top]
     if form == "html":
-        page = "".join(_page(arguments.kernel, shown, builds))
+        page = "".join(_page(arguments.kernel, shown, builds, metrics))
         if target is None:
             _common.say(page)
         else:
@@ -70,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     width = min(_dataset.width(), 100)
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf") or os.environ.get("TERM") == "dumb"
     for series in shown:
-        _common.say("\n".join(_lines(series, builds, width, ascii_only)) + "\n")
+        _common.say("\n".join(_lines(series, builds, metrics, width, ascii_only)) + "\n")
     if len(shown) < len(found):
         _common.say(f"… {len(found) - len(shown):,} more kernels (--all draws them)")
     return 0
@@ -86,7 +89,7 @@ def _format(text: str) -> tuple[str, Target | None]:
     return name, target
 
 
-def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[str]:
+def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str]) -> Iterator[str]:
     from spillscan.names import display_name
     from spillscan.page import Line, Trend, trend_document
 
@@ -98,33 +101,36 @@ def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild]) ->
             arch=series.kernel.key.arch,
         )
         for series in shown
-        for metric in _SHOWN
+        for metric in metrics
     )
     told = tuple(line for line in lines if any(value is not None for value in line.values))
     return trend_document(Trend(title=pattern, builds=tuple(build.label for build in builds), series=told))
 
 
-def _liveliest(series: Series) -> tuple[Any, ...]:
+def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
     from spillscan.dataset.history import steps
 
-    return -sum(len(list(steps(series, metric))) for metric in _SHOWN), series.canonical, series.kernel.key.arch or ""
+    return -sum(len(list(steps(series, metric))) for metric in metrics), series.canonical, series.kernel.key.arch or ""
 
 
 def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list[Any]]:
-    from spillscan.dataset.history import METRICS
+    from spillscan.model.figures import FOLLOWED
 
     for series in found:
         kernel = series.kernel
         for build, point in zip(builds, series.points, strict=True):
             if point is not None:
                 identity = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch, series.copies]
-                yield identity + [point[metric] for metric in METRICS]
+                yield identity + [point[each.name] for each in FOLLOWED]
 
 
-def _lines(series: Series, builds: Sequence[KeptBuild], width: int, ascii_only: bool) -> Iterator[str]:
+def _lines(
+    series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], width: int, ascii_only: bool
+) -> Iterator[str]:
     from spillscan.dataset.chart import draw, ends
-    from spillscan.dataset.history import FEWER_IS_WORSE, METRICS, steps
+    from spillscan.dataset.history import steps
+    from spillscan.model.figures import figure
     from spillscan.names import display_name
     from spillscan.output.safe import clip, printable
 
@@ -135,21 +141,23 @@ def _lines(series: Series, builds: Sequence[KeptBuild], width: int, ascii_only: 
     yield f"{printable(display_name(kernel.key.symbol))}  {printable(kernel.key.arch or 'arch unknown')}  " + (
         f"in {held} of {len(builds)} builds{copies}"
     )
-    for metric in _SHOWN:
+    for metric in metrics:
+        shown = figure(metric)
+        label = metric.replace("_", " ") if shown.unit else shown.label
         values = series.values(metric)
         known = [value for value in values if value is not None]
         if not known:
             if metric == "resident_blocks":
-                yield f"  {METRICS[metric]}: not known, for nobody says how it is launched (--launch 'GLOB=THREADS')"
+                yield f"  {label}: not known, for nobody says how it is launched (--launch 'GLOB=THREADS')"
             else:
-                yield f"  {METRICS[metric]}: not known"
+                yield f"  {label}: not known"
             continue
         changed = list(steps(series, metric))
         if not changed:
-            yield f"  {METRICS[metric]}: {known[0]:,}"
+            yield f"  {label}: {known[0]:,}"
             continue
-        yield f"  {METRICS[metric]}: {known[0]:,} → {known[-1]:,}"
-        yield from draw(values, width, fewer_is_worse=metric in FEWER_IS_WORSE, ascii_only=ascii_only)
+        yield f"  {label}: {known[0]:,} → {known[-1]:,}"
+        yield from draw(values, width, fewer_is_worse=shown.worse == "fewer", ascii_only=ascii_only)
         yield ends(labels[0], labels[-1], len(values), width)
         for step in changed[-_STEPS_SHOWN:]:
             yield f"    {labels[step.first]}: {step.before:,} → {step.after:,} ({step.after - step.before:+,})"

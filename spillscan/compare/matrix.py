@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spillscan.compare.effects import blocks
-from spillscan.compare.figures import figures
 from spillscan.compare.pairing import pair
 from spillscan.model import Build, Kernel
+from spillscan.model.figures import figure
 from spillscan.names import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -61,14 +61,11 @@ class Matrix:
     def value(self, kernel: Kernel, metric: str) -> int | None:
         """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks),
         or ``resident_blocks``, which is known only where the launch is."""
-        if metric == "spill_bytes":
-            return None if kernel.spills is None else sum(kernel.spills)
-        if metric == "constant_bytes":
-            banks = kernel.usage.constant_bytes
-            return None if banks is None else sum(size for _, size in banks)
         if metric == "resident_blocks":
             return blocks(kernel, self.launches)
-        return figures(kernel).get(metric)
+        get = figure(metric).get
+        value = None if get is None else get(kernel)
+        return sum(size for _, size in value) if isinstance(value, tuple) else value
 
 
 def matrix(

@@ -10,6 +10,8 @@ from spillscan.compare.effects import blocks
 from spillscan.errors import InputError
 from spillscan.identity import canonical
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model.figures import FOLLOWED, KEPT, figure
+from spillscan.model.usage import NUMBERS
 from spillscan.names import short_name
 from spillscan.output.safe import clip, printable
 from spillscan.patterns import compiled, names_of, text_of
@@ -19,22 +21,8 @@ if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
 
-METRICS = {
-    "registers": "registers",
-    "spill_bytes": "spill bytes",
-    "spill_store_bytes": "spill store bytes",
-    "spill_load_bytes": "spill load bytes",
-    "spills_in_loops": "spills in loops",
-    "stack_bytes": "stack bytes",
-    "shared_bytes": "shared bytes",
-    "barriers": "barriers",
-    "resident_blocks": "blocks/SM",
-}
-"""What is followed, and what people call it. Resident blocks are worse where they are fewer, all else where it is
-more."""
-FEWER_IS_WORSE = frozenset(("resident_blocks",))
-
-_STORED = tuple(name for name in METRICS if name != "resident_blocks")
+_FOLLOWED = tuple(each.name for each in FOLLOWED)
+_STORED = tuple(each.name for each in KEPT)
 _COLUMNS = (
     "arch", "canonical", "symbol", "role", "final", "confidence", "launch_bounds", *_STORED, "labels"
 )  # fmt: skip
@@ -44,8 +32,8 @@ class Copy(NamedTuple):
     """One of the kernels of one build that share a canonical name and an arch."""
 
     kernel: Kernel
-    spill_bytes: int | None
-    spills_in_loops: int | None
+    figures: dict[str, int | None]
+    """As the dataset holds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +105,7 @@ def _rows(dataset: Dataset, pattern: str, at: dict[str, int]) -> Iterator[tuple[
     rows = [] if exact is None else _called(dataset, [canonical(exact)])
     for row in rows or _called(dataset, _named(dataset, pattern)):
         told = dict(zip(_COLUMNS, row, strict=True))
-        copy = Copy(light_kernel(told), told["spill_bytes"], told["spills_in_loops"])
+        copy = Copy(light_kernel(told), {name: told[name] for name in _STORED})
         for label in row[-1]:
             if label in at:
                 yield told["canonical"], at[label], copy
@@ -158,14 +146,7 @@ def light_kernel(told: dict[str, Any]) -> Kernel:
     return Kernel(
         key=KernelKey(symbol=told["symbol"], arch=told["arch"]),
         role=told["role"],
-        usage=Usage(
-            registers=told["registers"],
-            stack_bytes=told["stack_bytes"],
-            shared_bytes=told["shared_bytes"],
-            barriers=told["barriers"],
-            spill_store_bytes=told["spill_store_bytes"],
-            spill_load_bytes=told["spill_load_bytes"],
-        ),
+        usage=Usage(**{name: told.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
         confidence=told["confidence"],
         final=told["final"],
         launch_bounds=None if bounds is None else LaunchBounds(**bounds),
@@ -179,11 +160,8 @@ def _series(name: str, held: Sequence[Sequence[Copy]], launches: Launches) -> Se
 
 
 def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
-    figures: list[dict[str, int | None]] = []
-    for kernel, spilled, in_loops in copies:
-        mine = {"spill_bytes": spilled, "spills_in_loops": in_loops, "resident_blocks": blocks(kernel, launches)}
-        figures.append({name: mine[name] if name in mine else getattr(kernel.usage, name) for name in METRICS})
-    return {name: _worst(name, [each[name] for each in figures]) for name in METRICS}
+    found = [figures | {"resident_blocks": blocks(kernel, launches)} for kernel, figures in copies]
+    return {name: _worst(name, [each[name] for each in found]) for name in _FOLLOWED}
 
 
 def _worst(metric: str, values: Iterable[int | None]) -> int | None:
@@ -192,4 +170,4 @@ def _worst(metric: str, values: Iterable[int | None]) -> int | None:
     told = [value for value in known if value is not None]
     if len(told) < len(known):
         return None
-    return min(told) if metric in FEWER_IS_WORSE else max(told)
+    return min(told) if figure(metric).worse == "fewer" else max(told)

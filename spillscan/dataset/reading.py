@@ -17,8 +17,8 @@ from spillscan.dataset.shape import Field, decode
 from spillscan.dataset.store import Store, store
 from spillscan.errors import InputError
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.model.usage import NUMBERS
 from spillscan.output.safe import clip, printable
-from spillscan.serialize import FIGURES
 
 if TYPE_CHECKING:
     import duckdb
@@ -263,7 +263,7 @@ def _kernel(row: dict[str, Any]) -> Kernel:
         key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
         role=row["role"],
         usage=Usage(
-            **{name: row[name] for name in FIGURES},
+            **{name: row[name] for name in NUMBERS},
             constant_bytes=row["constant_bytes"],
             unknown_clauses=row["unknown_clauses"] or (),
         ),

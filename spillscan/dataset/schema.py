@@ -13,16 +13,14 @@ from spillscan.dataset.shape import Field, Many, Record, Scalar, Shape, arrow_ty
 from spillscan.identity import canonical
 from spillscan.model import Advisory, Issue, Kernel, LaunchBounds, Origin, Stats
 from spillscan.model.code import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
-from spillscan.serialize import FIGURES
+from spillscan.model.figures import KEPT
+from spillscan.model.usage import NUMBERS, PRINTED, Figure
 
 if TYPE_CHECKING:
     import pyarrow
 
     from spillscan.dataset.unit import Unit
     from spillscan.model import Build
-
-VERSION = 3
-"""Of the schema that this spillscan writes; it reads this and all before."""
 
 
 class KernelRow(NamedTuple):
@@ -202,11 +200,11 @@ _MAKER = Record(
 )
 
 
-def _column(name: str, shape: Shape, path: str, about: str, since: int = 1) -> Field:
-    return Field(name=name, shape=shape, get=attrgetter(path), about=about, since=since)
+def _column(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
+    return Field(name=name, shape=shape, get=attrgetter(path), about=about, since=since or 1)
 
 
-def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int = 1) -> Field:
+def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
     return _column(name, shape, f"kernel.{path}", about, since)
 
 
@@ -214,19 +212,17 @@ def _of_build(name: str, get: Callable[[Build], int], about: str) -> Field:
     return Field(name=name, shape="whole", get=lambda row: None if row.build is None else get(row.build), about=about)
 
 
-_ABOUT = {
-    "registers": "32-bit registers per thread",
-    "stack_bytes": "stack frame, bytes per thread",
-    "cumulative_stack_bytes": "deepest stack over the call tree, bytes per thread",
-    "spill_store_bytes": "bytes per thread that spill stores write, as the compiler counted",
-    "spill_load_bytes": "bytes per thread that spill loads read, as the compiler counted",
-    "local_bytes": "local memory, bytes per thread, where the tool prints it",
-    "shared_bytes": "static shared memory, bytes per block",
-    "barriers": "named barriers per block",
-    "textures": "texture references",
-    "surfaces": "surface references",
-    "samplers": "samplers",
-}
+_SHAPES: dict[str, Shape] = {"number": "whole", "banks": Many(_pair(("bank", "bytes")))}
+
+
+def _derived(figure: Figure) -> Field:
+    """A column that is computed from others, so that a question need not."""
+    get = figure.get
+    assert get is not None
+    return Field(
+        name=figure.name, shape="whole", get=lambda row: get(row.kernel), about=figure.about, since=figure.since or 1
+    )
+
 
 KERNELS: tuple[Field, ...] = (
     _column(
@@ -249,9 +245,9 @@ KERNELS: tuple[Field, ...] = (
         "final",
         "false: relocatable code before the link; true: linked; null: nothing says that it is relocatable",
     ),
-    *(_of_kernel(name, "whole", f"usage.{name}", _ABOUT[name]) for name in FIGURES),
-    _of_kernel(
-        "constant_bytes", Many(_pair(("bank", "bytes"))), "usage.constant_bytes", "constant banks and their bytes"
+    *(
+        _of_kernel(each.name, _SHAPES[each.kind], f"usage.{each.name}", each.about, each.since)
+        for each in sorted(PRINTED, key=lambda each: each.kind != "number")
     ),
     _of_kernel(
         "unknown_clauses",
@@ -267,20 +263,7 @@ KERNELS: tuple[Field, ...] = (
     _column("unit_id", "text", "unit_id", "the unit that it was read from"),
     _column("position", "whole", "position", "its place among the kernels of its unit, from 0"),
     _column("commit", "text", "commit", "the commit that wrote it"),
-    Field(
-        name="spill_bytes",
-        shape="whole",
-        get=lambda row: None if row.kernel.spills is None else sum(row.kernel.spills),
-        about="spill stores and loads, bytes per thread: as the compiler counted, else as the code shows",
-        since=2,
-    ),
-    Field(
-        name="spills_in_loops",
-        shape="whole",
-        get=lambda row: None if row.kernel.sass is None else sum(row.kernel.sass.local.spills_in_loops.values()),
-        about="spill instructions inside loops, where the machine code was read",
-        since=2,
-    ),
+    *(_derived(each) for each in KEPT if each.name not in NUMBERS),
     Field(
         name="maker",
         shape=_MAKER,
@@ -326,6 +309,8 @@ ISSUES: tuple[Field, ...] = (
 """Of ``issues``, besides ``label``."""
 
 TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
+VERSION = max(field.since for fields in TABLES.values() for field in fields)
+"""Of the schema that this spillscan writes; it reads this and all before."""
 
 
 def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:

@@ -41,7 +41,8 @@ _MARKED = "EXISTS (SELECT 1 FROM dead WHERE dead.commit = row.commit AND dead.un
 _OLD = {
     "spill_bytes": "coalesce(spill_bytes, spill_store_bytes + spill_load_bytes, CASE WHEN sass IS NOT NULL THEN "
     "coalesce(list_sum([item.bytes * item.count FOR item IN sass.local IF item.class = 'spill']), 0) END)::BIGINT",
-    "spills_in_loops": "coalesce(spills_in_loops, CASE WHEN sass IS NOT NULL THEN coalesce(list_sum("
+    "spills_in_loops": "coalesce(spills_in_loops, CASE WHEN sass IS NOT NULL AND len("
+    "[item FOR item IN sass.local IF item.class = 'spill' AND item.depth IS NULL]) = 0 THEN coalesce(list_sum("
     "[item.count FOR item IN sass.local IF item.class = 'spill' AND item.depth > 0]), 0) END)::BIGINT",
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.dataset.history import light_kernel
 from spillscan.dataset.sql import ask
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.identity import canonical
 from spillscan.model import Kernel, Usage
+from spillscan.model.figures import KEPT
 from spillscan.occupancy.summary import summarise
 
 if TYPE_CHECKING:
@@ -17,26 +18,11 @@ if TYPE_CHECKING:
     from spillscan.occupancy.launches import Launches
     from spillscan.occupancy.model import Launch, Occupancy
 
-MEASURES = ("spills", "registers", "lost-blocks")
-
 _COLUMNS = (
-    "symbol",
-    "arch",
-    "object",
-    "role",
-    "final",
-    "confidence",
-    "launch_bounds",
-    "registers",
-    "stack_bytes",
-    "spill_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "spills_in_loops",
-    "shared_bytes",
-    "barriers",
+    *("symbol", "arch", "object", "role", "final", "confidence", "launch_bounds"),
+    *(each.name for each in KEPT),
 )
-_ORDER = {"spills": "spill_bytes", "registers": "registers"}
+_ORDER = {"spills": "spill_bytes"}
 
 
 class Entry(NamedTuple):
@@ -44,8 +30,8 @@ class Entry(NamedTuple):
 
     kernel: Kernel
     object: str
-    spill_bytes: int | None
-    spills_in_loops: int | None
+    figures: dict[str, int | None]
+    """As the dataset holds them."""
     lost_blocks: int | None
     """Blocks per SM that warp and block slots would hold and registers, shared memory and barriers do not."""
     occupancy: Occupancy | None
@@ -62,7 +48,8 @@ class Ranking(NamedTuple):
 
 
 def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launches) -> Ranking:
-    """The ``most`` worst kernels of a build by ``measure``; those that are at 0 are left out.
+    """The ``most`` worst kernels of a build by ``measure`` (``spills``, ``lost-blocks``, or a figure of the dataset);
+    those that are at 0 are left out.
 
     Raises :class:`~spillscan.errors.UsageError` where there is no such build, and
     :class:`~spillscan.errors.UndecidedError` where the figure is known of no kernel.
@@ -71,7 +58,7 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         raise UsageError(f"there is no build {label!r}", f"the last one is {dataset.labels[-1]}")
     if measure == "lost-blocks":
         return _by_blocks(dataset, label, most, launches)
-    column = _ORDER[measure]
+    column = _ORDER.get(measure, measure)
     known = f"count(*) FILTER ({column} IS NOT NULL)"
     counted = ask(
         dataset.connection, f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label]
@@ -94,7 +81,7 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
 
 def _entries(measure: str) -> str:
     """Device functions spill; their registers are nobody's launch."""
-    return "" if measure == "spills" else " AND role <> 'function'"
+    return "" if measure.startswith("spill") else " AND role <> 'function'"
 
 
 def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> Ranking:
@@ -125,12 +112,11 @@ def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> R
     return Ranking(list(worst.values())[:most], unknown)
 
 
-def _entry(told: dict[str, object]) -> Entry:
+def _entry(told: dict[str, Any]) -> Entry:
     return Entry(
         kernel=light_kernel(told),
         object=str(told["object"] or ""),
-        spill_bytes=told["spill_bytes"],  # type: ignore[arg-type]
-        spills_in_loops=told["spills_in_loops"],  # type: ignore[arg-type]
+        figures={each.name: told[each.name] for each in KEPT},
         lost_blocks=None,
         occupancy=None,
     )

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.model.usage import PRINTED, Figure
 from spillscan.wrap.record import object_of
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
@@ -20,21 +21,9 @@ _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 Bytes = tuple[int, int]
 """Stored, loaded."""
 
-_FROM_LISTING = (
-    "registers",
-    "stack_bytes",
-    "shared_bytes",
-    "local_bytes",
-    "constant_bytes",
-    "textures",
-    "surfaces",
-    "samplers",
-)
-_FROM_BINARY = (*_FROM_LISTING, "cumulative_stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers")
+_FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 GROWS = "USETMAXREG"
 """``setmaxnreg``: the count in the log is that at the kernel's start (Hopper and later)."""
-
-_CONTRADICT = ("registers", "shared_bytes")
 
 
 def attach(
@@ -190,7 +179,7 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
         known = {name: value for name, value in told.items() if value is not None}
         kernel = replace(kernel, usage=replace(usage, **known), final=True)
         return replace(kernel, launch_bounds=function.launch_bounds), []
-    kernel, issues = _filled(kernel, usage, origin, _FROM_BINARY, "the binary")
+    kernel, issues = _filled(kernel, usage, origin, PRINTED, "the binary")
     return replace(kernel, launch_bounds=function.launch_bounds), issues
 
 
@@ -244,16 +233,17 @@ def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[
 
 
 def _filled(
-    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[str], whose: str
+    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Figure], whose: str
 ) -> tuple[Kernel, list[Issue]]:
     """The kernel with what only the other input tells, and an issue where both tell and differ."""
     issues = []
     missing = {}
-    for name in figures:
+    for figure in figures:
+        name = figure.name
         ours, theirs = getattr(kernel.usage, name), getattr(usage, name)
         if ours is None and theirs is not None:
             missing[name] = theirs
-        elif theirs is not None and ours != theirs and name in _CONTRADICT and kernel.final is not False:
+        elif theirs is not None and ours != theirs and figure.contradicts and kernel.final is not False:
             what = name.replace("_", " ")
             text = f"the log says {ours} {what}, {whose} {theirs}"
             issues.append(_contradiction(f"{name.split('_')[0]}-mismatch", kernel, text, origin))

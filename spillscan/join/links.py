@@ -7,18 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spillscan.model import Kernel, KernelKey, LinkRecord, Usage, agreement
-
-# What the linker decides: without its word the compiler's figure is not final, and with several it is unknown.
-_LINKED = (
-    "registers",
-    "barriers",
-    "shared_bytes",
-    "local_bytes",
-    "constant_bytes",
-    "textures",
-    "surfaces",
-    "samplers",
-)
+from spillscan.model.usage import PRINTED
 
 
 def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:
@@ -72,8 +61,7 @@ def _final(compiled: Usage, linked: Usage) -> Usage:
     """The linker's figures; its stack is the whole call tree's, the compiler's is the kernel's own."""
     return replace(
         compiled,
-        **{name: getattr(linked, name) for name in _LINKED},
-        cumulative_stack_bytes=linked.stack_bytes,
+        **{each.name: getattr(linked, each.linker) for each in PRINTED if each.linker},
         unknown_clauses=tuple(dict.fromkeys(compiled.unknown_clauses + linked.unknown_clauses)),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spillscan import grammar
 from spillscan.model import Advisory, Usage
+from spillscan.model.usage import PRINTED
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -118,16 +119,7 @@ Message = (
 
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
-_CLAUSE_FIELDS = {
-    "barriers": "barriers",
-    "cumulative_stack": "cumulative_stack_bytes",
-    "stack": "stack_bytes",
-    "shared": "shared_bytes",
-    "local": "local_bytes",
-    "textures": "textures",
-    "surfaces": "surfaces",
-    "samplers": "samplers",
-}
+_CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
 
 
 @lru_cache(maxsize=4096)

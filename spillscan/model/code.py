@@ -177,7 +177,13 @@ class LocalTraffic:
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        return self._traffic(kind)
+        if kind not in self._classes:
+            self._classes[kind] = self._traffic(kind)
+        return self._classes[kind]
+
+    @cached_property
+    def _classes(self) -> dict[AccessClass, Traffic]:
+        return {}
 
     def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
         if self.kept is None and isinstance(self.accesses, Grouped):
@@ -197,6 +203,11 @@ class LocalTraffic:
     def spills_in_loops(self) -> dict[int, int]:
         """Spill stores and loads inside loops by depth, innermost first."""
         return {depth: kinds["spill"] for depth, kinds in self.by_loop_depth.items() if depth and kinds["spill"]}
+
+    @property
+    def spills_placed(self) -> bool:
+        """Whether it is known of each spill store and load how many loops are around it."""
+        return None not in self.by_loop_depth or not self.by_loop_depth[None]["spill"]
 
 
 NO_TRAFFIC = LocalTraffic()

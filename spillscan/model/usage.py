@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import Any, Literal
 
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
@@ -44,33 +45,140 @@ class KernelKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Resources of one kernel or device function, as ptxas or nvlink counted them."""
+class Figure:
+    """All that there is to say of one figure: outputs, comparisons, options, schemas and docs follow from it."""
 
-    registers: int | None = None
-    """32-bit registers per thread."""
-    stack_bytes: int | None = None
-    """Stack frame, bytes per thread. A stack frame alone is not a spill."""
-    cumulative_stack_bytes: int | None = None
-    """Deepest stack over the call tree, bytes per thread (ptxas 12.4 and later, where it is not 0)."""
-    spill_store_bytes: int | None = None
-    """Bytes per thread that spill stores write, counted once per instruction, loops or not."""
-    spill_load_bytes: int | None = None
-    """Bytes per thread that spill loads read, counted once per instruction, loops or not."""
-    local_bytes: int | None = None
-    """``lmem``, bytes per thread: printed by nvlink and for modules without the ABI."""
-    shared_bytes: int | None = None
-    """Static shared memory, bytes per block, without the driver's reserve."""
-    constant_bytes: tuple[tuple[int, int], ...] | None = None
-    """(bank, bytes) pairs; ``None`` where the tool prints no banks at all (sm_90 and later)."""
-    barriers: int | None = None
-    """Named barriers per block (ptxas 12.6 and later)."""
-    textures: int | None = None
-    """Texture references or indirect textures."""
-    surfaces: int | None = None
-    """Surface references."""
-    samplers: int | None = None
-    """Sampler references."""
+    name: str
+    """As in JSON and SQL: ``spill_store_bytes``."""
+    label: str
+    """As people read it: ``spill stores``."""
+    about: str
+    """What it counts, and per what; one line, for the documentation."""
+    unit: str = ""
+    """``B`` for bytes; empty for counts."""
+    source: Literal["printed", "code", "launch"] = "printed"
+    """Where it comes from: a compiler or linker prints it; the machine code shows it; a launch on a device makes it."""
+    kind: Literal["number", "banks"] = "number"
+    """One whole number; or (bank, bytes) pairs."""
+    rank: int = 100
+    """Place among what is compared, worst first; of equal ones in the order of declaration."""
+    worse: Literal["more", "fewer"] = "more"
+    """Which way is worse."""
+    compared: bool = True
+    """Whether a difference of it is a change; else it is made of figures that are compared themselves."""
+    severe: bool = False
+    """Whether more of it costs a kernel so surely that tables colour it."""
+    since: int | None = 1
+    """The version of the dataset's schema that has a column for it first; ``None``: it has none."""
+    clause: str = ""
+    """The grammar's name of the clause that prints it on a registers line; empty: another line does, or none."""
+    linker: str = ""
+    """The field of the linker's record that holds it: what the linker decides of relocatable code; empty: the compiler
+    has the last word."""
+    listed: bool = False
+    """Whether ``cuobjdump -res-usage`` lists it, too."""
+    contradicts: bool = False
+    """Whether a log and a binary that differ in it are of different compilations."""
+    get: Callable[[Any], Any] | None = None
+    """Its value of a kernel; ``None``: it is not the kernel's alone."""
+
+
+def figure(label: str, **declared: Any) -> Any:
+    """A field of :class:`Usage` that declares its :class:`Figure`."""
+    return field(default=None, metadata={"label": label, **declared})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Resources of one kernel or device function, as ptxas or nvlink counted them: a field for each figure, and the
+    only place to declare it.
+    """
+
+    registers: int | None = figure(
+        "registers",
+        about="32-bit registers per thread",
+        rank=40,
+        severe=True,
+        linker="registers",
+        listed=True,
+        contradicts=True,
+    )
+    stack_bytes: int | None = figure(
+        "stack",
+        unit="B",
+        about="stack frame, bytes per thread; a stack frame alone is not a spill",
+        rank=50,
+        clause="stack",
+        listed=True,
+    )
+    cumulative_stack_bytes: int | None = figure(
+        "call stack",  # ptxas 12.4 and later print it, where it is not 0
+        unit="B",
+        about="deepest stack over the call tree, bytes per thread",
+        rank=51,
+        clause="cumulative_stack",
+        linker="stack_bytes",
+    )
+    spill_store_bytes: int | None = figure(
+        "spill stores",
+        unit="B",
+        about="bytes per thread that spill stores write, as the compiler counted: each instruction once",
+        rank=10,
+        severe=True,
+    )
+    spill_load_bytes: int | None = figure(
+        "spill loads",
+        unit="B",
+        about="bytes per thread that spill loads read, as the compiler counted: each instruction once",
+        rank=11,
+        severe=True,
+    )
+    local_bytes: int | None = figure(
+        "local",  # nvlink prints it, and ptxas for modules without the ABI
+        unit="B",
+        about="local memory (`lmem`), bytes per thread, where the tool prints it",
+        rank=53,
+        clause="local",
+        linker="local_bytes",
+        listed=True,
+    )
+    shared_bytes: int | None = figure(
+        "shared",
+        unit="B",
+        about="static shared memory, bytes per block, without the driver's reserve",
+        rank=60,
+        clause="shared",
+        linker="shared_bytes",
+        listed=True,
+        contradicts=True,
+    )
+    constant_bytes: tuple[tuple[int, int], ...] | None = figure(
+        "cmem",
+        unit="B",
+        about="constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
+        kind="banks",
+        linker="constant_bytes",
+        listed=True,
+    )
+    barriers: int | None = figure(
+        "barriers",  # ptxas 12.6 and later
+        about="named barriers per block",
+        clause="barriers",
+        linker="barriers",
+    )
+    textures: int | None = figure(
+        "textures",
+        about="texture references, or indirect textures",
+        clause="textures",
+        linker="textures",
+        listed=True,
+    )
+    surfaces: int | None = figure(
+        "surfaces", about="surface references", clause="surfaces", linker="surfaces", listed=True
+    )
+    samplers: int | None = figure(
+        "samplers", about="sampler references", clause="samplers", linker="samplers", listed=True
+    )
     unknown_clauses: tuple[str, ...] = ()
     """Clauses of a known line that this version does not know, as printed."""
 
@@ -93,6 +201,14 @@ def agreement(usages: Sequence[Usage]) -> Usage:
     differing = [f.name for f in fields(Usage) if any(getattr(u, f.name) != getattr(first, f.name) for u in usages)]
     unknown = {name: () if name == "unknown_clauses" else None for name in differing}
     return replace(first, **unknown)  # type: ignore[arg-type]
+
+
+PRINTED: tuple[Figure, ...] = tuple(
+    Figure(name=f.name, get=attrgetter(f"usage.{f.name}"), **f.metadata) for f in fields(Usage) if f.metadata
+)
+"""What compilers and linkers print, in the order of every table."""
+NUMBERS = tuple(each.name for each in PRINTED if each.kind == "number")
+"""The names of those that are one number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

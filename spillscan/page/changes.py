@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spillscan.compare.figures import figure
 from spillscan.compare.matrix import Matrix, spread
 from spillscan.model import Change, Finding, Kernel, Severity
+from spillscan.model.figures import figure
 from spillscan.output.safe import printable
 from spillscan.page.columns import shown_arch, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
@@ -72,17 +72,13 @@ def changes(
         rows.append(row)
     known = [figure(name) for name in metrics]
     return {
-        "metrics": [{"label": each.label, "unit": each.unit, "grows": each.name not in _BETTER_HIGH} for each in known],
+        "metrics": [{"label": each.label, "unit": each.unit, "grows": each.worse == "more"} for each in known],
         "rows": rows,
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
         "total": _total(found),
         "unsettled": unsettled,
         "equal": unchanged,
     }
-
-
-_BETTER_HIGH = ("resident_blocks", "active_warps")
-"""Figures that are worse where they fall."""
 
 
 def _total(found: Sequence[Change]) -> list[dict[str, Any]]:

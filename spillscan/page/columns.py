@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
 
 from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
+from spillscan.model.figures import BY_NAME
+from spillscan.model.usage import PRINTED, Figure
 from spillscan.names import demangle, display_name
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
@@ -55,9 +57,6 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
     symbols: list[str] = []
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for kernel in kernels:
-        usage = kernel.usage
-        stores, loads = kernel.spills or (None, None)
-        banks = usage.constant_bytes
         found = summaries.of(kernel)
         occupancy = found.occupancy if found else None
         flags = {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
@@ -72,23 +71,23 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
             None if kernel.key.arch is None else arches.number(printable(kernel.key.arch, LONGEST_ARCH)),
             units.number(printable(kernel.key.unit, LONGEST_UNIT)),
             flags,
-            usage.registers,
-            stores,
-            loads,
-            usage.stack_bytes,
-            usage.shared_bytes,
-            None if banks is None else sum(size for _, size in banks),
-            usage.barriers,
             None if occupancy is None else round(1000 * occupancy.fraction),
             None if found is None or occupancy is None else limiters.number(words(found)),
             None if kernel.role == "function" else LIMITERS.index(binds(found)),
         )
         for values, value in zip(table.values(), row, strict=True):
             values.append(value)
+    figures = {each: [get(kernel) for kernel in kernels] for each, get in _FIGURES.items()}
+    shown = {each: figures[each] for each in figures if each.name in _KEYS or figures[each].count(None) < len(kernels)}
     return {
         "count": len(kernels),
         "id": identifiers(kernels),
         **table,
+        **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
+        "figures": [
+            {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
+            for each in shown
+        ],
         "names": [shown_name(symbol) for symbol in symbols],
         "arches": arches.texts,
         "units": units.texts,
@@ -97,10 +96,28 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
     }
 
 
-_COLUMNS = (
-    *("symbol", "arch", "unit", "flags", "registers", "stores", "loads", "stack", "shared", "constant", "barriers"),
-    *("occupancy", "limiter", "bound"),
-)
+_COLUMNS = ("symbol", "arch", "unit", "flags", "occupancy", "limiter", "bound")
+_KEYS = {
+    "registers": "registers",
+    "spill_store_bytes": "stores",
+    "spill_load_bytes": "loads",
+    "stack_bytes": "stack",
+    "shared_bytes": "shared",
+    "barriers": "barriers",
+}
+"""Figures that have a column even where they are known of no kernel, and what addresses of a page call them."""
+
+
+def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
+    """What is printed, as it is printed; spills that no line counts, as the code shows them."""
+    places = {name: place for place, name in enumerate(_KEYS)}
+    for each in sorted(PRINTED, key=lambda each: places.get(each.name, len(places))):
+        get = BY_NAME[each.name].get if each.name.startswith("spill") else each.get
+        if get is not None and each.kind == "number":
+            yield each, get
+
+
+_FIGURES = dict(_figures())
 
 
 def shown_name(symbol: str) -> str:

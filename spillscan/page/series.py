@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spillscan import __version__
-from spillscan.compare import figures as compare
+from spillscan.model.figures import figure as declared
 from spillscan.output.safe import printable
 from spillscan.page.columns import LONGEST_ARCH, LONGEST_NAME
 from spillscan.page.document import document
@@ -102,7 +102,7 @@ def trend_document(trend: Trend) -> Iterator[str]:
         **_head(trend.title, "trend", "Trend"),
         "builds": [printable(build, _LONGEST_LABEL) for build in trend.builds],
         "metrics": [
-            {"name": name, "label": compare.figure(name).label, "unit": compare.figure(name).unit}
+            {"name": name, "label": declared(name).label, "unit": declared(name).unit}
             for name in dict.fromkeys(line.metric for line in trend.series)
         ],
         "series": [

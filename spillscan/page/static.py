@@ -12,15 +12,6 @@ from spillscan.page.document import text
 ROWS = 50
 """Kernels, changes and findings that are shown without JavaScript."""
 
-_KERNEL = (
-    ("registers", "registers"),
-    ("stores", "spill stores (B)"),
-    ("loads", "spill loads (B)"),
-    ("stack", "stack (B)"),
-    ("shared", "shared (B)"),
-    ("barriers", "barriers"),
-)
-
 
 def static(payload: Mapping[str, Any]) -> Iterator[str]:
     """HTML, escaped."""
@@ -80,9 +71,13 @@ def _heat(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernels(found: Mapping[str, Any]) -> Iterator[str]:
-    heads = ("kernel", "arch", *(label for _, label in _KERNEL), "occupancy", "limited by")
+    heads = ("kernel", "arch", *map(_head, found["figures"]), "occupancy", "limited by")
     rows = (_kernel(found, at) for at in range(found["count"]))
     yield from table("Kernels, worst first", heads, rows, found["count"], numbers=2)
+
+
+def _head(figure: Mapping[str, str]) -> str:
+    return f"{figure['label']} ({figure['unit']})" if figure["unit"] else figure["label"]
 
 
 def _kernel(found: Mapping[str, Any], at: int) -> tuple[str, ...]:
@@ -90,7 +85,7 @@ def _kernel(found: Mapping[str, Any], at: int) -> tuple[str, ...]:
     return (
         found["names"][found["symbol"][at]],
         "–" if arch is None else found["arches"][arch],
-        *(figure(found[name][at]) for name, _ in _KERNEL),
+        *(figure(found[each["key"]][at]) for each in found["figures"]),
         "–" if share is None else f"{'≤' if found['flags'][at] & ASSUMED else ''}{share / 10:g} %",
         "–" if limiter is None else found["limiters"][limiter],
     )

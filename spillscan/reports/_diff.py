@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.compare.figures import FIGURES, figure, figures, moved_to_shared
+from spillscan.compare.figures import figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
+from spillscan.model.figures import FIGURES, figure
 from spillscan.names import display_name
 from spillscan.occupancy.footprint import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
@@ -18,9 +19,8 @@ LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
 _LEFT = ("kernel", "arch", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
-_COUNTS = tuple(figure.name for figure in FIGURES if figure.name.endswith(("_stores", "_loads")))
+_COUNTS = tuple(each.name for each in FIGURES if each.name.endswith(("_stores", "_loads")))
 """Numbers of instructions: shown only where the bytes beside them stay the same."""
-_GRAVE = ("spill_store_bytes", "spill_load_bytes", "registers", "spills_in_loops", "spill_loop_depth")
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
@@ -158,7 +158,7 @@ def _color(metric: Metric) -> str:
     name, before, after = metric
     if before is None or after is None:
         return YELLOW
-    if name not in _GRAVE:
+    if not figure(name).severe:
         return ""
     return RED if after > before else GREEN
 

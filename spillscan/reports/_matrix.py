@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from spillscan.compare.figures import figure
 from spillscan.compare.matrix import KernelRow, Matrix, spread
+from spillscan.model.figures import figure
 from spillscan.names import display_name
 from spillscan.output.table import DIM, GREEN, RED, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style

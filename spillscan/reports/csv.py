@@ -7,16 +7,17 @@ from typing import Any
 
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Kernel
+from spillscan.model.usage import NUMBERS
 from spillscan.output.csv import row as _row
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.serialize import FIGURES, usage_to_json
+from spillscan.serialize import usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"
 KINDS = (*ALL_KINDS, "matrix")
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
-_FIGURES = (*FIGURES, "constant_bytes", "compile_ms")
+_FIGURES = (*NUMBERS, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from spillscan.compare.figures import figure
 from spillscan.model import Change, Finding, Kernel, at_least
+from spillscan.model.figures import figure
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.places import place_of

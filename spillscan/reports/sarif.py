@@ -14,13 +14,13 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import Finding, Issue, Kernel, Rule
+from spillscan.model.usage import NUMBERS
 from spillscan.output.json import array, harmless
 from spillscan.output.safe import printable
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report, Style
 from spillscan.reports._words import label_of, message_of, name_of
 from spillscan.rules import all_rules
-from spillscan.serialize import FIGURES
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -116,7 +116,7 @@ def _function(kernel: Kernel) -> dict[str, str]:
 
 
 def _properties(kernel: Kernel) -> dict[str, Any]:
-    figures = {name: getattr(kernel.usage, name) for name in FIGURES}
+    figures = {name: getattr(kernel.usage, name) for name in NUMBERS}
     told = {name: figure for name, figure in figures.items() if figure is not None}
     return {"arch": printable(kernel.key.arch or "unknown"), "role": kernel.role, **told}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spillscan.compare.figures import figure, told
+from spillscan.compare.figures import sides
 from spillscan.model import Change, Finding, Kernel, Metric, Rule
+from spillscan.model.figures import figure
 from spillscan.rules import Terms, finding
 
 IN_LOOP = Rule(
@@ -122,7 +123,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More or deeper spills in loops; local arrays that appear or are used more."""
     if change.before is None or change.after is None or not (change.before.sass and change.after.sass):
         return
-    figures = {name: (old, new) for name, old, new in told(change.before, change.after)}
+    figures = {name: (old, new) for name, old, new in sides(change.before, change.after)}
     grown = [
         (name, old, new)
         for name, (old, new) in figures.items()

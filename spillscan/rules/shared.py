@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare.figures import growth, moved_to_shared, static_shared
+from spillscan.compare.figures import growth, moved_to_shared
 from spillscan.model import Change, Finding, Kernel, Limit, Rule
+from spillscan.model.figures import static_shared
 from spillscan.rules import Terms, finding
 
 MAX_BYTES = Limit(

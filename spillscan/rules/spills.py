@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.compare.figures import told
+from spillscan.compare.figures import sides
 from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
 from spillscan.rules import Terms, finding
 
@@ -123,7 +123,7 @@ def _pairs(change: Change) -> list[Metric]:
     assert change.before is not None
     assert change.after is not None
     names = {"spill_store_bytes": "spill stores", "spill_load_bytes": "spill loads"}
-    return [(names[name], old, new) for name, old, new in told(change.before, change.after) if name in names]
+    return [(names[name], old, new) for name, old, new in sides(change.before, change.after) if name in names]
 
 
 def _spills_untold(kernel: Kernel) -> bool:

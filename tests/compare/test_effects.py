@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from spillscan import rules
 from spillscan.compare.effects import effects
-from spillscan.compare.figures import FIGURES, figure, figures
+from spillscan.compare.figures import figures
 from spillscan.compare.pairing import comparison, diff
 from spillscan.errors import UsageError
 from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Usage, at_least
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
+from spillscan.model.figures import FIGURES, figure
 from spillscan.occupancy.compatibility import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.model import Launch

@@ -20,7 +20,7 @@ from pathlib import Path
 import spillscan
 from fixtures.maker.toolchains import Toolchains
 from spillscan.model import Build
-from spillscan.serialize import FIGURES
+from spillscan.model.usage import PRINTED
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "fixtures" / "sources" / "library"
@@ -73,7 +73,7 @@ def agrees(folder: Build, records: Build) -> bool:
     whole, part = ({kernel.key: kernel.usage for kernel in build.kernels} for build in (folder, records))
     if folder.issues or len(folder.kernels) != len(records.kernels) or whole.keys() != part.keys():
         return False
-    names = (*FIGURES, "constant_bytes")
+    names = [each.name for each in PRINTED]
     return all(getattr(part[key], name) in (None, getattr(whole[key], name)) for key in part for name in names)
 
 

@@ -9,12 +9,8 @@ spillscan.around("kernel", (payload, id, box, render) => {
   }
   spillscan.title(store.name(i));
   const figures = [
-    ["registers", store.registers(i), ""],
-    ["spill stores", number(columns.stores[i]), columns.stores[i] ? "bad" : "", "B"],
-    ["spill loads", number(columns.loads[i]), columns.loads[i] ? "bad" : "", "B"],
-    ["stack", number(columns.stack[i]), "", "B"],
-    ["static shared", number(columns.shared[i]), "", "B"],
-    ["barriers", number(columns.barriers[i]), ""],
+    ...columns.figures.map(({ key, label, unit }) => [key === "shared" ? "static shared" : label,
+      key === "registers" ? store.registers(i) : number(columns[key][i]), (key === "stores" || key === "loads") && columns[key][i] ? "bad" : "", unit]),
     ["occupancy", store.occupancy(i) || "–", ""],
     ["limited by", store.limiter(i) || "–", ""],
   ];

@@ -1,7 +1,7 @@
 // The kernels as columns: kernel i is row i of every list. Full names are unpacked when somebody asks.
 const store = (() => {
   const { payload, number, h } = spillscan;
-  const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], full: { plain: [[], []] } };
+  const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], figures: [], full: { plain: [[], []] } };
   const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16;
   let numbers = null;
   let full = null;

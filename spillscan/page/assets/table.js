@@ -6,15 +6,11 @@
   const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
 
   const figure = (key, label, short, title) => ({ key, label, short, title, num: true, value: (i) => columns[key][i], text: (i) => number(columns[key][i]) });
+  const SHORT = { registers: "regs", stores: "st", loads: "ld" }; // where a screen is narrow
   const ALL = [
     { key: "name", label: "kernel", value: store.name, text: store.name },
     { key: "arch", label: "arch", value: store.arch, text: (i) => store.arch(i) || "–" },
-    { ...figure("registers", "registers", "regs", "32-bit registers per thread"), text: store.registers },
-    figure("stores", "spill stores", "st", "Bytes per thread that spill stores write, each instruction once"),
-    figure("loads", "spill loads", "ld", "Bytes per thread that spill loads read, each instruction once"),
-    figure("stack", "stack", "stack", "Stack frame, bytes per thread; not a spill"),
-    figure("shared", "shared", "shared", "Static shared memory, bytes per block"),
-    figure("barriers", "barriers", "barriers", "Named barriers per block"),
+    ...columns.figures.map(({ key, label, about }) => ({ ...figure(key, label, SHORT[key] || label, about[0].toUpperCase() + about.slice(1)), ...(key === "registers" ? { text: store.registers } : {}) })),
     { ...figure("occupancy", "occupancy", null, "Resident warps of the SM's; ≤ at the best block size, where nobody said how it is launched"), text: (i) => store.occupancy(i) || "–" },
     { key: "limiter", label: "limited by", value: store.limiter, text: (i) => store.limiter(i) || "–" },
   ];

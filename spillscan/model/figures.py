@@ -1,0 +1,191 @@
+"""The table of figures: each is declared once, and what is printed, compared, asked for and documented follows from it.
+
+What a compiler prints is declared by the fields of :class:`~spillscan.model.usage.Usage`; below is what the machine
+code shows, and what a launch on a device makes of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spillscan.model.build import Kernel
+from spillscan.model.usage import PRINTED, Figure
+
+if TYPE_CHECKING:
+    from spillscan.model.code import AccessClass, SassStats
+
+
+def static_shared(kernel: Kernel) -> int | None:
+    """Bytes of static shared memory per block. ptxas prints none where a kernel has none, and none of what the linker
+    places in relocatable code (that of templates; measured, 13.0): there its absence beside registers does not say 0.
+    """
+    usage = kernel.usage
+    silent = usage.shared_bytes is None and usage.registers is not None and kernel.final is not False
+    return 0 if silent else usage.shared_bytes
+
+
+def _spill_bytes(way: int) -> Callable[[Kernel], int | None]:
+    """0: stores, 1: loads; as the compiler counted, else as the code shows."""
+    printed = ("spill_store_bytes", "spill_load_bytes")[way]
+    return lambda kernel: getattr(kernel.usage, printed) if kernel.spills is None else kernel.spills[way]
+
+
+_SILENT: dict[str, Callable[[Kernel], int | None]] = {
+    "shared_bytes": static_shared,
+    "spill_store_bytes": _spill_bytes(0),
+    "spill_load_bytes": _spill_bytes(1),
+}
+"""What a figure is where the line that prints it is silent."""
+
+
+def _code(name: str, label: str, about: str, get: Callable[[SassStats], int | None], **declared: Any) -> Figure:
+    """What the machine code shows."""
+    return Figure(
+        name=name,
+        label=label,
+        about=f"{about}, where the machine code was read",
+        source="code",
+        get=lambda kernel: None if kernel.sass is None else get(kernel.sass),
+        **{"since": None, **declared},
+    )
+
+
+def _traffic(prefix: str, label: str, kind: AccessClass, what: str) -> tuple[Figure, ...]:
+    """Accesses to one class of local memory: bytes (those of spills are declared where they are printed), and numbers
+    of instructions."""
+
+    def part(name: str) -> Callable[[SassStats], int]:
+        return lambda sass: int(getattr(sass.local.of(kind), name))
+
+    sizes = [
+        _code(
+            f"{prefix}_{way}_bytes",
+            f"{label} {way}s",
+            f"bytes per thread that {way}s move {'to' if way == 'store' else 'from'} {what}, each instruction once",
+            part(f"{way}_bytes"),
+            unit="B",
+            rank=72,
+        )
+        for way in ("store", "load")
+        if kind != "spill"
+    ]
+    counts = [
+        _code(
+            f"{prefix}_{way}s",
+            f"{label} {way} instr.",
+            f"{way} instructions {'to' if way == 'store' else 'from'} {what}",
+            part(f"{way}s"),
+            rank=73 if sizes else 71,
+        )
+        for way in ("store", "load")
+    ]
+    return (*sizes, *counts)
+
+
+_DERIVED = (
+    Figure(
+        name="spill_bytes",
+        label="spills",
+        unit="B",
+        about="spill stores and loads, bytes per thread: as the compiler counted, else as the code shows",
+        rank=9,
+        compared=False,
+        severe=True,
+        since=2,
+        get=lambda kernel: None if kernel.spills is None else sum(kernel.spills),
+    ),
+    Figure(
+        name="resident_blocks",
+        label="blocks/SM",
+        about="blocks that are resident on an SM, where the launch is known",
+        rank=20,
+        worse="fewer",
+        source="launch",
+        since=None,
+    ),
+    Figure(
+        name="active_warps",
+        label="warps/SM",
+        about="warps that are resident on an SM, where the launch is known",
+        rank=21,
+        worse="fewer",
+        source="launch",
+        since=None,
+    ),
+    _code(
+        "spills_in_loops",
+        "spills in loops",
+        "spill instructions inside loops",
+        lambda sass: sum(sass.local.spills_in_loops.values()) if sass.local.spills_placed else None,
+        rank=30,
+        severe=True,
+        since=2,
+    ),
+    _code(
+        "spill_loop_depth",
+        "spill loop depth",
+        "loops around the spill instruction that stands deepest",
+        lambda sass: max(sass.local.spills_in_loops, default=0) if sass.local.spills_placed else None,
+        rank=31,
+        severe=True,
+    ),
+    Figure(
+        name="footprint_bytes",
+        label="GPU memory",
+        unit="B",
+        about="local memory that the stack reserves on the whole GPU",
+        rank=52,
+        source="launch",
+        since=None,
+    ),
+    _code(
+        "shared_spills",
+        "spills to shared",
+        "accesses to shared memory that ptxas annotates as spills",
+        lambda sass: sass.shared_spills,
+        rank=61,
+    ),
+    *_traffic("spill", "spill", "spill", "spill slots"),
+    *_traffic("array", "array", "array", "arrays in local memory"),
+    *_traffic("frame", "frame", "frame", "frames of callees, stack arguments and saved registers"),
+    *_traffic("unclassified", "other local", "unknown", "local memory that is none of these"),
+)
+
+FIGURES: tuple[Figure, ...] = tuple(
+    sorted(
+        (*(replace(each, get=_SILENT.get(each.name, each.get)) for each in PRINTED), *_DERIVED),
+        key=lambda each: each.rank,
+    )
+)
+"""Every figure, worst first. Compile time is none: it is never the same twice."""
+
+COMPARED = tuple(each for each in FIGURES if each.compared and each.kind == "number")
+"""What two records are compared by; constant banks, compared one by one, come after these."""
+KEPT = tuple(each for each in FIGURES if each.since is not None and each.kind == "number")
+"""What a dataset holds of each kernel."""
+
+METRICS = tuple(each for each in FIGURES if each.get is not None or each.name == "resident_blocks")
+"""What a table of builds shows of each kernel, where it is asked for."""
+FOLLOWED = tuple(each for each in FIGURES if each in KEPT or each.name == "resident_blocks")
+"""What is followed over the builds of a dataset."""
+
+BY_NAME = {each.name: each for each in FIGURES}
+_RANK = {each.name: place for place, each in enumerate(FIGURES)}
+
+
+def figure(name: str) -> Figure:
+    """The figure called ``name``; a key in brackets (``constant_bytes[2]``, ``resident_blocks[H200]``) is part of the
+    label."""
+    base, bracket, key = name.partition("[")
+    known = BY_NAME[base]
+    if not bracket:
+        return known
+    label = f"{known.label}[{key}" if known.kind == "banks" else f"{known.label} {key[:-1]}"
+    return replace(known, name=name, label=label)
+
+
+def rank(name: str) -> tuple[int, str]:
+    """Sort key of names, worst first; keys in brackets do not count."""
+    return _RANK[name.partition("[")[0]], name

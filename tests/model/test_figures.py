@@ -1,0 +1,221 @@
+"""A figure is declared in one place: one that is made up there is in every output, option, schema and comparison."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.compare.figures import compare
+from spillscan.model import Kernel, KernelKey
+from spillscan.model.figures import BY_NAME, COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
+from spillscan.model.usage import NUMBERS, PRINTED, Usage
+from tests.conftest import ROOT
+
+PAGE = ROOT / "docs" / "figures.md"
+TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
+SCHEMA = ROOT / "spillscan" / "schema" / "build.schema.json"
+
+DECLARED = """    unknown_clauses: tuple[str, ...] = ()"""
+MADE_UP = """    widgets: int | None = figure("widgets", about="widgets per block", clause="widgets", since=4)\n"""
+LOG = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_80'
+ptxas info    : Function properties for k
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, 360 bytes cmem[0], {} widgets
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The product with one more figure: a line in the model, and the clause in the grammar of what prints it."""
+    root = tmp_path_factory.mktemp("house")
+    shutil.copytree(ROOT / "spillscan", root / "spillscan", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "grammars", root / "grammars")
+    model = root / "spillscan" / "model" / "usage.py"
+    text = model.read_text(encoding="utf-8")
+    assert text.count(DECLARED) == 1
+    model.write_text(text.replace(DECLARED, MADE_UP + DECLARED), encoding="utf-8")
+    grammar = root / "grammars" / "usage.lark"
+    text = grammar.read_text(encoding="utf-8")
+    for line in (
+        "      | _COMMA SIZE _SAMPLERS                  -> samplers\n",
+        "_SAMPLERS: / samplers?(?=,| \\(|\\r?$)/m\n",
+    ):
+        assert text.count(line) == 1
+        text = text.replace(line, line + line.replace("SAMPLERS", "WIDGETS").replace("samplers", "widgets"))
+    grammar.write_text(text, encoding="utf-8")
+    for name, count in (("base", 1), ("head", 5)):
+        (root / f"{name}.log").write_text(LOG.format(count), encoding="utf-8")
+    return root
+
+
+CALLS = {
+    "snapshot": ["scan", "base.log", "-f", "json:base.json"],
+    "csv": ["scan", "base.log", "-f", "csv"],
+    "diff": ["diff", "base.json", "head.log"],
+    "diff-json": ["diff", "base.log", "head.log", "-f", "json"],
+    "diff-csv": ["diff", "base.log", "head.log", "-f", "csv"],
+    "diff-markdown": ["diff", "base.log", "head.log", "-f", "markdown"],
+    "matrix": ["diff", "base.log", "head.log", "--by", "build", "--metric", "widgets"],
+    "page": ["scan", "head.log", "-f", "html"],
+    "sarif": ["check", "head.log", "--max-registers", "1", "-f", "sarif", "--fail-on", "never"],
+    "query": ["query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
+    "bisect": ["bisect", "k", "--metric", "widgets", "-d", "data"],
+    "trend": ["trend", "k", "--metric", "widgets", "-d", "data"],
+    "trend-csv": ["trend", "k", "-d", "data", "-f", "csv"],
+    "top": ["top", "--metric", "widgets", "-d", "data", "-f", "csv"],
+}
+SCRIPT = """
+import contextlib, io, json, sys
+from spillscan import cli, scan
+from spillscan.dataset import Unit, write_batch
+for label, name, day in (("v1", "base.log", 1), ("v2", "head.log", 2)):
+    meta = {"time": f"2026-01-0{day}T00:00:00Z"}
+    write_batch("data", label, [(Unit(uri=name, content_hash=name), scan(name))], meta)
+found = {}
+for name, words in json.load(sys.stdin).items():
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = cli.main(words)
+        except SystemExit as exit:
+            status = exit.code
+    found[name] = [status, out.getvalue(), err.getvalue()]
+found["frame"] = [0, scan("head.log").to_pandas().to_csv(), ""]
+json.dump(found, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def said(house: Path) -> dict[str, str]:
+    """What each call prints."""
+    environment = {**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        input=json.dumps(CALLS),
+        capture_output=True,
+        text=True,
+        cwd=house,
+        env=environment,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, tuple[int, str, str]] = json.loads(ran.stdout)
+    for name, (status, _, error) in found.items():
+        assert status == 0, (name, error)
+    return {name: out for name, (_, out, _) in found.items()}
+
+
+def _csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_new_figure_is_in_the_records(house: Path, said: dict[str, str]) -> None:
+    kernel: dict[str, Any] = json.loads((house / "base.json").read_text(encoding="utf-8"))["kernels"][0]
+    assert kernel["usage"]["widgets"] == 1
+    assert kernel["usage"]["unknown_clauses"] == []
+    assert _csv(said["csv"])[0]["widgets"] == "1"
+    assert _csv(said["frame"])[0]["widgets"] == "5"
+    assert '"widgets":5' in said["sarif"].replace(" ", "")
+
+
+def test_a_new_figure_is_compared(said: dict[str, str]) -> None:
+    assert "widgets" in said["diff"]
+    assert "1 → 5 (+4)" in said["diff"]
+    assert json.loads(said["diff-json"])["changes"][0]["metrics"] == {"widgets": [1, 5]}
+    rows = _csv(said["diff-csv"])
+    assert [(row["metric"], row["before"], row["after"]) for row in rows] == [("widgets", "1", "5")]
+    assert "widgets" in said["diff-markdown"]
+    assert "widgets" in said["matrix"]
+    assert "1" in said["matrix"]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_printed_figure_is_compared(name: str) -> None:
+    before, after = (
+        Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage(**{name: count}))  # type: ignore[arg-type]
+        for count in (1, 5)
+    )
+    assert (name, 1, 5) in compare(before, after)[0]
+
+
+def test_a_new_figure_is_on_the_page(said: dict[str, str]) -> None:
+    assert '<th scope="col" class="num">widgets</th>' in said["page"]
+    assert '"key":"widgets","label":"widgets"' in said["page"].replace(" ", "")
+
+
+def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
+    assert said["query"].split() == ["label,widgets", "v1,1", "v2,5"]
+    assert "widgets" in said["bisect"]
+    assert "v2" in said["bisect"]
+    assert "widgets: 1 → 5" in said["trend"]
+    assert [row["widgets"] for row in _csv(said["trend-csv"])] == ["1", "5"]
+    assert _csv(said["top"])[0]["widgets"] == "5"
+
+
+def page() -> str:
+    """The table of ``docs/figures.md``."""
+    lines = ["| figure | label | unit | from | linker | dataset | |", "|---|---|---|---|---|---|---|"]
+    for each in FIGURES:
+        linker, since = "yes" if each.linker else "", each.since or ""
+        lines.append(
+            f"| `{each.name}` | {each.label} | {each.unit} | {each.source} | {linker} | {since} | {each.about} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The figures in ``build.schema.json``."""
+    return {name: {"type": ["integer", "null"], "minimum": 0, "description": BY_NAME[name].about} for name in NUMBERS}
+
+
+def test_the_docs_list_the_figures() -> None:
+    found = TABLE.search(PAGE.read_text(encoding="utf-8"))
+    assert found
+    assert found[2] == page()
+
+
+def test_the_schema_lists_the_figures() -> None:
+    usage = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]["usage"]
+    told = usage["properties"]
+    assert {name: told[name] for name in NUMBERS} == schema()
+    assert set(told) == {*NUMBERS, "constant_bytes", "compile_ms", "unknown_clauses"} == set(usage["required"])
+
+
+def test_the_table_is_whole() -> None:
+    assert tuple(Usage.__dataclass_fields__) == (*(each.name for each in PRINTED), "unknown_clauses")
+    assert len({each.name for each in FIGURES}) == len(FIGURES)
+    assert len({each.label for each in FIGURES}) == len(FIGURES)
+    assert all(each.about and each.label for each in FIGURES)
+    assert {each.linker for each in PRINTED} <= {"", *Usage.__dataclass_fields__}
+    assert {each.name for each in PRINTED if each.kind == "number"} <= {each.name for each in COMPARED}
+    assert all(each.get is not None for each in KEPT)
+    assert {each.name for each in FOLLOWED} <= {each.name for each in METRICS}
+    silent = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
+    assert all(each.get is None or each.get(silent) is None for each in FIGURES), "unknown is never 0"
+    assert set(NUMBERS) <= {each.name for each in FIGURES}
+
+
+def write() -> None:
+    """Put the present figures into the docs and the schema."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda found: found[1] + page() + found[3], text), encoding="utf-8")
+    document = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    usage = document["$defs"]["usage"]
+    usage["properties"] |= schema()
+    usage["required"] = list(usage["properties"])
+    SCHEMA.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
