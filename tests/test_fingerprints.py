@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import rules, scan
-from spillscan.baseline.keys import identity_of
+from spillscan.baseline.model import identity_of
 from spillscan.model import Build, Finding, Kernel
 from spillscan.policy import Policy
 from spillscan.policy.reading import from_options

@@ -1,5 +1,5 @@
 """The ratchet: findings that a team has accepted are recorded, and only what is new or worse than recorded fails.
 
-Pure: text in, text out; ``commands/_baseline.py`` opens files and asks git. ``reading`` and ``writing``
-know the file, ``recording`` makes and prunes a baseline, ``judging`` gives every finding its state.
+Pure: text in, text out; ``commands/_baseline.py`` opens files and asks git. ``model`` says what a baseline holds,
+``file`` reads and writes it, ``recording`` makes and prunes one, ``judging`` gives every finding its state.
 """

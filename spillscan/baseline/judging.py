@@ -7,10 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from spillscan.baseline.comparing import compare
-from spillscan.baseline.grouping import Groups, by_identity, by_rule, told
-from spillscan.baseline.keys import key_of
-from spillscan.baseline.model import Baseline, Copies, Entry, Identity, Suppression
+from spillscan.baseline.model import (
+    Baseline,
+    Copies,
+    Figures,
+    Groups,
+    Identity,
+    KnownKernel,
+    Suppression,
+    by_identity,
+    by_rule,
+    key_of,
+    measured,
+)
 from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel, Level
 from spillscan.patterns import matches
@@ -29,7 +38,7 @@ class Accepted:
     rule: str
     """The rule; empty for a kernel of which nothing else is recorded."""
     severity: Level = "error"
-    """How grave a finding of it would be."""
+    """How severe a finding of it would be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +50,7 @@ class Verdict:
     fixed: tuple[Accepted, ...] = ()
     """Recorded, and the kernel no longer has the finding."""
     untold: tuple[Accepted, ...] = ()
-    """Recorded, and the input does not tell what the rule must know: neither fixed nor there."""
+    """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
     stale: tuple[Accepted, ...] = ()
     """Entries whose kernel the build does not have."""
     fewer: tuple[Accepted, ...] = ()
@@ -144,13 +153,13 @@ def _states(
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
     rule = recorded_as(findings[0].rule)
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
-    measured = {}
+    known = {}
     for each, kernel in kernels.items():
         figures = measure(rule, kernel, policy.terms_of(kernel))
         if figures is not None:
-            measured[each] = figures
-    limits = compare([*measured.values()], recorded)
-    verdicts = {each: (measured[each], limit) for each, limit in zip(measured, limits, strict=True)}
+            known[each] = figures
+    limits = compare([*known.values()], recorded)
+    verdicts = {each: (known[each], limit) for each, limit in zip(known, limits, strict=True)}
     marked = {}
     for finding in findings:
         present, limit = verdicts.get(id(finding.kernel), (None, None))
@@ -177,12 +186,12 @@ def _absent(
             if (identity, rule) not in there:
                 level = _level(rule, groups[identity], policy)
                 accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
-                (fixed if told(rule, groups[identity], policy) else untold).append(accepted)
+                (fixed if measured(rule, groups[identity], policy) else untold).append(accepted)
     return fixed, untold
 
 
 def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
-    """How grave findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
+    """How severe findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
     known = all_rules().get(rule)
     return policy.terms_of(kernels[0]).level(known) if known else "error"
 
@@ -206,9 +215,53 @@ def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]
     return [Accepted(identity=each, name=baseline.entries[each].name, rule="") for each in missing]
 
 
-def _in_order(baseline: Baseline) -> list[tuple[Identity, Entry]]:
+def _in_order(baseline: Baseline) -> list[tuple[Identity, KnownKernel]]:
     return sorted(baseline.entries.items(), key=lambda item: key_of(item[0]))
 
 
 def _said(recorded: Copies) -> str:
     return " or ".join(", ".join(f"{name} {value:,}" for name, value in figures) for figures in recorded[:3])
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+
+def as_copies(figures: Sequence[Figures]) -> Copies:
+    """``figures`` (at least one) as they are recorded: greatest first, equal ones once."""
+    ordered = tuple(sorted(figures, reverse=True))
+    return ordered[:1] if len(set(ordered)) == 1 else ordered
+
+
+def compare(now: Sequence[Figures], recorded: Copies) -> list[Figures | None]:
+    """For each of ``now`` the recorded figures that it is held to; ``None`` where it is worse than it may be.
+
+    Every copy needs recorded figures of its own that none of its figures exceeds: a copy that got better excuses no
+    other, and a fall in one figure no rise in another. Copies beyond the recorded number are held to the least of each
+    figure. Where places can be found for all, they are, for rules of one or two figures; with more figures a worse one
+    is still never passed.
+    """
+    spare = Counter([*recorded, *[_least(recorded)] * (len(now) - len(recorded))])
+    found: list[Figures | None] = [None] * len(now)
+    # Equals first: whatever else could take the place can take the equal's instead, so that none loses by it.
+    for index, figures in enumerate(now):
+        if spare[figures]:
+            spare[figures] -= 1
+            found[index] = figures
+    # By the first figure downwards, each takes the place that leaves most to those that follow.
+    for index in sorted((i for i, limit in enumerate(found) if limit is None), key=lambda i: now[i], reverse=True):
+        fitting = [limit for limit, count in spare.items() if count and _within(now[index], limit)]
+        if fitting:
+            place = min(fitting, key=lambda limit: limit[::-1])
+            spare[place] -= 1
+            found[index] = place
+    return found
+
+
+def _within(figures: Figures, limit: Figures) -> bool:
+    """Whether no figure exceeds its limit; a figure without a limit does, unless it is 0."""
+    limits = dict(limit)
+    return all(value <= limits.get(name, 0) for name, value in figures)
+
+
+def _least(recorded: Copies) -> Figures:
+    return tuple((name, min(dict(copy).get(name, 0) for copy in recorded)) for name, _ in recorded[0])

@@ -1,10 +1,22 @@
-"""What a baseline holds."""
+"""What a baseline holds, and what it calls a kernel: its canonical identity, which is also the key of its line.
+
+A baseline calls one what may be several: a kernel may have copies in several translation units.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from hashlib import blake2s
 from typing import NamedTuple
+
+from spillscan.identity import canonical
+from spillscan.model import Finding, Kernel
+from spillscan.policy import Policy
+from spillscan.rules import measure
 
 Figures = tuple[tuple[str, int], ...]
 """(name, value) by name: what a rule measured of one kernel; greater is worse."""
@@ -18,7 +30,7 @@ class Identity(NamedTuple):
     """A kernel of one arch, whatever checkout or translation unit it was compiled in."""
 
     symbol: str
-    """Canonical symbol, shortened where it is very long (:func:`spillscan.baseline.keys.identity_of`)."""
+    """Canonical symbol, shortened where it is very long (:func:`spillscan.baseline.model.identity_of`)."""
     arch: str | None
     """``None`` where the log does not say."""
     function: bool = False
@@ -26,7 +38,7 @@ class Identity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class KnownKernel:
     """What is recorded of one kernel of one arch."""
 
     name: str
@@ -37,7 +49,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression:
-    """A finding that somebody excused by hand, until a day."""
+    """A finding that is excused by hand, until a day."""
 
     kernel: str
     """Glob, or ``re:`` pattern, on symbol, full or short name."""
@@ -57,9 +69,75 @@ class Suppression:
 class Baseline:
     """A baseline file's content."""
 
-    entries: dict[Identity, Entry] = field(default_factory=dict)
+    entries: dict[Identity, KnownKernel] = field(default_factory=dict)
     """Every known kernel, and device functions with findings."""
     suppressions: tuple[Suppression, ...] = ()
     """In the order of the file."""
     preamble: str
     """What stands above ``kernels:``, as it stands there: version, suppressions, comments."""
+
+
+# ---- identity -------------------------------------------------------------------------------------------------------
+
+LONGEST_SYMBOL = 200
+"""Longer symbols (CUTLASS has them of thousands of characters) become their beginning and a digest of the whole."""
+KEPT = 150
+"""Characters of a long symbol that are kept, so that a family's kernels still stand together."""
+
+NO_ARCH = "unknown"
+"""Stands for an arch that the log does not name."""
+
+_TAIL = re.compile(r"([a-z]\w*)(/function)?", re.ASCII)
+
+
+def identity_of(kernel: Kernel) -> Identity:
+    """The identity of ``kernel``: equal in every checkout, and in every translation unit that has a copy of it."""
+    return Identity(shortened(canonical(kernel.key.symbol)), kernel.key.arch, kernel.role == "function")
+
+
+def shortened(symbol: str) -> str:
+    """``symbol``, or its beginning, ``~`` and a digest of all of it (64 bits) where it is very long."""
+    if len(symbol) <= LONGEST_SYMBOL:
+        return symbol
+    return f"{symbol[:KEPT]}~{blake2s(symbol.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def key_of(identity: Identity) -> str:
+    """``_Z4gemmPf sm_90a``; of a device function ``_Z4gemmPf sm_90a/function``."""
+    return f"{identity.symbol} {identity.arch or NO_ARCH}{'/function' if identity.function else ''}"
+
+
+def parse_key(key: str) -> Identity | None:
+    """The identity that :func:`key_of` wrote; ``None`` where ``key`` is none."""
+    symbol, _, tail = key.rpartition(" ")
+    parts = _TAIL.fullmatch(tail)
+    if not symbol or not parts:
+        return None
+    return Identity(symbol, None if parts[1] == NO_ARCH else parts[1], parts[2] is not None)
+
+
+# ---- kernels and findings of a build --------------------------------------------------------------------------------
+
+Groups = dict[Identity, list[Kernel]]
+
+
+def by_identity(kernels: Iterable[Kernel]) -> Groups:
+    """Every kernel of the build, under its identity."""
+    groups: Groups = defaultdict(list)
+    for kernel in kernels:
+        groups[identity_of(kernel)].append(kernel)
+    return dict(groups)
+
+
+def by_rule(findings: Iterable[Finding]) -> dict[tuple[Identity, str], list[Finding]]:
+    """The findings of one rule on one kernel, in their order."""
+    groups: dict[tuple[Identity, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        groups[identity_of(finding.kernel), finding.rule].append(finding)
+    return dict(groups)
+
+
+def measured(rule: str, kernels: Sequence[Kernel], policy: Policy) -> list[Figures]:
+    """What ``rule`` measures of each copy whose figures are known."""
+    figures = (measure(rule, kernel, policy.terms_of(kernel)) for kernel in kernels)
+    return [each for each in figures if each is not None]

@@ -6,12 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 
-from spillscan.baseline.comparing import as_copies, compare
-from spillscan.baseline.grouping import by_identity, by_rule, told
-from spillscan.baseline.judging import Verdict, apply
-from spillscan.baseline.keys import identity_of
-from spillscan.baseline.model import Baseline, Copies, Entry, Identity
-from spillscan.baseline.writing import PREAMBLE
+from spillscan.baseline.file import PREAMBLE
+from spillscan.baseline.judging import Verdict, apply, as_copies, compare
+from spillscan.baseline.model import (
+    Baseline,
+    Copies,
+    Identity,
+    KnownKernel,
+    by_identity,
+    by_rule,
+    identity_of,
+    measured,
+)
 from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
 from spillscan.names import display_name
@@ -33,7 +39,7 @@ class Recording:
     before: Verdict
     """What the old one made of the build."""
     undecided: tuple[Kernel, ...] = ()
-    """Kernels of which the input does not tell what a rule must know: not recorded, neither as clean nor otherwise."""
+    """Kernels of which the input does not say what a rule must know: not recorded, neither as clean nor otherwise."""
     unmeasured: tuple[Finding, ...] = ()
     """Findings without figures, which no later one can be held against: not recorded."""
     kept: tuple[Identity, ...] = ()
@@ -50,8 +56,8 @@ def record(
 ) -> Recording:
     """``old`` with all kernels and findings of ``build`` as they are now.
 
-    Kept as they stand: the preamble, entries of kernels that the build does not have, and figures that the input does
-    not tell. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
+    Kept as they stand: the preamble, entries of kernels that the build does not have, and figures that the input
+    does not give. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
     """
     groups = by_identity(build.kernels)
     before = apply(findings, build, old, policy, today)
@@ -63,15 +69,15 @@ def record(
     entries = dict(old.entries)
     unmeasured: list[Finding] = []
     for identity, kernels in groups.items():
-        recorded = _untold(entries.pop(identity, None), kernels, policy)
+        recorded = _unknown(entries.pop(identity, None), kernels, policy)
         for rule in rules.get(identity, ()):
-            figures = told(rule, kernels, policy)
+            figures = measured(rule, kernels, policy)
             if figures:
                 recorded[rule] = as_copies(figures)
             if len(figures) < len(kernels):
-                unmeasured += [f for f in found[identity, rule] if not told(rule, [f.kernel], policy)]
+                unmeasured += [f for f in found[identity, rule] if not measured(rule, [f.kernel], policy)]
         if recorded or (identity not in unsure and not identity.function):
-            entries[identity] = Entry(name=_name(identity, kernels), recorded=recorded)
+            entries[identity] = KnownKernel(name=_name(identity, kernels), recorded=recorded)
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(
@@ -110,15 +116,15 @@ def prune(
     return replace(old, entries=entries)
 
 
-def _untold(entry: Entry | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
-    """What was recorded of figures that these kernels do not tell."""
+def _unknown(entry: KnownKernel | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
+    """What was recorded of figures that are not known of these kernels."""
     recorded = entry.recorded if entry else {}
-    return {rule: copies for rule, copies in recorded.items() if not told(rule, kernels, policy)}
+    return {rule: copies for rule, copies in recorded.items() if not measured(rule, kernels, policy)}
 
 
 def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -> Copies:
-    """The present figures, unless one of them is worse than recorded, or not told."""
-    figures = told(rule, kernels, policy)
+    """The present figures, unless one of them is worse than recorded, or not known."""
+    figures = measured(rule, kernels, policy)
     if len(figures) < len(kernels) or any(limit is None for limit in compare(figures, copies)):
         return copies
     return as_copies(figures)

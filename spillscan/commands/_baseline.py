@@ -171,7 +171,7 @@ def today(arguments: argparse.Namespace) -> date:
 
 def read(path: str) -> Baseline:
     """The baseline in the file ``path``."""
-    from spillscan.baseline.reading import parse
+    from spillscan.baseline.file import parse
     from spillscan.commands._baseline import decoded
 
     try:
@@ -187,7 +187,7 @@ def read(path: str) -> Baseline:
 
 def read_merge_base(path: str, ref: str) -> Baseline:
     """The baseline as it was at the merge base of HEAD and ``ref``."""
-    from spillscan.baseline.reading import parse
+    from spillscan.baseline.file import parse
     from spillscan.commands._baseline import at_merge_base
 
     commit, text = at_merge_base(path, ref)

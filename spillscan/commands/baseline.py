@@ -114,7 +114,7 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
 
 
 def _save(baseline: Baseline, path: str) -> None:
-    from spillscan.baseline.writing import text_of
+    from spillscan.baseline.file import text_of
     from spillscan.output.files import Target
 
     Target(path).write(text_of(baseline))

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spillscan.baseline.file import parse, text_of
 from spillscan.baseline.model import Baseline
-from spillscan.baseline.reading import parse
-from spillscan.baseline.writing import text_of
 from tests.baseline.support import build, kernel, written
 from tests.conftest import FIXTURES, ROOT, run
 

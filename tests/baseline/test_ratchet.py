@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.baseline.comparing import as_copies, compare
+from spillscan.baseline.file import parse, text_of
+from spillscan.baseline.judging import as_copies, compare
 from spillscan.baseline.model import Figures
-from spillscan.baseline.reading import parse
-from spillscan.baseline.writing import text_of
 from spillscan.model import Advisory, Build
 from tests.baseline.support import build, copies, judged, kernel, limited, pruned, recorded, states, written
 

@@ -12,11 +12,9 @@ from dataclasses import asdict
 
 import yaml
 
+from spillscan.baseline.file import entries_by_yaml, parse, text_of
 from spillscan.baseline.judging import apply
-from spillscan.baseline.nodes import Document
-from spillscan.baseline.reading import entries_by_yaml, parse
 from spillscan.baseline.recording import EMPTY, record
-from spillscan.baseline.writing import text_of
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.policy import Policy
 from spillscan.rules import check
@@ -44,7 +42,7 @@ def main() -> None:
         {
             "json.loads": lambda: json.loads(document),
             "read": lambda: parse(text, "b.yaml"),
-            "read, reformatted by hand": lambda: entries_by_yaml(body, Document("b.yaml")),
+            "read, reformatted by hand": lambda: entries_by_yaml(body, "b.yaml"),
             f"yaml.load ({loader.__name__})": lambda: yaml.load(body, Loader=loader),
             "judge": lambda: apply(judgement.findings, build, baseline, policy, TODAY),
             "record": lambda: record(build, judgement.findings, (), baseline, policy, TODAY),
