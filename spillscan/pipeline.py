@@ -39,7 +39,7 @@ def scan(
     ``-`` (standard input) into one build.
 
     ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer. ``unpacking``: fields of :class:`spillscan.binary.limits.Limits` that are not to be the default. Raises
+    longer. ``unpacking``: fields of :class:`spillscan.binary.window.Limits` that are not to be the default. Raises
     :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):

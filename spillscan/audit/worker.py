@@ -269,8 +269,7 @@ def _reader_of(stream: Stream) -> Reader | str:
 def _has_code(stream: Stream) -> bool:
     """Whether there is a cubin, or damage that may hide one."""
     from spillscan.binary import containers
-    from spillscan.binary.limits import DEFAULT, Budget
-    from spillscan.binary.window import Window
+    from spillscan.binary.window import DEFAULT, Budget, Window
 
     buffer = stream.buffer()
     return next(containers.images(Window(buffer), Budget(DEFAULT, len(buffer))), None) is not None

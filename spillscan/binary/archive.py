@@ -9,9 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from spillscan.binary.limits import Budget
-from spillscan.binary.pages import Pages
-from spillscan.binary.window import DamageError, Window
+from spillscan.binary.window import Budget, DamageError, Pages, Window
 
 _BLOCK = 1 << 20
 _ZSTD_WINDOW = 1 << 27

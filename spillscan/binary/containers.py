@@ -1,4 +1,8 @@
-"""Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
+"""Static libraries: the ``ar`` format of Unix and of Windows import libraries.
+
+Sections of Windows executables (PE) and objects (COFF), by the public format.
+
+Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
 
 Nothing is unpacked to disk; names of members are shown, never opened.
 """
@@ -8,9 +12,78 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from spillscan.binary import archive, coff, elf, fatbin, library
-from spillscan.binary.limits import Budget
-from spillscan.binary.window import DamageError, Window
+from spillscan.binary import archive, elf, fatbin
+from spillscan.binary.window import Budget, DamageError, Window
+
+_LIBRARY_MAGIC = b"!<arch>\n"
+_MEMBER_HEADER_BYTES = 60
+_LONGEST_NAME = 4096
+
+
+def _library_members(window: Window) -> Iterator[tuple[str, Window]]:
+    """(name, bytes) of each member; symbol tables and the table of long names are none.
+
+    Raises :class:`DamageError` where a header is none.
+    """
+    at, names = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0)
+    while at + _MEMBER_HEADER_BYTES <= window.size:
+        header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
+        size = header[48:58].strip()
+        if header[58:] != b"`\n" or not size.isdigit():
+            raise DamageError("a library member without a header", window.start + at)
+        at += _MEMBER_HEADER_BYTES
+        body = window.part(at, int(size), "library member")
+        at += int(size) + int(size) % 2
+        name = header[:16].rstrip()
+        if name in (b"/", b"/SYM64/", b"__.SYMDEF"):
+            continue
+        if name == b"//":
+            names = body
+            continue
+        if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name stands before the bytes
+            length = min(int(name[3:]), body.size)
+            name = body.text(0, min(length, _LONGEST_NAME))
+            body = body.part(length, body.size - length, "library member")
+        elif name[:1] == b"/" and name[1:].isdigit():
+            name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
+        yield name.rstrip(b"/").decode("utf-8", "backslashreplace"), body
+
+
+_DOS_MAGIC = b"MZ"
+_PE_MAGIC = b"PE\0\0"
+_X64, _ARM64 = 0x8664, 0xAA64
+_HEADER_BYTES = 20
+_SECTION_BYTES = 40
+
+
+def _is_coff_object(window: Window) -> bool:
+    """Whether it begins as a COFF object of a machine with CUDA does."""
+    if window.size < _HEADER_BYTES + _SECTION_BYTES:
+        return False
+    machine, count, _, table, _, optional, _ = window.unpack("HHIIIHH", 0, "COFF header")
+    return machine in (_X64, _ARM64) and 0 < count < 0xFF00 and optional == 0 and table <= window.size
+
+
+def _coff_sections(window: Window) -> Iterator[tuple[bytes, Window]]:
+    """(name, bytes) of each section. Names longer than 8 bytes are cut in executables."""
+    header = 0
+    if window.starts(_DOS_MAGIC):
+        (header,) = window.unpack("I", 60, "DOS header")
+        if window.copy(header, 4, "PE header") != _PE_MAGIC:
+            raise DamageError("a Windows file without a PE header", window.start + header)
+        header += 4
+    _, count, _, symbols, symbol_count, optional, _ = window.unpack("HHIIIHH", header, "COFF header")
+    names = symbols + 18 * symbol_count
+    for number in range(count):
+        at = header + _HEADER_BYTES + optional + number * _SECTION_BYTES
+        name, virtual, _, size, offset = window.unpack("8sIIII", at, "section header")
+        name = name.rstrip(b"\0")
+        if name[:1] == b"/" and name[1:].isdigit():
+            name = window.text(names + int(name[1:]), names + int(name[1:]) + 64)
+        if size and offset:
+            used = min(size, virtual) if virtual and header else size
+            yield name, window.part(offset, used, "section")
+
 
 _HOST_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".nv_fatb", b".nvFatBi", b"__nv_rel")
 """Where compilers put fat binaries: whole programs, relocatable ones; the others as COFF cuts their names."""
@@ -104,9 +177,9 @@ def _reader(window: Window) -> Callable[[Window, Budget, Place], Iterator[Found]
         return _elf
     if window.starts(fatbin.MAGIC):
         return _region
-    if window.starts(library.MAGIC):
+    if window.starts(_LIBRARY_MAGIC):
         return _library
-    if window.starts(coff.DOS_MAGIC) or coff.is_object(window):
+    if window.starts(_DOS_MAGIC) or _is_coff_object(window):
         return _coff
     if archive.kind(window):
         return _archive
@@ -128,7 +201,7 @@ def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
 
 
 def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    sections = [part for name, part in coff.sections(window) if name.startswith(_HOST_SECTIONS)]
+    sections = [part for name, part in _coff_sections(window) if name.startswith(_HOST_SECTIONS)]
     yield from _host(sections, budget, place)
 
 
@@ -178,7 +251,7 @@ def _is_relocatable(entry: fatbin.Entry) -> bool:
 
 
 def _library(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    for name, member in library.members(window):
+    for name, member in _library_members(window):
         yield from images(member, budget, place.inside(name))
 
 

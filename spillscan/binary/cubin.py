@@ -1,4 +1,16 @@
-"""Cubins: which functions they hold, and what sections, symbols and attributes say of each. No machine code is read.
+"""The toolkit that made a cubin, from its notes: ``.note.nv.tkinfo`` (new layout), else the version in its header.
+
+What ``.nv.info`` sections say: registers, stack, launch bounds, barriers, spill annotations.
+
+A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers are those that
+``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
+
+Texture, surface and sampler references: symbols of their own kinds, which relocations of constant bank 0 name.
+
+Equal to what ptxas prints up to sm_89. From sm_90 on it prints none, and the relocations name no symbols. Objects that
+a kernel is given (bindless) are no references: they stand in no cubin, and no figure is told.
+
+Cubins: which functions they hold, and what sections, symbols and attributes say of each. No machine code is read.
 
 Both layouts: up to CUDA 12 below sm_100 (ELF ABI 7: the architecture is the flags' low byte, barriers stand in the
 section's flags, registers in its info) and the one after it (ABI 8: second byte, and attributes).
@@ -6,21 +18,188 @@ section's flags, registers in its info) and the one after it (ABI 8: second byte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import struct
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import attributes, notes, references
-from spillscan.binary.attributes import FunctionInfo
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
-from spillscan.binary.references import References
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Role
 from spillscan.model.code import Maker
+
+TKINFO = b".note.nv.tkinfo"
+ABI_NEW = 8
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{2,}")
+_VERSION = re.compile(rb"V(\d+)\.(\d+)\.(\d+)")
+_ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit:
+    """Which ptxas or nvlink wrote the cubin, as far as it tells."""
+
+    version: tuple[int, ...] = ()
+    """(13, 5, 37); only the first two without a note; empty where nothing tells."""
+    tool: str = ""
+    """``ptxas`` or ``nvlink``."""
+    options: str = ""
+    """Its command line."""
+    arch: str = ""
+    """Target on its command line: ``100f``."""
+
+
+def toolkit(elf: Elf) -> Toolkit:
+    """What the cubin says of its maker."""
+    note = elf.index(TKINFO)
+    if note is not None:
+        return _tkinfo(elf.contents(note))
+    if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # the toolkit's version: 0x7e is 12.6
+        return Toolkit(version=(elf.version // 10, elf.version % 10))
+    return Toolkit()
+
+
+def _tkinfo(note: Window) -> Toolkit:
+    """Header of 24 bytes (sizes, type, owner), a table of offsets, then texts: tool, version, branch, options."""
+    texts: list[bytes] = _PRINTABLE.findall(note.copy(0, min(note.size, 1 << 16), "note"))
+    texts = [text for text in texts if text != b"NVIDIA Corp"]
+    release = next((match for text in texts if (match := _VERSION.search(text))), None)
+    options = texts[-1].strip() if len(texts) > 3 else b""
+    arch = _ARCH.search(options)
+    return Toolkit(
+        version=tuple(map(int, release.groups())) if release else (),
+        tool=texts[0].decode() if texts else "",
+        options=options.decode(),
+        arch=arch[1].decode() if arch else "",
+    )
+
+
+MAX_THREADS, REQNTID = 0x05, 0x10
+FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x2F
+CUDA_API_VERSION, NUM_BARRIERS, ANNOTATIONS = 0x37, 0x4C, 0x55
+SPILL = 1
+"""Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
+
+_SIZED = 4
+_DIMENSIONS = struct.Struct("<3I")
+_PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
+_TELLING = frozenset({MAX_THREADS, REQNTID, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
+"""Attributes that :func:`of_function` reads."""
+
+
+class FunctionInfo(NamedTuple):
+    """What the records of one function say; ``None``: no such record."""
+
+    max_threads: tuple[int, int, int] | None = None
+    """``.maxntid``: most threads in each dimension."""
+    required_threads: tuple[int, int, int] | None = None
+    """``.reqntid``: threads in each dimension."""
+    barriers: int | None = None
+    """Named barriers."""
+    toolkit: int | None = None
+    """CUDA API version times ten: 126."""
+    spills: tuple[int, ...] | None = None
+    """Offsets of annotated instructions, ascending."""
+
+
+NOTHING = FunctionInfo()
+
+
+def records(section: Window, wanted: Container[int]) -> Iterator[tuple[int, int, bytes]]:
+    """(attribute, value, payload) of each record of ``wanted`` attributes; the payload of formats 1 to 3 is empty."""
+    at, data = 0, section.copy(0, section.size, ".nv.info")
+    end = len(data)
+    while at + 4 <= end:
+        form, attribute, value = data[at], data[at + 1], data[at + 2] | data[at + 3] << 8
+        at += 4
+        if form == _SIZED:
+            if at + value > end:
+                raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", section.start + at)
+            if attribute in wanted:
+                yield attribute, value, data[at : at + value]
+            at += value
+        elif not 1 <= form <= 3:
+            raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
+        elif attribute in wanted:
+            yield attribute, value, b""
+
+
+def of_module(section: Window) -> dict[int, dict[int, int]]:
+    """Figures by attribute and symbol number: registers and stack sizes of every function."""
+    found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
+    if section.size % 12 == 0:
+        table = section.array(np.dtype("<u4"), section.size // 4, 0, ".nv.info").reshape(-1, 3)
+        heads = table[:, 0]
+        if ((heads & 0xFFFF00FF) == 0x00080004).all():  # nothing but pairs of symbol and value
+            numbers = (heads >> 8) & 0xFF
+            for attribute, values in found.items():
+                rows = table[numbers == attribute]
+                values.update(zip(rows[:, 1].tolist(), rows[:, 2].tolist(), strict=True))
+            return found
+    for attribute, _, payload in records(section, _PER_FUNCTION):
+        if len(payload) == 8:
+            found[attribute][int.from_bytes(payload[:4], "little")] = int.from_bytes(payload[4:], "little")
+    return found
+
+
+def of_function(section: Window) -> FunctionInfo:
+    """What the section of one function says."""
+    threads: dict[int, tuple[int, int, int]] = {}
+    barriers: int | None = None
+    toolkit: int | None = None
+    spills: tuple[int, ...] | None = None
+    for attribute, value, payload in records(section, _TELLING):
+        if attribute == NUM_BARRIERS:
+            barriers = value & 0xFF
+        elif attribute == CUDA_API_VERSION and len(payload) >= 4:
+            toolkit = int.from_bytes(payload[:4], "little")
+        elif attribute in (MAX_THREADS, REQNTID) and len(payload) >= 12:
+            threads[attribute] = _DIMENSIONS.unpack_from(payload)
+        elif attribute == ANNOTATIONS:
+            pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
+            spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
+    return FunctionInfo(threads.get(MAX_THREADS), threads.get(REQNTID), barriers, toolkit, spills)
+
+
+LAST_ARCH = 89
+_TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
+"""Kinds of symbols."""
+_BANK = b".rel.nv.constant0."
+_REL = np.dtype([("offset", "<u8"), ("info", "<u8")])
+
+
+class References(NamedTuple):
+    """How many of each a function names."""
+
+    textures: int
+    surfaces: int
+    samplers: int
+
+
+def by_section(elf: Elf, symbols: NDArray[Any], number: int) -> dict[int, References]:
+    """By code section; functions without references are left out. ``number``: of the architecture."""
+    kinds = symbols["info"] & 15
+    if number > LAST_ARCH or not ((kinds >= _TEXTURE) & (kinds <= _SURFACE)).any():
+        return {}
+    owners = elf.sections["info"].tolist()
+    found: dict[int, References] = {}
+    for index, name in enumerate(elf.names):
+        if not name.startswith(_BANK) or owners[index] >= len(owners):
+            continue
+        table = elf.contents(index)
+        relocations = table.array(_REL, table.size // _REL.itemsize, 0, "relocations")
+        named = np.unique(relocations["info"] >> 32)
+        counts = np.bincount(kinds[named[named < len(kinds)].astype(np.int64)], minlength=16).tolist()
+        if any(counts[_TEXTURE : _SURFACE + 1]):
+            found[owners[owners[index]]] = References(counts[_TEXTURE], counts[_SURFACE], counts[_SAMPLER])
+    return found
+
 
 EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
@@ -75,15 +254,15 @@ class Cubin:
 
     def __init__(self, window: Window) -> None:
         self.elf = Elf(window)
-        self.new_layout = self.elf.abi_version >= notes.ABI_NEW
+        self.new_layout = self.elf.abi_version >= ABI_NEW
         self.number = (self.elf.flags >> 8 if self.new_layout else self.elf.flags) & 0xFF
         """Of its architecture: 90."""
         self.relocatable = self.elf.type == RELOCATABLE_FILE
 
     @cached_property
-    def toolkit(self) -> notes.Toolkit:
+    def toolkit(self) -> Toolkit:
         """Which tool wrote it."""
-        return notes.toolkit(self.elf)
+        return toolkit(self.elf)
 
     @cached_property
     def lines(self) -> Lines:
@@ -93,7 +272,7 @@ class Cubin:
     @cached_property
     def references(self) -> dict[int, References]:
         """Texture, surface and sampler references by code section."""
-        return references.by_section(self.elf, self._symbols, self.number)
+        return by_section(self.elf, self._symbols, self.number)
 
     @cached_property
     def maker(self) -> Maker | None:
@@ -115,8 +294,8 @@ class Cubin:
             return "a"
         compat = self.elf.index(b".nv.compat")
         if compat is not None:
-            records = attributes.records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
-            if any(value == 1 for _, value, _ in records):
+            found = records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
+            if any(value == 1 for _, value, _ in found):
                 return "a"
         told = self.toolkit.arch
         return "f" if told == f"{self.number}f" else ""
@@ -128,8 +307,8 @@ class Cubin:
         if not text:
             return
         figures = self._figures
-        registers, frames = figures[attributes.REGCOUNT], figures[attributes.FRAME_SIZE]
-        stacks = figures[attributes.MIN_STACK_SIZE]
+        registers, frames = figures[REGCOUNT], figures[FRAME_SIZE]
+        stacks = figures[MIN_STACK_SIZE]
         offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
         flags, links = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
         names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
@@ -163,7 +342,7 @@ class Cubin:
 
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
-        return attributes.NOTHING if function.info is None else attributes.of_function(function.info)
+        return NOTHING if function.info is None else of_function(function.info)
 
     def parts_of(self, function: Function) -> tuple[int, ...]:
         """Where callees begin inside the function's section."""
@@ -203,7 +382,7 @@ class Cubin:
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:
         index = self.elf.index(b".nv.info")
-        return attributes.of_module(Window(b"") if index is None else self.elf.contents(index))
+        return of_module(Window(b"") if index is None else self.elf.contents(index))
 
     @cached_property
     def _table(self) -> int:

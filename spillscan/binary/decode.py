@@ -1,33 +1,146 @@
-"""Machine code of one function that uses local memory, or has spills elsewhere: the instructions that matter are given
-to :mod:`spillscan.dumps` in its own terms, as a dump's reader does, so that classes and loop depths have one home.
+"""Instructions that move control, read from machine code column by column, as far as somebody asks.
+
+Of most functions nobody asks where each branch goes: that decides the loops around an instruction, and these are looked
+for when somebody looks at them, long after the code is gone. So the words of these instructions are kept.
+
+Machine code of one function that uses local memory, or has spills elsewhere: the instructions that matter are given
+to :mod:`spillscan.machine`, as a dump's reader does, so that classes and loop depths have one home.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spillscan.binary.branches import IS_DIRECT, LOAD, OTHER, PUSHES, STORE, Branches, Text, kinds_of
-from spillscan.binary.counts import Counts
+from spillscan.binary.counts import Counts, code_of
 from spillscan.binary.cubin import Function
-from spillscan.binary.table import Table
-from spillscan.binary.window import DamageError
+from spillscan.binary.table import Table, table
+from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
-from spillscan.dumps.headers import Cubin
 from spillscan.machine import local
-from spillscan.machine.function import Code as Listing
-from spillscan.machine.kept import Marked
-from spillscan.machine.moves import AnyMoves, Kind
-from spillscan.machine.pointer import Plain, StackUse
-from spillscan.model import Origin, Role
+from spillscan.machine.flow import AnyMoves, Kind, Moves
+from spillscan.machine.function import Analysis, Marked, role_by
+from spillscan.machine.spills import Plain, StackUse
+from spillscan.model import Role
 from spillscan.model.code import LocalTraffic
+
+Kinds = NDArray[np.uint8]
+
+LOAD, STORE, OTHER = len(Kind), len(Kind) + 1, 255
+"""What an instruction may be besides a :class:`~spillscan.machine.flow.Kind`: LDL, STL, what neither touches local
+memory nor moves control."""
+PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
+IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *PUSHES))
+"""By kind: what has its target in the instruction, relative to it."""
+_JUMP = int(Kind.JUMP)
+_CALL_RELATIVE = 0x944
+"""Volta and later."""
+
+
+@lru_cache(maxsize=64)
+def kinds_of(table: Table) -> Kinds:
+    """What the instructions of each code are."""
+    kinds = table.kinds.take(table.ranks)
+    if table.wide:
+        far = np.arange(len(kinds)) & table.mask != _CALL_RELATIVE
+        kinds[(kinds == Kind.CALL) & far] = Kind.FAR_CALL
+    kinds[kinds < 0] = OTHER
+    kinds[table.ranks == table.load] = LOAD
+    kinds[table.ranks == table.store] = STORE
+    return kinds.astype(np.uint8)
+
+
+class Text(NamedTuple):
+    """The code of one function."""
+
+    window: Window
+    number: int
+    """Of its architecture."""
+    code: Code
+
+
+class Branches:
+    """Some instructions of one function; for the columns see :class:`~spillscan.machine.flow.Moves`."""
+
+    def __init__(self, text: Text, rows: Words, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self._text = text
+        self._rows = rows
+
+    @cached_property
+    def addresses(self) -> Words:
+        """Byte offsets."""
+        return self._text.code.addresses(self._rows)
+
+    @cached_property
+    def targets(self) -> Words:
+        """Where each goes; -1: the instruction does not say."""
+        return np.where(IS_DIRECT[self.kinds], self._text.code.targets(self._rows), -1)
+
+    @cached_property
+    def conditional(self) -> Flags:
+        """A predicate decides."""
+        found: Flags = self._text.code.guards(self._rows) != ALWAYS
+        jumps = (self.kinds == _JUMP).nonzero()[0]
+        if len(jumps):
+            found[jumps] |= self._text.code.conditions(self._rows[jumps])
+        return found
+
+    def at(self, which: NDArray[np.int64]) -> Branches:
+        """Those of some numbers."""
+        return Branches(self._text, self._rows[which], self.kinds[which])
+
+    def keep(self) -> Excerpt | Moves:
+        """What they are, without the code around them."""
+        window, number, code = self._text
+        size = code.group_bytes
+        per_group = code.rows_before(size)
+        groups = self._rows if per_group == 1 else self._rows // per_group
+        if len(groups) and groups[-1] >= window.size // size:  # in a part of a group
+            return Moves(self.addresses, self.targets, self.kinds, self.conditional)
+        words = window.array(_WORD, window.size // size * (size // _WORD.itemsize), 0, "code")
+        chosen = words.reshape(-1, size // _WORD.itemsize).take(groups, axis=0)
+        return Excerpt(chosen.tobytes(), self._rows.astype(np.int32).tobytes(), self.kinds.tobytes(), number)
+
+
+_WORD = np.dtype("<i8")
+
+
+class Excerpt(NamedTuple):
+    """The branches of one function: a group of words for each, and which instruction of the function it was."""
+
+    words: bytes
+    rows: bytes
+    """32 bits each."""
+    kinds: bytes
+    number: int
+    """Of the architecture."""
+
+    def moves(self) -> Moves:
+        """What they are."""
+        opcodes = table(self.number)
+        assert opcodes  # it was read by one
+        window = Window(self.words)
+        code = code_of(window, opcodes, self.number)
+        rows, per_group = np.frombuffer(self.rows, np.int32).astype(np.int64), code.rows_before(code.group_bytes)
+        here = np.arange(len(rows))
+        found = Branches(
+            Text(window, self.number, code),
+            here * per_group + rows % per_group,
+            np.frombuffer(self.kinds, np.uint8),
+        )
+        moved = (rows // per_group - here) * code.group_bytes
+        targets = np.where(IS_DIRECT[found.kinds], found.targets + moved, found.targets)
+        return Moves(found.addresses + moved, targets, found.kinds, found.conditional)
+
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 
-_NOWHERE = Origin(input="")
-"""Where a function was read is for its record to say."""
 MOST_LOOP_WORK = 5_000_000
 """Branches back times branches; 1.3 million is the most seen, in a function of 81,000 instructions."""
 MOST_PUSHES = 10_000
@@ -63,7 +176,7 @@ class Decoded:
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def local(
-        self, function: Function, counts: Counts, member: Cubin, *, parts: tuple[int, ...], spills: Spills
+        self, function: Function, counts: Counts, *, parts: tuple[int, ...], spills: Spills
     ) -> tuple[Role, LocalTraffic]:
         """What the function is, and its accesses to local memory. ``parts``: where callees begin in its section.
 
@@ -71,15 +184,16 @@ class Decoded:
         """
         marked = self._marked(spills or ())
         self._check(marked.moves)
-        listing = Listing(function.symbol, member, _NOWHERE)
-        listing.role = function.role
-        if function.role == "unknown":  # they decide
-            listing.opcodes = dict(counts.opcodes)
-        listing.last_address = counts.code_bytes - self.code.bytes_per_instruction
-        listing.parts = parts
-        listing.annotations = spills is not None
-        listing.stack_uses = self._stack_uses
-        return listing.judged(marked)
+        known = function.role != "unknown"
+        code = Analysis(
+            marked=marked,
+            role=function.role if known else role_by([opcode for opcode, _ in counts.opcodes]),
+            last_address=counts.code_bytes - self.code.bytes_per_instruction,
+            parts=parts,
+            stack_uses=self._stack_uses(),
+            annotations=spills is not None,
+        )
+        return code.role, code.traffic()
 
     def _check(self, moves: AnyMoves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""

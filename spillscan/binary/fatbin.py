@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spillscan.binary.limits import Budget
-from spillscan.binary.window import DamageError, Window
+from spillscan.binary.window import Budget, DamageError, Window
 
 MAGIC = b"\x50\xed\x55\xba"
 PTX, CUBIN = 1, 2

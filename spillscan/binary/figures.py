@@ -1,23 +1,27 @@
-"""What a file says of each function, in plain figures: small enough to be handed from one process to another."""
+"""What a file says of each function: first in plain figures, small enough to be handed from one process to another,
+then as records, with an issue for what keeps a function from being read. The members of a large file are read by as
+many processes as there are processors; records come in the order of the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import PurePath
+from typing import Any, NamedTuple
 
-from spillscan.binary import counts
-from spillscan.binary.attributes import FunctionInfo
-from spillscan.binary.containers import Image
+from spillscan import workers
+from spillscan.binary import archive, containers, counts
+from spillscan.binary.containers import Damage, Found, Image, Place
 from spillscan.binary.counts import Counts
-from spillscan.binary.cubin import Cubin, Function
+from spillscan.binary.cubin import Cubin, Function, FunctionInfo
 from spillscan.binary.decode import Decoded
-from spillscan.binary.limits import Limits
 from spillscan.binary.table import Table, table
-from spillscan.binary.window import DamageError
+from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, Window
 from spillscan.binary.words import Code
-from spillscan.dumps.headers import Cubin as Member
-from spillscan.model import Role
-from spillscan.model.code import LocalTraffic, Maker
+from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
+from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
@@ -70,8 +74,8 @@ class LostLines(NamedTuple):
     what: str
 
 
-Told = Figures | LostLines | DamageError
-"""What is told of a cubin: its functions, and what is wrong with it."""
+Stated = Figures | LostLines | DamageError
+"""What is stated of a cubin: its functions, and what is wrong with it."""
 
 
 class Functions:
@@ -80,7 +84,7 @@ class Functions:
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
 
-    def of(self, image: Image) -> Iterator[Told]:
+    def of(self, image: Image) -> Iterator[Stated]:
         """All functions of one cubin; an error for each that cannot be read, or as the last for the rest of all."""
         try:
             cubin = Cubin(image.window)
@@ -143,7 +147,7 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
             shared = None if spills is None else decoded.shared_among(spills)
         if counted.local:
             parts = cubin.parts_of(function)
-            role, local = decoded.local(function, counted, Member(arch=arch), parts=parts, spills=spills)
+            role, local = decoded.local(function, counted, parts=parts, spills=spills)
             local = cubin.lines.attach(local, function.section)
             stored, loaded = _spilled(local, role)
     barriers, named = function.barriers, cubin.references.get(function.section)
@@ -200,3 +204,184 @@ def _threads(dimensions: tuple[int, int, int] | None) -> int | None:
         return None
     x, y, z = dimensions
     return x * y * z if 0 < x * y * z <= 1024 else None
+
+
+FORMAT = "binary"
+_OBJECTS = (".o", ".obj")
+"""Files that are the output of one compilation, which is what a log's unit names, too."""
+_MANY = 20
+"""Issues of damage that are kept for one file; the rest is counted."""
+
+
+class Records:
+    """The records of one file."""
+
+    def __init__(self, name: str) -> None:
+        self._input = name
+        self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
+        self._damages = 0
+        self._unknown_archs: Counter[str] = Counter()
+        self._unknown_codes: Counter[str] = Counter()
+        self._damaged_lines: Counter[str] = Counter()
+        """Cubins by what is wrong with their source lines."""
+        self._shown = 0
+        self._usages: dict[Resources, Usage] = {}
+
+    def of(self, image: Image, number: int, stated: Iterable[Stated]) -> Iterator[SassFunction | Issue]:
+        """All functions of one cubin; ``number`` is its place in the file, ``stated`` what it says."""
+        place = image.place
+        identifier = place.identifier or (place.members[-1] if place.members else self._unit)
+        origin = Origin(input=self._input, line=None, format=FORMAT)
+        for each in stated:
+            if isinstance(each, DamageError):
+                yield self.damage(each, place)
+            elif isinstance(each, LostLines):
+                self._damaged_lines[each.what] += 1
+            else:
+                yield self._function(each, number, identifier, origin)
+
+    def worth(self, item: SassFunction | Issue) -> bool:
+        """Whether it is stated: every function, and the first issues of damage."""
+        if isinstance(item, SassFunction):
+            return True
+        self._shown += 1
+        return self._shown <= _MANY
+
+    def rest(self) -> Iterator[Issue]:
+        """What is only counted while the file is read."""
+        for arch, count in _first(self._unknown_archs):
+            message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
+            message += "; `cuobjdump -sass FILE | spillscan scan -` counts them"
+            yield self._issue("unknown-arch", message, "warning")
+        for arch, count in _first(self._unknown_codes):
+            yield self._issue("unknown-opcode", f"{count} instructions of {arch} are in no opcode table", "note")
+        for what, count in _first(self._damaged_lines):
+            yield self._issue("damaged-lines", f"{what}: {count} cubins without all their source lines", "warning")
+        if self._damages > _MANY:
+            yield self._issue("damaged", f"{self._damages} places are damaged; {_MANY} are shown", "error")
+
+    def damage(self, error: DamageError, place: Place) -> Issue:
+        """An issue for something that cannot be read."""
+        self._damages += 1
+        where = f"{place}: " if place.members else ""
+        return self._issue("damaged", f"{where}{error}", "error")
+
+    def _issue(self, code: str, message: str, severity: Severity) -> Issue:
+        shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in message)
+        origin = Origin(input=self._input, format=FORMAT)
+        return Issue(code=code, message=shown[:500], severity=severity, origin=origin)
+
+    def _function(self, figures: Figures, number: int, identifier: str, origin: Origin) -> SassFunction:
+        counts, bounds = figures.counts, figures.bounds
+        if counts is None:
+            self._unknown_archs[figures.arch] += 1
+        elif counts.unknown:
+            self._unknown_codes[figures.arch] += counts.unknown
+        usage = self._usages.get(figures.resources)
+        if usage is None:
+            usage = self._usages[figures.resources] = Usage(**figures.resources._asdict())
+        return SassFunction(
+            symbol=figures.symbol,
+            arch=figures.arch,
+            role=figures.role,
+            member=number,
+            identifier=identifier,
+            stats=SassStats(
+                instructions=counts.instructions if counts else 0,
+                code_bytes=figures.code_bytes,
+                opcodes=counts.opcodes if counts else (),
+                local=figures.local or NO_TRAFFIC,
+                shared_spills=figures.shared_spills,
+                registers=usage.registers,
+                origin=origin,
+                maker=figures.maker,
+            ),
+            usage=usage,
+            launch_bounds=LaunchBounds(max_threads=bounds[0], required_threads=bounds[1]) if bounds else None,
+            final=figures.final,
+        )
+
+
+def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
+    """The counts by name; of more than are shown, the last stands for all the others."""
+    ranked = sorted(counts.items())
+    yield from ranked[:_MANY]
+    if rest := ranked[_MANY:]:
+        yield f"{len(rest)} others", sum(count for _, count in rest)
+
+
+LEAST_BYTES = 64 << 20
+"""Of a share, decompressed: below, a process costs more than it saves."""
+_MOST = 8
+"""Processes."""
+_OWN_WORK = 0.12
+"""What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
+_HEAP_BYTES = 31 << 20
+"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
+gives back what is free beyond twice that: each member's pages would be made anew. So one that is never touched is freed
+at first."""
+
+
+def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Stated]]]:
+    """Everything, by this process; what is stated of one cubin is to be taken before the next is asked for."""
+    pages = Pages()
+    for each in found:
+        yield each, _of_cubin(functions, each, pages)
+
+
+def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Iterable[Stated]]]:
+    """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
+    sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
+    count = max(1, min(workers.processors(), sum(sizes) // LEAST_BYTES, _MOST)) if workers.POSSIBLE else 1
+    owners = dealt(sizes, count)
+    bytes(_HEAP_BYTES)
+    pages = Pages()
+
+    def share(owner: int) -> Iterator[list[Stated]]:
+        for each, by in zip(found, owners, strict=True):
+            if by == owner:
+                yield list(_of_cubin(functions, each, pages))
+
+    with workers.Workers([share(owner) for owner in range(1, count)], origin) as running:
+        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
+        for each, by in zip(found, owners, strict=True):
+            yield each, next(said[by]) if by else _of_cubin(functions, each, pages)
+        for others in said[1:]:
+            next(others, None)
+
+
+def dealt(sizes: Sequence[int], count: int) -> list[int]:
+    """For each size whose it is: neighbours belong together, so that this process, which is first, seldom waits. Its
+    share is smaller by what else it does."""
+    total = max(1, sum(sizes))
+    own = total * max(0.0, (1 - _OWN_WORK * (count - 1)) / count)
+    other = (total - own) / max(1, count - 1)
+    middles = [end - size / 2 for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]
+
+
+def _of_cubin(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:
+    if isinstance(each, Image):
+        yield from functions.of(each)
+        pages.leave(each.raw)
+
+
+def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[SassFunction | Issue]:
+    """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
+    limits = limits or DEFAULT
+    window = Window(buffer)
+    records, functions = Records(name), Functions(limits, len(buffer))
+    found = containers.images(window, Budget(limits, len(buffer)))
+    if isinstance(buffer, bytes) or archive.kind(window):  # small, or each member is decompressed where it is found
+        stated = one_by_one(functions, found)
+    else:
+        stated = together(functions, list(found), name)
+    number = 0
+    for each, figures in stated:
+        if isinstance(each, Damage):
+            made: Iterator[SassFunction | Issue] = iter([records.damage(each.error, each.place)])
+        else:
+            made = records.of(each, number, figures)
+            number += 1
+        yield from filter(records.worth, made)
+    yield from records.rest()

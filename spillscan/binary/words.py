@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary.selectors import Selectors
+from spillscan.binary.table import Selectors
 from spillscan.binary.window import Window
 
 Words = NDArray[np.int64]
@@ -41,7 +41,7 @@ class Code(Protocol):
     start: int
     """Of the first, in the buffer that holds it."""
     codes: Words
-    """Opcode of each, and above it what :class:`~spillscan.binary.selectors.Selectors` choose where it is shared."""
+    """Opcode of each, and above it what :class:`~spillscan.binary.table.Selectors` choose where it is shared."""
 
     def part(self, offset: int, size: int) -> Code:
         """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""

@@ -66,7 +66,7 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
 
 
 def unpacking(policy: Policy) -> dict[str, int]:
-    """How much a binary or archive may make of itself, as fields of :class:`spillscan.binary.limits.Limits`."""
+    """How much a binary or archive may make of itself, as fields of :class:`spillscan.binary.window.Limits`."""
     return {
         "ratio": policy.count("max_unpack_ratio"),
         "member_bytes": policy.count("max_member_mib") << 20,

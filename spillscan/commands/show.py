@@ -55,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan.commands.show import nvdisasm, text_of
-    from spillscan.dumps.archs import unsupported
+    from spillscan.dumps.common import unsupported
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
     from spillscan.model.code import SassFunction
@@ -94,17 +93,17 @@ def _items(
     """What the input holds, and of a binary its cubins by their number."""
     from spillscan import binary
     from spillscan import dumps as sass
-    from spillscan.binary.limits import Limits
+    from spillscan.binary.window import Limits
     from spillscan.inputs import snapshot
     from spillscan.inputs.source import kind_of_binary
 
     head = stream.head()
     if snapshot.sniff(head):
         return _kept(stream, name), None
-    if kind_of_binary(head) is None or not binary.holds_code(head):
-        return sass.read(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
+    if kind_of_binary(head) is None or not binary.sniff(head):
+        return sass.items(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
     buffer, limits = stream.buffer(), Limits(**unpacking)
-    return binary.read(buffer, name, limits), lambda member: binary.extract(buffer, member, limits)
+    return binary.items(buffer, name, limits), lambda member: binary.extract(buffer, member, limits)
 
 
 def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:

@@ -1,7 +1,4 @@
-"""SASS dumps: local memory counted, classified and located, in every text that cuobjdump and nvdisasm write.
-
-``read`` finds out which text it is.
-"""
+"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm text and JSON, cuobjdump -res-usage."""
 
 from __future__ import annotations
 
@@ -10,29 +7,82 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from spillscan.errors import InputError
+from spillscan.model import Issue, Reading, Stats
 
 if TYPE_CHECKING:
-    from spillscan.dumps.blocks import Stream
+    from spillscan.dumps.common import DumpAccount, Readable
+    from spillscan.inputs.source import Stream
     from spillscan.machine.operands import Wanted
-    from spillscan.model import Issue
-    from spillscan.model.code import FunctionUsage, Outcome, SassFunction
+    from spillscan.model.code import FunctionUsage, SassFunction
 
-Format = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
+DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
+
+FORMAT = "sass"
+PRIORITY = 5
 
 HEAD = 1 << 16
-"""Bytes of an input that tell its format."""
+"""Bytes of an input that show its format."""
+
+_COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 
 
-class Reader(Protocol):
+class DumpReader(Protocol):
     """What reads one format."""
 
-    outcome: Outcome
+    account: DumpAccount
 
     def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
         """Functions and issues in the order of the input."""
 
 
-def sniff(head: bytes) -> Format | None:
+def sniff(head: bytes) -> bool:
+    """Whether ``head`` shows the first lines of a dump."""
+    return form_of(head) is not None
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of one dump."""
+    return _read(stream, name, None)
+
+
+def read_operands(stream: Stream, name: str) -> Reading:
+    """The functions of one dump, with the registers that they name and their bank conflicts."""
+    return _read(stream, name, lambda symbol: True)
+
+
+def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
+    from spillscan.dumps.common import unsupported
+    from spillscan.model.code import SassFunction
+
+    reading = Reading()
+    refused: dict[str | None, Issue] = {}
+    plain_file = None if operands else stream.plain_file()
+    dump = reader(stream.file(), name, plain_file=plain_file, operands=operands)
+    for item in dump:
+        if isinstance(item, Issue):
+            reading.issues.append(item)
+        elif isinstance(item, SassFunction) and (refusal := unsupported(item.arch, item.stats.origin)):
+            refused.setdefault(item.arch, refusal)
+        else:
+            reading.functions.append(item)
+    reading.issues.extend(refused.values())
+    log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
+    if log_line is not None:
+        # A gate must not pass because half of its input was taken for the other half's noise.
+        message = "the dump holds lines of a compiler's log, which are not read; give log and dump as two inputs"
+        reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
+    account = dump.account
+    reading.stats = Stats(
+        inputs=1,
+        lines=account.lines,
+        bytes=account.bytes_read,
+        recognised_lines=max(1, account.lines - account.unknown_lines) if reading.functions else 0,
+        unknown_lines=account.unknown_lines,
+    )
+    return reading
+
+
+def form_of(head: bytes) -> DumpFormat | None:
     """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
     if head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head:
         return "nvdisasm-json"
@@ -48,18 +98,18 @@ def sniff(head: bytes) -> Format | None:
 
 
 def reader(
-    stream: Stream,
+    stream: Readable,
     origin_name: str,
     head: bytes = b"",
     plain_file: tuple[int, int] | None = None,
     operands: Wanted | None = None,
-) -> Reader:
+) -> DumpReader:
     """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
     the file whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
     the operands are read as well."""
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
-    form = sniff(whole.head)
+    form = form_of(whole.head)
     if form == "sass":
         from spillscan.dumps.cuobjdump import Dump
 
@@ -85,8 +135,8 @@ def reader(
     raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
 
 
-def read(
-    stream: Stream, origin_name: str, head: bytes = b"", operands: Wanted | None = None
+def items(
+    stream: Readable, origin_name: str, head: bytes = b"", operands: Wanted | None = None
 ) -> Iterator[SassFunction | FunctionUsage | Issue]:
     """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
     return iter(reader(stream, origin_name, head, operands=operands))
@@ -95,7 +145,7 @@ def read(
 class _Rewound:
     """A stream whose first bytes have been looked at."""
 
-    def __init__(self, stream: Stream, head: bytes) -> None:
+    def __init__(self, stream: Readable, head: bytes) -> None:
         self._stream = stream
         self._into = getattr(stream, "readinto", None)
         self.head = head

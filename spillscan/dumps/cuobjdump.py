@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Literal, NamedTuple
 
-from spillscan.dumps.blocks import BEGIN, SIZE, Block, Blocks, Stream
-from spillscan.dumps.complaints import Complaints
-from spillscan.dumps.headers import BEFORE_ALL, Cubin, known, turn
+from spillscan import grammar
+from spillscan.dumps.blocks import BEGIN, SIZE, Block, Blocks, StackUses
+from spillscan.dumps.common import DumpAccount, Readable, decode, known
 from spillscan.dumps.layout import MAX_LINES, Layout, learn
+from spillscan.dumps.listing import BEFORE_ALL, Instruction, Listing, Member, records
 from spillscan.dumps.rows import DepartureError, Rows, Span, fit
-from spillscan.dumps.runs import Runs
-from spillscan.dumps.stack import StackUses
-from spillscan.machine import kept
-from spillscan.machine.function import Code
-from spillscan.machine.operands import OperandReader, Wanted
+from spillscan.machine.operands import Wanted
 from spillscan.model import Issue
-from spillscan.model.code import Outcome, SassFunction
+from spillscan.model.code import SassFunction
 
 FORMAT = "sass"
 
@@ -26,13 +25,43 @@ Path = Literal["rows", "lark"]
 _LONGEST_LINE = 1 << 22
 """Bytes; a line longer than this is no line of a dump."""
 
+_RULES = (
+    "blank",
+    "function",
+    "flags",
+    "end",
+    "field",
+    "code_for",
+    "image",
+    "underline",
+    "target",
+    "compressed",
+    "member",
+)
+"""Lines before and between functions."""
+
+_ENCODING = "latin-1"
+"""One character a byte: whatever stands in a dump can be read, and bytes that are no ASCII are counted elsewhere."""
+
+_PIECE = 1 << 18
+"""Bytes that Lark gets at once: its tokens are copies."""
+
 
 class Place(NamedTuple):
     """Where in a dump reading begins, or has come to."""
 
     line: int
     """1-based."""
-    cubin: Cubin
+    member: Member
+
+
+@cache
+def _turn() -> re.Pattern[bytes]:
+    """From the end of one function to the body of the next in the same cubin: what stands between most of them."""
+    lark = grammar.lexer()
+    end, flags = (grammar.rule_expression(lark, rule, only="none") for rule in ("end", "flags"))
+    blank, function = grammar.rule_expression(lark, "blank", "none"), grammar.rule_expression(lark, "function")
+    return re.compile(f"{end}(?:{blank})*{function}{flags}".encode())
 
 
 class _State(NamedTuple):
@@ -40,15 +69,15 @@ class _State(NamedTuple):
 
     at: int
     line: int
-    code: Code | None
+    code: Listing | None
     layout: Layout | None
     address: int
-    cubin: Cubin
+    member: Member
     ready: int
 
 
 class Dump:
-    """One dump: an iterator of functions and issues. ``outcome`` says how much was read, and is final at the end.
+    """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end.
 
     ``path`` "lark" reads every line of every function with Lark: the same records, slower. ``place`` is where the
     stream begins, if it is not the beginning of the dump. ``operands``: of which functions the operands are read as
@@ -57,7 +86,7 @@ class Dump:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: Readable,
         origin: str,
         path: Path = "rows",
         size: int = SIZE,
@@ -65,62 +94,65 @@ class Dump:
         operands: Wanted | None = None,
         rows: Rows | None = None,
     ) -> None:
-        self.outcome = Outcome()
+        self.account = DumpAccount(origin, FORMAT)
         self.complete = False
         """Reading has come to the end of the stream."""
-        self._complaints = Complaints(origin, FORMAT, self.outcome)
         self._blocks = Blocks(stream, size)
         self._path = path
         self._operands = operands
         self._rows = rows or Rows()
         self._runs = Runs(self._unknown_line)
-        self._line, self._cubin = place or Place(1, BEFORE_ALL)
+        self._line, self._member = place or Place(1, BEFORE_ALL)
         self._first = self._line
-        self._code: Code | None = None
+        self._code: Listing | None = None
         self._layout: Layout | None = None
         self._last: Layout | None = None
         self._address = 0
-        self._ready: list[Code | Issue] = []
+        self._stray = False
+        """An instruction outside of any function was reported."""
+        self._announced = False
+        """A cubin has begun, and nothing of it was seen yet."""
+        self._ready: list[Listing | Issue] = []
         self._spans: list[Span] = []
         self._saved = self._state(BEGIN)
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         yield from self.items()
-        yield from self._complaints.summary()
+        yield from self.account.summary()
 
     @property
     def place(self) -> Place:
         """Where reading has come to."""
-        return Place(self._line, self._cubin)
+        return Place(self._line, self._member)
 
     def items(self) -> Iterator[SassFunction | Issue]:
         """What the dump holds, without what is said at its end."""
         block, at = self._blocks.next(None, 0), BEGIN
         while True:
             self._saved = self._state(BEGIN)
-            self.outcome.undecodable_bytes += block.foreign()
+            self.account.undecodable_bytes += block.foreign()
             try:
                 at = self._window(block, BEGIN, careful=False)
             except DepartureError:
                 at = self._window(block, self._restore(), careful=True)
             yield from self._records()
-            self.outcome.bytes += at - BEGIN
+            self.account.bytes_read += at - BEGIN
             if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
                 break
             block = self._blocks.next(block, at)
         self.complete = self._blocks.finished
         self._tail(bytes(block.buffer[at : block.end]))
-        self.outcome.bytes += block.end - at
+        self.account.bytes_read += block.end - at
         yield from self._records()
-        self.outcome.lines = self._line - self._first
+        self.account.lines = self._line - self._first
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
     def _state(self, at: int) -> _State:
-        return _State(at, self._line, self._code, self._layout, self._address, self._cubin, len(self._ready))
+        return _State(at, self._line, self._code, self._layout, self._address, self._member, len(self._ready))
 
     def _restore(self) -> int:
-        at, self._line, self._code, self._layout, self._address, self._cubin, ready = self._saved
+        at, self._line, self._code, self._layout, self._address, self._member, ready = self._saved
         del self._ready[ready:]
         self._spans.clear()
         return at
@@ -133,7 +165,7 @@ class Dump:
         """
         buffer, end = block.buffer, block.end
         space, tab = ord(" "), ord("\t")
-        between = turn().match
+        between = _turn().match
         while at < end:
             first = buffer[at]
             if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
@@ -268,6 +300,8 @@ class Dump:
             self._preamble(text + b"\n")
         if self._code:
             self._truncated()
+        elif text or self._announced:
+            self._ready.append(self.account.truncated("the dump breaks off before a function", self._line))
 
     # ---- lines before and between functions -----------------------------------------------------------------------
 
@@ -277,13 +311,16 @@ class Dump:
         self._ready.append(self._code)
         begin, end = match.span("symbol")
         self._line += match.string.count(b"\n", match.start(), begin)
-        symbol = match["symbol"].decode("utf-8", "backslashreplace")
-        self._code, self._layout = Code(symbol, self._cubin, self._complaints.origin(self._line)), None
-        self._ask(self._code)
+        self._begin(match["symbol"])
         self._line += match.string.count(b"\n", end, match.end())
 
+    def _begin(self, symbol: bytes) -> None:
+        origin = self.account.origin(self._line)
+        self._code, self._layout = Listing(decode(symbol), self._member, origin, self._operands), None
+        self._stray = self._announced = False
+
     def _preamble(self, text: bytes) -> None:
-        rule, values = known(text)
+        rule, values = known(text, FORMAT, _RULES)
         code = self._code
         if code is not None and rule not in ("end", "flags", "blank", ""):
             self._truncated()
@@ -291,25 +328,33 @@ class Dump:
             self._ready.append(code)
             self._code = None
         elif rule == "function":
-            self._code, self._layout = Code(values[0], self._cubin, self._complaints.origin(self._line)), None
-            self._ask(self._code)
+            self._begin(values[0])
         elif rule:
-            self._cubin = self._cubin.after(rule, values)
+            self._member = self._member.after(rule, values)
+            if rule in ("image", "code_for", "target"):
+                self._announced = values[0] == b"elf"
+        elif code is None and grammar.line("instruction").match(text):
+            self._lost_head()
         else:
             self._unknown_line(text, self._line)
         self._line += 1
 
-    def _ask(self, code: Code) -> None:
-        if self._operands and self._operands(code.symbol):
-            code.operands = OperandReader(code.cubin.arch)
-
     def _truncated(self) -> None:
         assert self._code
         code, self._code = self._code, None
-        self._ready += [code, self._complaints.truncated(code.symbol, self._line)]
+        message = f"the listing of {code.symbol} breaks off: its figures are too low"
+        self._ready += [code, self.account.truncated(message, self._line, code.symbol)]
+
+    def _lost_head(self) -> None:
+        """Instructions whose function has no name here are counted nowhere."""
+        self.account.unknown_lines += 1
+        if not self._stray:
+            self._stray = True
+            message = "instructions stand outside of any function"
+            self._ready.append(self.account.issue("damaged-listing", message, self._line, "error"))
 
     def _unknown_line(self, text: bytes, line: int) -> None:
-        if issue := self._complaints.unknown_line(text, line):
+        if issue := self.account.unknown_line(text, line):
             self._ready.append(issue)
 
     # ---- records --------------------------------------------------------------------------------------------------
@@ -317,22 +362,84 @@ class Dump:
     def _records(self) -> Iterator[SassFunction | Issue]:
         if not self._ready:
             return
-        using = [item for item in self._ready if isinstance(item, Code) and item.local_count]
-        marked = dict(zip(map(id, using), kept.read([code.pieces for code in using], {}), strict=True))
+        codes = [item for item in self._ready if isinstance(item, Listing)]
+        for code in codes:
+            if code.tally is not None:
+                for opcode, times in self._rows.opcodes.counted(code.tally).items():
+                    code.count(opcode, times)
+        functions = records(codes)
         for item in self._ready:
             if isinstance(item, Issue):
                 yield item
                 continue
-            if item.tally is not None:
-                item.add(self._rows.opcodes.counted(item.tally))
-            self.outcome.functions += 1
-            yield item.record(marked.get(id(item)))
+            self.account.functions += 1
+            yield next(functions)
+            yield from item.damage(self.account)
             if isinstance(item.stack_uses, StackUses):
                 item.stack_uses.close()
         self._ready.clear()
 
     @staticmethod
-    def _uses(code: Code) -> StackUses:
+    def _uses(code: Listing) -> StackUses:
         if not isinstance(code.stack_uses, StackUses):
             code.stack_uses = StackUses()
         return code.stack_uses
+
+
+class Runs:
+    """Reads lines of a function's body; ``unknown`` is called with each line that the grammar does not describe."""
+
+    def __init__(self, unknown: Callable[[bytes, int], None]) -> None:
+        self._unknown = unknown
+        self._opcode = grammar.line_starts("head", only="opcode")
+        self._marked: list[Instruction] = []
+        self._instruction = grammar.line("instruction")
+
+    def read(self, code: Listing, text: bytes, line: int) -> int:
+        """Add whole lines to ``code``; the first is line number ``line``. Returns how many there were."""
+        self._marked = []
+        first, begin = line, 0
+        while begin < len(text):
+            end = text.find(b"\n", begin + _PIECE) + 1 or len(text)
+            line = self._piece(code, text[begin:end], line)
+            begin = end
+        if self._marked:
+            code.pieces.append(self._marked)
+        return line - first
+
+    def _piece(self, code: Listing, text: bytes, line: int) -> int:
+        for token in grammar.parser().parse(text.decode(_ENCODING), start="lines").children:
+            piece = str(token).encode(_ENCODING)
+            kind = token.type  # type: ignore[union-attr]
+            if kind == "PLAIN_RUN":
+                for opcode, times in Counter(self._opcode.findall(piece)).items():
+                    code.count(opcode.decode(), times)
+                code.last_address = _last_address(piece)
+                line += piece.count(b"\n")
+                continue
+            if kind in ("LOCAL_LINE", "CONTROL_LINE"):
+                self._mark(code, piece, line, local=kind == "LOCAL_LINE")
+            elif kind == "UNKNOWN_LINE":
+                self._unknown(piece, line)
+            line += 1
+        return line
+
+    def _mark(self, code: Listing, piece: bytes, line: int, *, local: bool) -> None:
+        match = self._instruction.match(piece)
+        assert match, piece  # LOCAL_LINE and CONTROL_LINE begin as an instruction does
+        address, guard, opcode, modifiers, operands, note = match.groups(b"")
+        code.count(opcode.decode())
+        code.local_count += local
+        code.last_address = int(address, 16)
+        self._marked.append((address, guard, opcode, modifiers, operands, note, line, None))
+
+
+def _last_address(run: bytes) -> int:
+    head = grammar.line("head")
+    end = len(run)
+    while end > 0:
+        begin = run.rfind(b"\n", 0, end - 1) + 1
+        if match := head.match(run, begin):
+            return int(match["address"], 16)
+        end = begin
+    return 0

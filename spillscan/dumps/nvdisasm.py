@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
-from spillscan.dumps import terminals
-from spillscan.dumps.blocks import Stream
-from spillscan.dumps.headers import Cubin
-from spillscan.dumps.lines import lines
-from spillscan.machine.function import LOCAL, Code
-from spillscan.machine.kept import ANNOTATION, Instruction
-from spillscan.machine.moves import KINDS
-from spillscan.machine.operands import OperandReader, Wanted
-from spillscan.model import Issue, Origin, Severity
-from spillscan.model.code import LivePeak, Outcome, SassFunction, SourceLine
+from spillscan import grammar
+from spillscan.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.dumps.listing import ANNOTATION, LOCAL, MARKED, Instruction, Listing, Member, records
+from spillscan.machine.operands import Wanted
+from spillscan.model import Issue
+from spillscan.model.code import LivePeak, SassFunction, SourceLine
 
 FORMAT = "nvdisasm"
 
-_MARKED = LOCAL | KINDS.keys()
 _SHARED = frozenset({b"STS", b"LDS"})
-_SHOWN = 120
-_MANY = 20
 _RULES = (
     "label",
     "section",
@@ -31,25 +24,25 @@ _RULES = (
     "flags",
     "type",
     "other",
+    "size",
     "rule",
     "directive",
 )
 
 
 class Disassembly:
-    """One text: an iterator of functions and issues; ``outcome`` says how much was read."""
+    """One text: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
-        self.outcome = Outcome()
+    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+        self.account = DumpAccount(origin, FORMAT)
         self._stream = stream
         self._operands = operands
-        self._input = origin
-        self._cubin = Cubin()
+        self._member = Member()
         self._ready: list[SassFunction | Issue] = []
         self._forget()
 
     def _forget(self) -> None:
-        self._code: Code | None = None
+        self._code: Listing | None = None
         self._marked: list[Instruction] = []
         self._stack: list[tuple[int, bytes]] = []
         self._labels: dict[bytes, int] = {}
@@ -57,12 +50,13 @@ class Disassembly:
         self._functions: set[bytes] = set()
         self._frames: list[tuple[str, int]] = []
         self._source: SourceLine | None = None
+        self._ends: list[bytes] = []
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
-        instruction, encoding, file = (terminals.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
-        number = 0
+        instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
+        number, text = 0, b""
         for number, text in enumerate(lines(self._stream), 1):
-            self.outcome.bytes += len(text)
+            self.account.bytes_read += len(text)
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
                 self._instruction(match.groups(b""), number, live)
@@ -73,14 +67,12 @@ class Disassembly:
             if self._ready:
                 yield from self._ready
                 self._ready.clear()
-        self.outcome.lines = number
+        self.account.lines = number
+        if text and not text.endswith(b"\n"):
+            self._ready.append(self.account.truncated("the last line of the dump breaks off", number))
         self._finish()
         yield from self._ready
-        if self.outcome.unknown_lines > _MANY:
-            yield self._issue(
-                "unknown-line",
-                f"{self.outcome.unknown_lines} lines of the dump are not understood; {_MANY} are shown",
-            )
+        yield from self.account.summary()
 
     def _instruction(self, fields: tuple[bytes, ...], number: int, live: int | None) -> None:
         address, guard, opcode, modifiers, operands, note = fields
@@ -100,7 +92,7 @@ class Disassembly:
         if note and ANNOTATION in note:
             code.annotations = True
             code.shared_spills += opcode in _SHARED
-        if opcode in _MARKED:
+        if opcode in MARKED:
             code.local_count += opcode in LOCAL
             self._marked.append((*fields[:6], number, self._source))  # type: ignore[arg-type]
         if b"R1" in operands and opcode not in LOCAL:
@@ -108,80 +100,66 @@ class Disassembly:
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
-    def _begin(self, symbol: str, number: int) -> Code:
-        code = Code(symbol, self._cubin, self._origin(number))
-        if self._operands and self._operands(symbol):
-            code.operands = OperandReader(self._cubin.arch)
-        return code
+    def _begin(self, symbol: str, number: int) -> Listing:
+        return Listing(symbol, self._member, self.account.origin(number), self._operands)
 
     def _file(self, values: tuple[bytes | None, ...]) -> None:
         file, line, _ = values
-        self._frames.append((_decode(file or b""), int(line or 0)))
+        self._frames.append((decode(file or b""), int(line or 0)))
 
     def _line(self, text: bytes, number: int) -> None:
-        rule, values = _known(text)
+        rule, values = known(text, FORMAT, _RULES)
         if rule == "label":
             self._waiting.append(values[0])
         elif rule == "section":
             self._finish()
-            self._code = self._begin(_decode(values[0]), number)
+            self._code = self._begin(decode(values[0]), number)
         elif rule == "other_section":
             self._finish()
         elif rule == "registers" and self._code:
             self._code.registers = int(values[0])
         elif rule == "target":
-            self._cubin = self._cubin._replace(arch=_decode(values[0]))
+            self._member = self._member._replace(arch=decode(values[0]))
         elif rule == "flags":
-            self._cubin = self._cubin._replace(arch=_arch(*values))
+            self._member = self._member._replace(arch=_arch(*values))
         elif rule == "type":
             self._functions.add(values[0])
-        elif rule == "other" and self._code and _decode(values[0]) == self._code.symbol:
+        elif rule == "other" and self._code and decode(values[0]) == self._code.symbol:
             self._code.role = "entry"
-        elif not rule:
-            self._unknown(text, number)
+        elif rule == "size":
+            self._ends.append(values[1])
+        elif not rule and (issue := self.account.unknown_line(text, number)):
+            self._ready.append(issue)
 
     def _finish(self) -> None:
         code = self._code
-        if code is not None and code.opcodes:
-            if code.role == "unknown" and code.symbol.encode() in self._functions:
-                code.role = "function"
-            own = code.symbol.encode("utf-8", "surrogateescape")
-            code.labels = self._labels
-            code.parts = tuple(
-                sorted(
-                    {place for name, place in self._labels.items() if name in self._functions and name != own and place}
-                )
-            )
-            if self._marked:
-                code.pieces.append(self._marked)
-            code.stack_uses = partial(iter, self._stack)
-            self.outcome.functions += 1
-            self._ready.append(code.record())
-        self._forget()
-
-    def _unknown(self, text: bytes, number: int) -> None:
-        shown = ascii(text.rstrip().decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
-        if terminals.line("diagnostic", FORMAT).match(text):
-            self._ready.append(self._issue("tool-message", f"the dump holds a message of its tool: {shown}", number))
+        if code is None:
+            self._forget()
             return
-        self.outcome.unknown_lines += 1
-        if self.outcome.unknown_lines <= _MANY:
-            self._ready.append(self._issue("unknown-line", f"not a line of a dump: {shown}", number))
-
-    def _origin(self, line: int | None) -> Origin:
-        return Origin(input=self._input, line=line, format=FORMAT)
-
-    def _issue(self, code: str, message: str, line: int | None = None) -> Issue:
-        severity: Severity = "error" if code == "truncated" else "warning"
-        return Issue(code=code, message=message, severity=severity, origin=self._origin(line))
+        if code.role == "unknown" and code.symbol.encode() in self._functions:
+            code.role = "function"
+        own = code.symbol.encode("utf-8", "surrogateescape")
+        code.labels = self._labels
+        inner = {place for name, place in self._labels.items() if name in self._functions and name != own and place}
+        code.parts = tuple(sorted(inner))
+        if self._marked:
+            code.pieces.append(self._marked)
+        code.stack_uses = partial(iter, self._stack)
+        if not code.opcodes or not {*self._waiting, *self._labels}.issuperset(self._ends):
+            message = f"the listing of {code.symbol} breaks off: its figures are too low"
+            self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
+        if code.opcodes:
+            self.account.functions += 1
+            self._ready += [*records([code]), *code.damage(self.account)]
+        self._forget()
 
 
 def _cut(text: bytes) -> tuple[int | None, bytes]:
     """A line without the columns of live registers, and how many general registers are live there."""
-    columns = terminals.line("columns", FORMAT).search(text)
+    columns = grammar.line("columns", FORMAT).search(text)
     if columns is None:
         return None, text
-    live = terminals.line("live", FORMAT).search(columns[0])
+    live = grammar.line("live", FORMAT).search(columns[0])
     return int(live["live"]) if live else None, text[: columns.start()] + b"\n"
 
 
@@ -197,15 +175,3 @@ def _chain(frames: list[tuple[str, int]]) -> SourceLine:
 def _arch(before: bytes, number: bytes, after: bytes) -> str:
     """``sm_90a`` from the flags of an ELF header."""
     return f"sm_{number.decode()}{'a' if b'EF_CUDA_ACCELERATORS' in before + after else ''}"
-
-
-def _decode(text: bytes) -> str:
-    return text.decode("utf-8", "backslashreplace")
-
-
-@lru_cache(maxsize=4096)
-def _known(text: bytes) -> tuple[str, tuple[bytes, ...]]:
-    for rule in _RULES:
-        if match := terminals.line(rule, FORMAT).match(text):
-            return rule, match.groups(b"")
-    return "", ()

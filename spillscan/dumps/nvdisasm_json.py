@@ -11,42 +11,40 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.dumps.blocks import Stream
-from spillscan.dumps.headers import Cubin
+from spillscan.dumps.common import DumpAccount, Readable
+from spillscan.dumps.listing import ANNOTATION, LOCAL, MARKED, Instruction, Listing, Member, records
 from spillscan.errors import InputError
-from spillscan.machine.function import LOCAL, WORD, Code
-from spillscan.machine.kept import ANNOTATION, Instruction
-from spillscan.machine.moves import KINDS
-from spillscan.machine.operands import OperandReader, Wanted
-from spillscan.model import Issue, Origin, Severity
-from spillscan.model.code import Outcome, SassFunction
+from spillscan.machine.function import WORD
+from spillscan.machine.operands import Wanted
+from spillscan.model import Issue
+from spillscan.model.code import SassFunction
 
 FORMAT = "nvdisasm-json"
 
 _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
-_MARKED = LOCAL | KINDS.keys()
+_BETWEEN, _END = re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\]\s*")
+"""What stands behind a function: before the next one, and at the end of the document."""
 _FIRST_WIDE = 7
 
 
 class JsonDisassembly:
-    """One document: an iterator of functions and issues; ``outcome`` says how much was read."""
+    """One document: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str, operands: Wanted | None = None) -> None:
-        self.outcome = Outcome()
+    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+        self.account = DumpAccount(origin, FORMAT)
         self._stream = stream
         self._operands = operands
-        self._input = origin
         self._text = ""
         self._ended = False
         self._wide = True
-        self._cubin = Cubin()
+        self._member = Member()
 
     def _more(self) -> bool:
         data = self._stream.read(_SIZE) or b""
-        self.outcome.bytes += len(data)
-        self.outcome.lines += data.count(b"\n")
-        self._text += data.decode("utf-8", "surrogateescape")
+        self.account.bytes_read += len(data)
+        self.account.lines += data.count(b"\n")
+        self._text += data.decode("utf-8", "backslashreplace")
         self._ended = self._ended or not data
         return bool(data)
 
@@ -56,29 +54,36 @@ class JsonDisassembly:
             pass
         begin = self._text.find(_FUNCTION)
         self._header(self._text[: begin if begin >= 0 else None])
-        code: Code | None = None
-        while begin >= 0:
-            self._text, begin = self._text[begin:], 0
+        self._text = self._text[max(begin, 0) :]
+        code: Listing | None = None
+        while self._text.startswith(_FUNCTION):
             try:
                 function, end = decoder.raw_decode(self._text)
-            except ValueError:
+                if code is not None and function.get("start", 0) == 0:
+                    yield from self._done(code)
+                    code = None
+                code = self._function(function, code)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 if self._more():
                     continue
-                yield self._issue("truncated", "the document breaks off inside a function, which is left out")
+                yield self.account.truncated("the document breaks off inside a function, which is left out")
                 break
-            if code is not None and function.get("start", 0) == 0:
-                yield self._done(code)
-                code = None
-            code = self._function(function, code)
             self._text = self._text[end:]
             while (begin := self._text.find(_FUNCTION)) < 0 and self._more():
                 pass
+            if begin >= 0:
+                if not _BETWEEN.fullmatch(self._text[:begin]):
+                    yield self.account.issue(
+                        "damaged-listing", "the document is damaged between functions", None, "error"
+                    )
+                self._text = self._text[begin:]
         if code is not None:
-            yield self._done(code)
+            yield from self._done(code)
         elif begin < 0:
-            yield self._issue("empty", "no function in this document")
-        if not self._text.rstrip().endswith("]]"):
-            yield self._issue("truncated", "the document breaks off")
+            yield self.account.issue("no-kernel", "no function in this document")
+        if not _END.fullmatch(self._text):
+            yield self.account.truncated("the document breaks off")
+        yield from self.account.summary()
 
     def _header(self, text: str) -> None:
         begin = text.find("{")
@@ -86,22 +91,20 @@ class JsonDisassembly:
             header, _ = json.JSONDecoder().raw_decode(text[begin:])
             version = header["SM"]["version"]
             major, minor = int(version["major"]), int(version["minor"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self._input}: not a document of nvdisasm -json", "make it again") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"{self.account.input}: not a document of nvdisasm -json", "make it again") from error
         options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
         compiled = re.search(
             rf"\bsm_{major}{minor}[a-z]?\b", options
         )  # the version itself does not tell sm_90 from sm_90a
-        self._cubin = Cubin(0, compiled[0] if compiled else f"sm_{major}{minor}")
+        self._member = Member(0, compiled[0] if compiled else f"sm_{major}{minor}")
         self._wide = major >= _FIRST_WIDE
 
-    def _function(self, function: dict[str, Any], code: Code | None) -> Code:
+    def _function(self, function: dict[str, Any], code: Listing | None) -> Listing:
         """Add a function; a callee that stands behind an entry in its section is a part of that."""
         start = int(function.get("start", 0))
         if code is None:
-            code = Code(str(function["function-name"]), self._cubin, Origin(input=self._input, format=FORMAT))
-            if self._operands and self._operands(code.symbol):
-                code.operands = OperandReader(self._cubin.arch)
+            code = Listing(str(function["function-name"]), self._member, self.account.origin(), self._operands)
         else:
             code.parts = (*code.parts, start)
         marked: list[Instruction] = []
@@ -126,7 +129,7 @@ class JsonDisassembly:
                 note = ANNOTATION
                 code.annotations = True
                 code.shared_spills += opcode in ("STS", "LDS")
-            if name in _MARKED:
+            if name in MARKED:
                 code.local_count += name in LOCAL
                 text = f"{guard} ".encode() if guard.startswith("@") else b""
                 dotted = f".{modifiers}".encode() if modifiers else b""
@@ -138,10 +141,8 @@ class JsonDisassembly:
         code.stack_uses = lambda: iter([*before(), *stack])
         return code
 
-    def _done(self, code: Code) -> SassFunction:
-        self.outcome.functions += 1
-        return code.record()
-
-    def _issue(self, code: str, message: str) -> Issue:
-        severity: Severity = "error" if code == "truncated" else "warning"
-        return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._input, format=FORMAT))
+    def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:
+        self.account.functions += 1
+        if not code.opcodes:
+            yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
+        yield from records([code])

@@ -1,4 +1,7 @@
-"""Which opcode eight bytes of text are: looked up in a perfect hash, and read once by the grammar when they are new."""
+"""A dictionary from eight bytes to small numbers that is asked for thousands of keys at once: a perfect hash.
+
+Which opcode eight bytes of text are: looked up in a perfect hash, and read once by the grammar when they are new.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,74 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spillscan.dumps import terminals
-from spillscan.dumps.hashing import Ints, Numbers, Words
+from spillscan import grammar
 from spillscan.dumps.layout import WINDOW
+
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+
+_U = np.uint64
+_TRIES = 8
+"""Factors that are tried before the table is doubled."""
+_LEAST_BITS = 9
+"""Of the index of a table."""
+_ABSENT = -1
+
+
+class FullError(Exception):
+    """There are too many distinct keys."""
+
+
+class Numbers:
+    """What each key met so far stands for. No key is eight bytes 0xff, which are no text."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[int, int] = {}
+        self._bits = _LEAST_BITS
+        self._factor = 0x9E3779B97F4A7C15
+        self._build()
+
+    def _build(self) -> None:
+        keys = np.array(list(self._known), _U)
+        self._bits = max(self._bits, (len(keys) ** 2 // 4).bit_length())  # so that one factor in a few does
+        tries = 0
+        while True:
+            slots = ((keys * _U(self._factor)) >> _U(64 - self._bits)).astype(np.int64)
+            if len(np.unique(slots)) == len(keys):
+                break
+            self._factor = (self._factor * 6364136223846793005 + 1442695040888963407) % (1 << 64) | 1
+            tries += 1
+            self._bits += tries % _TRIES == 0
+        self._keys = np.full(1 << self._bits, _ABSENT, np.int64).view(_U)
+        self._keys[slots] = keys
+        self._values = np.zeros(1 << self._bits, np.int64)
+        self._values[slots] = list(self._known.values())
+        self._multiplier, self._shift = _U(self._factor), _U(64 - self._bits)
+
+    def find(self, keys: Words, scratch: Words, learn: Callable[[int, int], int]) -> Ints:
+        """The number of each key; ``learn(key, index)`` gives that of a new one, which stands at ``index`` first.
+
+        Raises :class:`FullError` where there is no room for another key, and what ``learn`` raises.
+        """
+        while True:
+            np.multiply(keys, self._multiplier, out=scratch)
+            np.right_shift(scratch, self._shift, out=scratch)
+            slots = scratch.view(np.int64)
+            new = self._keys.take(slots) != keys
+            if not new.any():
+                return self._values.take(slots)
+            unknown, first = np.unique(keys[new], return_index=True)
+            rows = np.flatnonzero(new)[first]
+            for key, row in zip(unknown.tolist(), rows.tolist(), strict=True):
+                if key not in self._known:
+                    if len(self._known) == self._most:
+                        raise FullError
+                    self._known[key] = learn(key, row)
+            self._build()
+
 
 PLAIN, LOCAL, CONTROL, SPECIAL = range(4)
 """Kinds of a row: none of the others; an access to local memory; what moves control; an opcode that eight bytes do not
@@ -24,7 +91,6 @@ MAX_WORDS = 1 << 12
 SPECIAL_BYTES = 16
 """How far a special row is read."""
 
-_U = np.uint64
 _STOPS = _U(0x4040404040404040)
 
 
@@ -36,12 +102,12 @@ class Opcodes:
     """The beginnings met so far, their opcodes and kinds."""
 
     def __init__(self) -> None:
-        lark = terminals.lexer()
-        guard, opcode = (terminals.terminal(lark, name) for name in ("GUARD", "OPCODE"))
+        lark = grammar.lexer()
+        guard, opcode = (grammar.terminal(lark, name) for name in ("GUARD", "OPCODE"))
         self._read: dict[bytes, int] = {}
         self._special = re.compile(f"(?P<guard>{guard})?(?P<opcode>{opcode})".encode())
-        self._local = re.compile(terminals.terminal(lark, "LOCAL_LINE").encode())
-        self._control = re.compile(terminals.terminal(lark, "CONTROL_LINE").encode())
+        self._local = re.compile(grammar.terminal(lark, "LOCAL_LINE").encode())
+        self._control = re.compile(grammar.terminal(lark, "CONTROL_LINE").encode())
         self.names = [""]
         """By number: opcodes; the first stands for all special beginnings."""
         self.kinds = np.zeros(MAX_OPCODES, np.uint8)
@@ -73,7 +139,7 @@ class Opcodes:
         return self._words.find(keys, slots, lambda word, row: self._learn(word, row, line(row)))
 
     def _learn(self, word: int, row: int, text: bytes) -> int:
-        match = terminals.line("head").match(text)
+        match = grammar.line("head").match(text)
         if match is None:
             raise UnreadableError(row)
         name = match["opcode"]

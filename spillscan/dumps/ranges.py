@@ -14,17 +14,16 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from spillscan import workers
-from spillscan.dumps import complaints, terminals
+from spillscan import grammar, workers
 from spillscan.dumps.blocks import SIZE
-from spillscan.dumps.complaints import Complaints
+from spillscan.dumps.common import SHOWN, DumpAccount
 from spillscan.dumps.cuobjdump import FORMAT, Dump, Place
-from spillscan.dumps.headers import BEFORE_ALL, Cubin
+from spillscan.dumps.listing import BEFORE_ALL, Member
 from spillscan.dumps.rows import Rows
-from spillscan.machine.accesses import Accesses
 from spillscan.machine.function import instruction_bytes
+from spillscan.machine.local import Accesses
 from spillscan.model import Issue, Origin
-from spillscan.model.code import Outcome, SassFunction
+from spillscan.model.code import SassFunction
 
 LEAST_BYTES = 32 << 20
 """Of a range: below, a process costs more than it saves."""
@@ -38,7 +37,7 @@ TURNS = 4
 _SEARCHED = 1 << 16
 """Bytes that are searched at once for the beginning of a function."""
 
-_BEFORE = Cubin(0, "sm_70\n", "identifier\n", "object\n")
+_BEFORE = Member(0, "sm_70\n", "identifier\n", "object\n")
 """What a range does not know; no line of a dump can hold a line end. The arch counts two words an instruction."""
 
 _MANY = 32
@@ -73,7 +72,7 @@ class _Part:
 class _End(NamedTuple):
     """What a process says last."""
 
-    outcome: Outcome
+    account: DumpAccount
     place: Place
     complete: bool
     """The reader came to the end of its range."""
@@ -84,7 +83,7 @@ _Item = SassFunction | Issue | _End
 
 def cuts(extent: Extent, count: int) -> list[Extent]:
     """At most ``count`` ranges of about the same size; each but the first begins with a function's header line."""
-    header = terminals.line_starts("function")
+    header = grammar.line_starts("function")
     begins = [extent.begin]
     for number in range(1, count):
         at = extent.begin + (extent.end - extent.begin) * number // count
@@ -125,7 +124,7 @@ class Ranges:
     """
 
     def __init__(self, ranges: Sequence[Extent], origin: str, size: int = SIZE) -> None:
-        self.outcome = Outcome()
+        self.account = DumpAccount(origin, FORMAT)
         self._ranges = ranges
         self._processes = max(2, processes(ranges[-1].end - ranges[0].begin))
         self._origin = origin
@@ -138,10 +137,10 @@ class Ranges:
         shares = [_share(extents, self._origin, self._size) for extents in turns if extents]
         with workers.Workers(shares, self._origin) as running:
             said = [worker.items() for worker in running]
-            end = _End(self.outcome, Place(1, BEFORE_ALL), complete=True)
+            end = _End(self.account, Place(1, BEFORE_ALL), complete=True)
             for number, extent in enumerate(self._ranges):
                 turn = number % self._processes
-                if turn and end.place.cubin.member >= 0:
+                if turn and end.place.member.number >= 0:
                     end = yield from self._filled(_next_range(said[turn - 1]), end.place)
                 else:
                     if turn:  # the dump has no headers: nothing can be filled in
@@ -152,13 +151,13 @@ class Ranges:
             else:
                 for each in said:
                     deque(each, maxlen=0)  # nothing comes, unless the process failed at its end
-        yield from Complaints(self._origin, FORMAT, self.outcome).summary()
+        yield from self.account.summary()
 
     def _direct(self, extent: Extent, place: Place) -> Generator[SassFunction | Issue, None, _End]:
         dump = Dump(_Part(extent), self._origin, size=self._size, place=place, rows=self._rows)
         yield from self._shown(dump.items())
-        self._add(dump.outcome)
-        return _End(dump.outcome, dump.place, dump.complete)
+        self._add(dump.account)
+        return _End(dump.account, dump.place, dump.complete)
 
     def _filled(self, items: Iterator[_Item], before: Place) -> Generator[SassFunction | Issue, None, _End]:
         end = None
@@ -168,30 +167,30 @@ class Ranges:
             else:
                 yield from self._shown([_filled_in(item, before)])
         assert end
-        self._add(end.outcome)
-        return end._replace(place=Place(end.place.line + before.line - 1, _cubin(end.place.cubin, before.cubin)))
+        self._add(end.account)
+        return end._replace(place=Place(end.place.line + before.line - 1, _member(end.place.member, before.member)))
 
     def _shown(self, items: Iterable[SassFunction | Issue]) -> Iterator[SassFunction | Issue]:
         """Each reader shows some unknown lines; together they show no more."""
         for item in items:
             if isinstance(item, Issue) and item.code == "unknown-line":
                 self._unknown += 1
-                if self._unknown > complaints.SHOWN:
+                if self._unknown > SHOWN:
                     continue
             yield item
 
-    def _add(self, outcome: Outcome) -> None:
-        for name in ("lines", "bytes", "functions", "unknown_lines", "undecodable_bytes"):
-            setattr(self.outcome, name, getattr(self.outcome, name) + getattr(outcome, name))
+    def _add(self, account: DumpAccount) -> None:
+        for name in ("lines", "bytes_read", "functions", "unknown_lines", "undecodable_bytes"):
+            setattr(self.account, name, getattr(self.account, name) + getattr(account, name))
 
 
-def _cubin(cubin: Cubin, before: Cubin) -> Cubin:
+def _member(member: Member, before: Member) -> Member:
     """A cubin of a range, with what stands before it filled in."""
-    return Cubin(
-        member=before.member + cubin.member,
-        arch=before.arch if cubin.arch == _BEFORE.arch else cubin.arch,
-        identifier=before.identifier if cubin.identifier == _BEFORE.identifier else cubin.identifier,
-        object=before.object if cubin.object == _BEFORE.object else cubin.object,
+    return Member(
+        number=before.number + member.number,
+        arch=before.arch if member.arch == _BEFORE.arch else member.arch,
+        identifier=before.identifier if member.identifier == _BEFORE.identifier else member.identifier,
+        object=before.object if member.object == _BEFORE.object else member.object,
     )
 
 
@@ -199,22 +198,22 @@ def _filled_in(item: SassFunction | Issue, before: Place) -> SassFunction | Issu
     """An item of a range, with what stands before it filled in."""
     if isinstance(item, Issue):
         return replace(item, origin=_moved(item.origin, before))
-    cubin, stats = before.cubin, item.stats
+    member, stats = before.member, item.stats
     local = stats.local
     if isinstance(local.accesses, Accesses) and local.accesses.lines is not None:
         lines = local.accesses.lines + before.line - 1
         local = replace(local, accesses=replace(local.accesses, lines=lines))
     arch, code_bytes = item.arch, stats.code_bytes
     if arch == _BEFORE.arch:
-        arch = cubin.arch
+        arch = member.arch
         if code_bytes:
             last = code_bytes - instruction_bytes(_BEFORE.arch, 0)
             code_bytes = last + instruction_bytes(arch, last)
-    names = {_BEFORE.identifier: cubin.identifier or cubin.unit, _BEFORE.object: cubin.unit}
+    names = {_BEFORE.identifier: member.identifier or member.unit, _BEFORE.object: member.unit}
     return replace(
         item,
         arch=arch,
-        member=item.member + cubin.member,
+        member=item.member + member.number,
         identifier=names.get(item.identifier, item.identifier),
         stats=replace(stats, local=local, code_bytes=code_bytes, origin=_moved(stats.origin, before)),
     )
@@ -237,7 +236,7 @@ def _share(extents: Sequence[Extent], origin: str, size: int) -> Iterator[list[_
             if len(items) == _MANY:
                 yield items
                 items = []
-        yield [*items, _End(dump.outcome, dump.place, dump.complete)]
+        yield [*items, _End(dump.account, dump.place, dump.complete)]
 
 
 def _next_range(said: Iterator[list[_Item]]) -> Iterator[_Item]:

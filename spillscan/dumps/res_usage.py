@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.dumps import terminals
-from spillscan.dumps.blocks import Stream
-from spillscan.dumps.headers import Cubin
-from spillscan.dumps.lines import lines
-from spillscan.model import Issue, Origin, Usage
-from spillscan.model.code import FunctionUsage, Outcome
+from spillscan import grammar
+from spillscan.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.dumps.listing import BEFORE_ALL, Member
+from spillscan.model import Issue, Usage
+from spillscan.model.code import FunctionUsage
 
 FORMAT = "res_usage"
 
@@ -18,64 +17,67 @@ DRIVER_SHARED_BYTES = 1024
 FIRST_ARCH_WITH_RESERVE = 90
 
 _RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
-_SHOWN = 120
 
 
 class ResourceUsage:
-    """One listing: an iterator of functions and issues; ``outcome`` says how much was read."""
+    """One listing: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Stream, origin: str) -> None:
-        self.outcome = Outcome()
+    def __init__(self, stream: Readable, origin: str) -> None:
+        self.account = DumpAccount(origin, FORMAT)
         self._stream = stream
-        self._input = origin
 
     def __iter__(self) -> Iterator[FunctionUsage | Issue]:
-        cubin, symbol, number = Cubin(-1), "", 0
+        account, member = self.account, BEFORE_ALL
+        symbol, number, text = "", 0, b""
         for number, text in enumerate(lines(self._stream), 1):
-            self.outcome.bytes += len(text)
+            account.bytes_read += len(text)
             line = text.rstrip(b"\r\n")
-            rule, values = _known(line)
+            rule, values = known(line, FORMAT, _RULES)
             if rule == "figures" and symbol:
-                self.outcome.functions += 1
-                yield self._function(symbol, cubin, values[0], number)
+                account.functions += 1
+                yield self._function(symbol, member, values[0], number)
+                if grammar.line("figure", FORMAT).sub(b"", values[0]).strip():
+                    message = f"the figures of {symbol} are damaged"
+                    yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""
-            elif rule == "function":
-                symbol = values[0].decode("utf-8", "backslashreplace")
-            elif rule == "image":
-                cubin = Cubin(cubin.member + (values[0] == b"elf"), object=cubin.object)
-            elif rule == "member":
-                cubin = cubin._replace(object=values[0].decode("utf-8", "backslashreplace"))
-            elif rule == "field" and values[0] == b"arch":
-                cubin = cubin._replace(arch=values[1].decode())
-            elif rule == "field" and values[0] == b"identifier":
-                cubin = cubin._replace(identifier=values[1].decode("utf-8", "backslashreplace"))
-            elif line and not rule:
-                self.outcome.unknown_lines += 1
-                shown = ascii(line.decode("utf-8", "backslashreplace"))[1:-1][:_SHOWN]
-                yield Issue(
-                    code="unknown-line",
-                    message=f"not a line of a resource usage listing: {shown}",
-                    origin=Origin(input=self._input, line=number, format=FORMAT),
-                )
-        self.outcome.lines = number
+            elif rule == "figures":
+                message = "figures without the name of their function"
+                yield account.issue("damaged-listing", message, number, "error")
+            elif line and not rule and (issue := account.unknown_line(line + b"\n", number)):
+                yield issue
+            elif rule and symbol:
+                yield self._nameless(symbol, number)
+                symbol = ""
+            if rule == "function":
+                symbol = decode(values[0])
+            member = member.after(rule, values)
+        account.lines = number
+        if symbol:
+            yield self._nameless(symbol, number)
+        if text and not text.endswith(b"\n"):
+            yield account.truncated("the last line of the listing breaks off", number)
+        yield from account.summary()
 
-    def _function(self, symbol: str, cubin: Cubin, text: bytes, line: int) -> FunctionUsage:
+    def _nameless(self, symbol: str, line: int) -> Issue:
+        return self.account.truncated(f"the figures of {symbol} are missing", line, symbol)
+
+    def _function(self, symbol: str, member: Member, text: bytes, line: int) -> FunctionUsage:
         found: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
-        for match in terminals.line("figure", FORMAT).finditer(text):
-            amount = None if match["amount"] == b"UNKNOWN" else int(match["amount"])
+        for match in grammar.line("figure", FORMAT).finditer(text):
+            amount = int(match["amount"]) if match["amount"].isdigit() else None
             if match["bank"] and amount is not None:
                 banks.append((int(match["bank"][1:-1]), amount))
             else:
                 found[match["name"].decode()] = amount
         shared = found.get("SHARED")
-        number = "".join(filter(str.isdigit, cubin.arch or ""))
+        number = "".join(filter(str.isdigit, member.arch or ""))
         if shared is not None and number and int(number) >= FIRST_ARCH_WITH_RESERVE and shared >= DRIVER_SHARED_BYTES:
             shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
             symbol=symbol,
-            arch=cubin.arch,
-            identifier=cubin.identifier or cubin.unit,
+            arch=member.arch,
+            identifier=member.identifier or member.unit,
             usage=Usage(
                 registers=found.get("REG"),
                 stack_bytes=found.get("STACK"),
@@ -87,12 +89,5 @@ class ResourceUsage:
                 samplers=found.get("SAMPLER"),
             ),
             dynamic_stack="STACK" in found and found["STACK"] is None,
-            origin=Origin(input=self._input, line=line, format=FORMAT),
+            origin=self.account.origin(line),
         )
-
-
-def _known(text: bytes) -> tuple[str, tuple[bytes, ...]]:
-    for rule in _RULES:
-        if match := terminals.line(rule, FORMAT).match(text):
-            return rule, match.groups(b"")
-    return "", ()

@@ -17,13 +17,22 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.dumps import prefixes, terminals
+from spillscan import grammar
 from spillscan.dumps.blocks import Block
-from spillscan.dumps.hashing import FullError, Ints, Numbers, Words
-from spillscan.dumps.layout import LONGEST_ADDRESS, SHORTEST_ADDRESS, WINDOW, WORD, Layout
-from spillscan.dumps.opcodes import LOCAL, PLAIN, SPECIAL, SPECIAL_BYTES, Opcodes, UnreadableError
-from spillscan.machine.function import Code
-from spillscan.machine.kept import Kept, Piece
+from spillscan.dumps.layout import LONGEST_ADDRESS, REGION, SHORTEST_ADDRESS, WINDOW, WORD, Layout, expected
+from spillscan.dumps.listing import KeptRows, Listing, Piece
+from spillscan.dumps.opcodes import (
+    LOCAL,
+    PLAIN,
+    SPECIAL,
+    SPECIAL_BYTES,
+    FullError,
+    Ints,
+    Numbers,
+    Opcodes,
+    UnreadableError,
+    Words,
+)
 
 _U = np.uint64
 _BLANKS = _U(int.from_bytes(b" " * WINDOW, "little"))
@@ -38,7 +47,7 @@ instruction."""
 class Span:
     """Whole patterns of one function in a block; their addresses have the same leading digits."""
 
-    code: Code
+    code: Listing
     begin: int
     patterns: int
     layout: Layout
@@ -60,7 +69,7 @@ def fit(address: int, patterns: int, layout: Layout) -> int:
     """How many patterns from ``address`` on one span may hold; 0 where the addresses are too long for rows."""
     if address >= 16**LONGEST_ADDRESS:
         return 0
-    room: int = prefixes.REGION - address % prefixes.REGION
+    room: int = REGION - address % REGION
     return min(patterns, room // layout.step)
 
 
@@ -77,7 +86,7 @@ class Rows:
     """Scans spans of a block; remembers opcodes and predicates from block to block."""
 
     def __init__(self) -> None:
-        guard = terminals.terminal(terminals.lexer(), "GUARD")
+        guard = grammar.terminal(grammar.lexer(), "GUARD")
         self._guard = re.compile(b" *" + guard.encode())
         self._guards = Numbers(_MAX_GUARDS)
         self.opcodes = Opcodes()
@@ -129,7 +138,7 @@ class Rows:
         self._prefixes[at : at + count] = np.ndarray((count,), f"V{size}", buffer, begin - ahead, stride)
         if not lane:  # what is in front of the first row is no row, but it ends a line
             self._copy[at * size : at * size + ahead] = layout.end
-        wanted = prefixes.expected(layout, span.address + lane * WORD, count)
+        wanted = expected(layout, span.address + lane * WORD, count)
         if not self._copy.startswith(wanted, at * size):
             raise DepartureError(span, _equal_rows(self._copy, at * size, wanted, size))
         self._codes[at : at + count].view("V16")[:, 0] = np.ndarray(
@@ -179,7 +188,7 @@ class Rows:
         cuts = np.searchsorted(marked, batch.bounds).tolist()
         is_local = sorts == LOCAL
         local = np.searchsorted(marked[is_local], batch.bounds).tolist()
-        kept = Kept(
+        kept = KeptRows(
             texts=batch.texts(marked, lanes),
             addresses=batch.addresses(marked, lanes),
             lines=batch.numbers(marked, lanes),

@@ -1,4 +1,6 @@
-"""Spill, local array, callee frame or unknown: each access by the best evidence at hand.
+"""What one instruction does with the stack pointer: as text, or as machine code tells it without any.
+
+Spill, local array, callee frame or unknown: each access by the best evidence at hand.
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
@@ -17,33 +19,63 @@ What none of these tells is ``unknown``. The classes always add up to all access
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from spillscan import grammar
 from spillscan.machine.local import Access
 from spillscan.model.code import AccessClass
+
+
+class Plain(NamedTuple):
+    """A use of the stack pointer, STL and LDL apart."""
+
+    taken: bool
+    """It goes into something else than itself."""
+    change: int | None = None
+    """Bytes that are added to it; ``None`` where that is no constant."""
+
+
+StackUse = bytes | Plain
+"""The operands as printed, or what they say."""
+
+
+def taken(use: StackUse) -> bool:
+    """Whether it reads the address of the frame for something else than to move the frame."""
+    return use.taken if isinstance(use, Plain) else grammar.line("taken").match(use) is not None
+
+
+def change(use: StackUse) -> int | None:
+    """Bytes that it adds to the stack pointer; ``None`` where it does not, or no constant."""
+    if isinstance(use, Plain):
+        return use.change
+    match = grammar.line("frame").match(use)
+    if match is None:
+        return None
+    amount = int(match["amount"], 16)
+    return amount - ((amount >= 1 << 31) << 32)
+
 
 ALIGNMENT = 16
 """Bytes; a gap between two spill slots is smaller."""
 
 
-class Code(Protocol):
-    """The code that the accesses stand in: what is asked only where it decides."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The code that the accesses stand in: each is asked only where it decides."""
 
-    def calls(self) -> bool:
-        """Whether it calls something that is not inlined."""
-
-    def frame(self) -> int | None:
-        """Bytes that it takes from the stack pointer, where that is seen."""
-
-    def taken(self) -> bool:
-        """Whether the address of its frame goes into another register."""
-
-    def refilled(self) -> Collection[int]:
-        """Slots of the function that callees in its listing refill from."""
+    calls: Callable[[], bool]
+    """Whether it calls something that is not inlined."""
+    frame: Callable[[], int | None]
+    """Bytes that it takes from the stack pointer, where that is seen."""
+    taken: Callable[[], bool]
+    """Whether the address of its frame goes into another register."""
+    refilled: Callable[[], Collection[int]]
+    """Slots of the function that callees in its listing refill from."""
 
 
-def classify(accesses: Sequence[Access], code: Code, *, annotations: bool, device: bool) -> list[AccessClass]:
+def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: bool, device: bool) -> list[AccessClass]:
     """The class of each access of one function (callees apart).
 
     ``accesses``: each that is distinct, in the order in which they come last. ``annotations``: the dump marks spills,
@@ -75,7 +107,7 @@ def classify(accesses: Sequence[Access], code: Code, *, annotations: bool, devic
     ]
 
 
-def _without_refill(accesses: Sequence[Access], code: Code) -> list[AccessClass]:
+def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:
     """No spill, but for slots at the frame's upper end that may be: what is reloaded in a loop only has no last use."""
     kinds = _no_spill([True] * len(accesses), accesses, code)
     loaded = {access.target.slot for access in accesses if access.target.slot is not None and not access.store}
@@ -111,7 +143,7 @@ def _reaches(access: Access, lowest: int) -> bool:
     return access.target.slot is not None and access.target.slot >= lowest
 
 
-def _annotated(accesses: Sequence[Access], code: Code, *, device: bool) -> list[AccessClass]:
+def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) -> list[AccessClass]:
     if all(access.annotated for access in accesses):
         return ["spill"] * len(accesses)
     if device:
@@ -136,7 +168,7 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
     return "unknown" if refills else "frame"
 
 
-def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Code) -> list[AccessClass]:
+def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
     called, and cannot be told from an array's element where the frame's address is taken as well. What is loaded from a
     slot but never stored there comes from a callee: its spill, or an element that it filled."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from spillscan.model import opcodes as mix
-from spillscan.model.usage import Issue, LaunchBounds, Origin, Role, Usage
+from spillscan.model.usage import LaunchBounds, Origin, Role, Usage
 
 AccessClass = Literal["spill", "array", "frame", "unknown"]
 """Spill slot; local array; callee frame, stack argument or saved register; cannot be told."""
@@ -239,9 +239,9 @@ class Operands:
     """The same of predicates."""
     bank_conflicts: tuple[tuple[int | None, int], ...] | None
     """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
-    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.machine.banks`)."""
+    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.machine.operands`)."""
     flops: int | None
-    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.machine.work`); ``None``
+    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.machine.operands`); ``None``
     where the shape of one is not in its text, or its opcode is unknown."""
     global_bytes: int | None
     """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
@@ -347,21 +347,3 @@ class FunctionUsage:
     """``STACK:UNKNOWN``: recursion or alloca. ``usage.stack_bytes`` is ``None`` then."""
     origin: Origin
     """Where its figures stand."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What reading a dump met besides functions, filled while it is read."""
-
-    lines: int = 0
-    """Lines read."""
-    bytes: int = 0
-    """Bytes read."""
-    functions: int = 0
-    """Functions found."""
-    unknown_lines: int = 0
-    """Lines that no grammar rule describes."""
-    undecodable_bytes: int = 0
-    """Bytes outside ASCII."""
-    issues: list[Issue] = field(default_factory=list)
-    """What was not understood."""

@@ -83,6 +83,14 @@ _ALL = (
         remedy="Make the file again, and let its writer finish.",
     ),
     IssueKind(
+        code="damaged-listing",
+        title="A listing lacks lines, or holds some twice",
+        hides=EVERYTHING,
+        means="Addresses of instructions, names or figures of a dump do not follow each other as its tool writes them: "
+        "figures of the functions around may be wrong.",
+        remedy="Make the dump again, and keep it as it was written.",
+    ),
+    IssueKind(
         code="unknown-line",
         title="A line of a known tool was not understood",
         means="The line begins like a message of a compiler or a row of a dump, and no rule of the grammar describes "

@@ -31,7 +31,7 @@ _REMARKS = (
 def kernels(outcome: Outcome) -> dict[str, Kernel]:
     """Every entry that was compiled, by symbol."""
     told = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
-    functions = [item for item in binary.read(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
+    functions = [item for item in binary.items(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
     joined, _ = attach(told, functions)
     unlinked = {item.symbol for item in functions if item.final is False}
     entries = (kernel for kernel in joined if kernel.role == "entry")

@@ -38,8 +38,7 @@ from typing import NamedTuple, TypeVar
 
 from spillscan import binary, workers
 from spillscan.binary import containers
-from spillscan.binary.limits import DEFAULT, Budget
-from spillscan.binary.window import Window
+from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.model.code import SassFunction
 from tests.oracle.binary_oracle import number, tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
@@ -171,7 +170,7 @@ def contents(path: Path) -> Library:
                 item.member,
                 item.stats.instructions,
             )
-            for item in binary.read(buffer, path.name)
+            for item in binary.items(buffer, path.name)
             if isinstance(item, SassFunction) and item.usage
         ]
     return Library(path, kernels, largest)

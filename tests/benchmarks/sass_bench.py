@@ -30,9 +30,10 @@ from typing import NamedTuple
 
 from spillscan import dumps as sass
 from spillscan import workers
-from spillscan.dumps import lexemes, ranges
+from spillscan.dumps import ranges
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.inputs.source import Source
+from tests.dumps import lexemes
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
 AWK = "/Function :/ {name = $3} /STL|LDL/ {count[name]++} END {for (name in count) print name, count[name]}"

@@ -27,7 +27,7 @@ def stored(name: str) -> bytes:
 
 def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[Issue]]:
     """Functions and issues of a binary."""
-    items = list(binary.read(data, name))
+    items = list(binary.items(data, name))
     return (
         [item for item in items if isinstance(item, SassFunction)],
         [item for item in items if isinstance(item, Issue)],
@@ -45,7 +45,7 @@ def functions(name: str) -> list[SassFunction]:
 def dumped(path: Path) -> list[SassFunction]:
     """The functions of a dump."""
     with Source(str(path)).open() as stream:
-        return [item for item in sass.read(stream.file(), path.name) if isinstance(item, SassFunction)]
+        return [item for item in sass.items(stream.file(), path.name) if isinstance(item, SassFunction)]
 
 
 def without_place(function: SassFunction) -> tuple[object, ...]:

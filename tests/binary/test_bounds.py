@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import binary
-from spillscan.binary.limits import Limits
+from spillscan.binary.window import Limits
 from spillscan.model import Issue
 from tests.binary.support import FOLDER, scanned, stored
 from tests.conftest import run
@@ -52,7 +52,7 @@ def test_nesting_is_raised_by_its_option_variable_and_key(tmp_path: Path, monkey
     ],
 )
 def test_each_limit_names_its_option(limits: Limits, data: bytes, option: str) -> None:
-    issues = [item for item in binary.read(data, "file", limits) if isinstance(item, Issue)]
+    issues = [item for item in binary.items(data, "file", limits) if isinstance(item, Issue)]
     assert len(issues) == 1
     assert option in issues[0].message
 

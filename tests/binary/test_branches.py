@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.binary.branches import LOAD, OTHER, Branches, Text, kinds_of
 from spillscan.binary.counts import code_of
+from spillscan.binary.decode import LOAD, OTHER, Branches, Text, kinds_of
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
-from spillscan.machine.moves import Kind
+from spillscan.machine.flow import Kind
 
 
 def opcodes(number: int) -> Table:

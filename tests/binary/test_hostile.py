@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from spillscan import binary
 from spillscan.binary.elf import Elf
-from spillscan.binary.limits import Limits
-from spillscan.binary.window import Window
+from spillscan.binary.window import Limits, Window
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from tests.binary.support import scanned, stored
@@ -253,7 +252,7 @@ def test_the_limit_is_named(name: str) -> None:
 
 def test_limits_can_be_set() -> None:
     small = Limits(free_bytes=1 << 10, ratio=1)
-    issues = [item for item in binary.read(OBJECT, "file", small) if isinstance(item, Issue)]
+    issues = [item for item in binary.items(OBJECT, "file", small) if isinstance(item, Issue)]
     assert any("more than" in issue.message for issue in issues)
 
 

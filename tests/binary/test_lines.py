@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from spillscan import binary
 from spillscan.binary.cubin import Cubin
-from spillscan.binary.lines import DEEPEST
-from spillscan.binary.linetable import LineTable
+from spillscan.binary.lines import DEEPEST, LineTable
 from spillscan.binary.window import DamageError, Window
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction, SourceLine
@@ -132,7 +131,7 @@ BEGIN, SIZE = table_of(SEED)
 
 
 def told(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
-    items = list(binary.read(data, "file"))
+    items = list(binary.items(data, "file"))
     return [i for i in items if isinstance(i, SassFunction)], [i for i in items if isinstance(i, Issue)]
 
 

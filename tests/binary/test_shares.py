@@ -12,7 +12,8 @@ import pytest
 import zstandard
 
 from spillscan import binary, workers
-from spillscan.binary import containers, fatbin, shares
+from spillscan.binary import containers, fatbin
+from spillscan.binary import figures as shares
 from spillscan.errors import SpillscanError
 from tests.conftest import ROOT
 
@@ -39,13 +40,13 @@ def mapped(tmp_path: Path) -> Iterator[mmap.mmap]:
 
 
 def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = list(binary.read(mapped, "all.fatbin"))
+    alone = list(binary.items(mapped, "all.fatbin"))
     assert len(alone) > 10
-    assert list(binary.read(bytes(mapped), "all.fatbin")) == alone
+    assert list(binary.items(bytes(mapped), "all.fatbin")) == alone
     monkeypatch.setattr(shares, "LEAST_BYTES", 1)
     for count in (2, 3):
         monkeypatch.setattr(workers, "processors", lambda count=count: count)
-        assert list(binary.read(mapped, "all.fatbin")) == alone
+        assert list(binary.items(mapped, "all.fatbin")) == alone
 
 
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,7 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(containers.Image, "window", property(deadly))
     with pytest.raises(SpillscanError, match=r"all\.fatbin was not read: .* killed by signal 9"):
-        list(binary.read(mapped, "all.fatbin"))
+        list(binary.items(mapped, "all.fatbin"))
 
 
 def test_neighbours_stay_together() -> None:

@@ -43,7 +43,7 @@ def main() -> None:
     dice = random.Random(1)
     tracemalloc.start()
     for number in range(1, executions + 1):
-        for item in binary.read(mutated(dice.choice(seeds), dice), "fuzz"):
+        for item in binary.items(mutated(dice.choice(seeds), dice), "fuzz"):
             if isinstance(item, SassFunction):
                 to_json(item.stats)
         if number % max(1, executions // 10) == 0:

@@ -68,7 +68,7 @@ def ours(path: Path) -> dict[Key, list[SassFunction]]:
     """The functions of a library, in its order."""
     found: dict[Key, list[SassFunction]] = defaultdict(list)
     with path.open("rb") as file:
-        for item in binary.read(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
+        for item in binary.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
             if isinstance(item, Issue):
                 print(f"  {item.severity}: {item.message}")
             else:
@@ -125,7 +125,7 @@ def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], t
     assert process.stdout
     text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
     if text.peek(1):
-        yield from sass.read(text, path.name)
+        yield from sass.items(text, path.name)
         if not process.wait():
             return
         told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
@@ -140,7 +140,7 @@ def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) 
         for cubin in cubins(path, members, Path(folder)):
             single = run(tools, "-sass", cubin)
             assert single.stdout
-            yield from sass.read(single.stdout, path.name)
+            yield from sass.items(single.stdout, path.name)
             if single.wait():
                 told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from spillscan.binary import containers
 from spillscan.binary.cubin import Cubin
-from spillscan.binary.limits import DEFAULT, Budget
-from spillscan.binary.window import Window
+from spillscan.binary.window import DEFAULT, Budget, Window
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -70,7 +70,7 @@ def main() -> int:
 
 def compare(said: bytes, cubin: bytes, where: str, counts: Counter[str]) -> None:
     """One log and its cubin."""
-    found = {item.symbol: item for item in binary.read(cubin, where) if isinstance(item, SassFunction)}
+    found = {item.symbol: item for item in binary.items(cubin, where) if isinstance(item, SassFunction)}
     for kernel in buildlog.read(Stream(io.BytesIO(said), where), where).kernels:
         if kernel.role != "entry":
             continue

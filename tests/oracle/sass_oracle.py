@@ -44,7 +44,7 @@ def reference(path: Path) -> list[tuple[str, Counter[str], list[int]]]:
 def functions(path: Path) -> list[SassFunction]:
     """What the reader makes of a dump."""
     with path.open("rb", buffering=0) as stream:
-        return [item for item in sass.read(stream, str(path)) if isinstance(item, SassFunction)]
+        return [item for item in sass.items(stream, str(path)) if isinstance(item, SassFunction)]
 
 
 def counts(paths: list[str]) -> int:

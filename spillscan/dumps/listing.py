@@ -1,31 +1,41 @@
-"""Rows that matter for local memory, kept as text until their function ends: accesses to it, and what moves control.
+"""One function of a dump while it is read, whichever reader reads it, and the record that it becomes at its end.
 
-The text is read only where the function does use local memory. Lines that differ only in a number are few: each such
-form is read once, by the grammar; the targets are taken from their columns.
+Lines that matter for local memory, accesses to it and what moves control, are kept as text until their function ends,
+and read only where it does use local memory. Lines that differ only in a number are few: each such form is read once,
+by the grammar; the targets are taken from their columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.dumps import terminals
-from spillscan.machine import local, moves
+from spillscan import grammar
+from spillscan.dumps.common import DumpAccount, decode
+from spillscan.machine import flow, local
+from spillscan.machine.flow import KINDS, NO_MOVES, Moves, offset
+from spillscan.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
 from spillscan.machine.local import Access
-from spillscan.machine.moves import KINDS, NO_MOVES, AnyMoves, Moves
-from spillscan.model.code import SourceLine
+from spillscan.machine.operands import OperandReader, Wanted
+from spillscan.machine.spills import StackUse
+from spillscan.model import Issue, Origin, Role
+from spillscan.model.code import NO_TRAFFIC, LivePeak, SassFunction, SassStats, SourceLine
 
+LOCAL = frozenset({b"STL", b"LDL"})
+MARKED = LOCAL | KINDS.keys()
+"""Opcodes of the lines that matter for local memory."""
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
 Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
-"""A line that matters for local memory, an access to it or what moves control: address, predicate, opcode, modifiers,
-operands and remark as printed, the line of the dump, the source line."""
+"""A line that matters for local memory: address, predicate, opcode, modifiers, operands and remark as printed, the line
+of the dump, the source line."""
 
 _U = np.uint64
 _WORD = 8
@@ -34,7 +44,7 @@ _HEAD = b"        /*0000*/ "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptRows:
     """Some rows of a block."""
 
     texts: NDArray[np.void]
@@ -50,26 +60,144 @@ class Kept:
 class Piece(NamedTuple):
     """Those of one function."""
 
-    kept: Kept
+    kept: KeptRows
     begin: int
     end: int
 
 
-class Marked(NamedTuple):
-    """What matters for local memory in one function, by address."""
+class Member(NamedTuple):
+    """The cubin of a dump that a function stands in."""
 
-    addresses: NDArray[np.int64]
-    """Of the accesses."""
-    lines: NDArray[np.int64] | None
-    """Of the dump, 1-based; ``None`` where it has none."""
-    accesses: NDArray[np.int64]
-    """What each says of itself, as :func:`spillscan.machine.local.number` has it."""
-    sources: Sequence[SourceLine | None] | None
-    """Source lines; ``None`` where the dump tells none."""
-    moves: AnyMoves
+    number: int = 0
+    """Of the cubins of the dump; -1 before the first."""
+    arch: str | None = None
+    identifier: str = ""
+    object: str = ""
+    """``libgemm.a:gemm.o`` of a static library."""
+
+    @property
+    def unit(self) -> str:
+        """The object that holds it, without its archive."""
+        return self.object.rpartition(":")[2]
+
+    def after(self, rule: str, values: Sequence[bytes]) -> Member:
+        """What is known behind a line of this rule of `cuobjdump`'s grammars."""
+        if rule == "member":
+            return self._replace(object=decode(values[0]))
+        if rule == "image":
+            return Member(self.number + (values[0] == b"elf"), object=self.object)
+        if rule == "field" and values[0] == b"arch":
+            return self._replace(arch=decode(values[1]))
+        if rule == "field" and values[0] == b"identifier":
+            return self._replace(identifier=decode(values[1]))
+        if rule == "code_for":
+            return self._replace(number=max(self.number, 0), arch=decode(values[0]))
+        return self
 
 
-def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Mapping[bytes, int]) -> Iterator[Marked]:
+BEFORE_ALL = Member(-1)
+"""No cubin has begun."""
+
+
+def _no_uses() -> Iterator[tuple[int, StackUse]]:
+    return iter(())
+
+
+class Listing:
+    """What is known of a function so far."""
+
+    role: Role = "unknown"
+    tally: Any = None
+    """Rows by opcode number, of the row scanner."""
+    last_address = 0
+    local_count = 0
+    stack_uses: Callable[[], Iterator[tuple[int, StackUse]]] = staticmethod(_no_uses)
+    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    annotations = False
+    shared_spills = 0
+    registers: int | None = None
+    live_peak: LivePeak | None = None
+    operands: OperandReader | None = None
+    """Set where it was asked what the operands name."""
+    labels: Mapping[bytes, int] = MappingProxyType({})
+    parts: tuple[int, ...] = ()
+    """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+
+    def __init__(self, symbol: str, member: Member, origin: Origin, asked: Wanted | None = None) -> None:
+        """``asked``: whether the operands of the function of a symbol are to be read."""
+        self.symbol = symbol
+        self.member = member
+        self.origin = origin
+        self.opcodes: dict[str, int] = {}
+        self.pieces: list[Piece | Sequence[Instruction]] = []
+        """What accesses local memory and what moves control, by the way it was read."""
+        if asked and asked(symbol):
+            self.operands = OperandReader(member.arch)
+
+    def count(self, opcode: str, times: int = 1) -> None:
+        """Add instructions."""
+        self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
+
+    def record(self, marked: Marked | None) -> SassFunction:
+        """What the function is. ``marked`` is what its pieces say; ``None`` where nothing needs it."""
+        role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
+        if marked is not None:
+            code = Analysis(
+                marked=marked,
+                role=role,
+                last_address=self.last_address,
+                parts=self.parts,
+                stack_uses=self.stack_uses(),
+                annotations=self.annotations,
+            )
+            if self.local_count:
+                role, traffic = code.role, code.traffic()
+            if self.operands:
+                operands = self.operands.result(code.depths(self.operands.conflicts))
+        end = self.last_address + instruction_bytes(arch, self.last_address) if self.opcodes else 0
+        return SassFunction(
+            symbol=self.symbol,
+            arch=arch,
+            role=role,
+            member=self.member.number,
+            identifier=self.member.identifier or self.member.unit,
+            stats=SassStats(
+                instructions=sum(self.opcodes.values()),
+                code_bytes=end,
+                opcodes=tuple(sorted(self.opcodes.items())),
+                local=traffic,
+                shared_spills=self.shared_spills if self.annotations else None,
+                registers=self.registers,
+                operands=operands,
+                live_peak=self.live_peak,
+                origin=self.origin,
+            ),
+        )
+
+    def damage(self, account: DumpAccount) -> Iterator[Issue]:
+        """What its addresses say of instructions that were not read, or were read twice."""
+        wide, words = self.last_address // (2 * WORD) + 1, self.last_address // WORD + 1
+        found = sum(self.opcodes.values())
+        if found not in (wide, words - -(-words // 4)):  # up to Pascal, every fourth word is no instruction
+            message = f"the listing of {self.symbol} is damaged: {found} instructions up to {self.last_address:#x}"
+            yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
+
+    def _role(self) -> Role:
+        return role_by(self.opcodes) if self.role == "unknown" else self.role
+
+
+def records(listings: Sequence[Listing]) -> Iterator[SassFunction]:
+    """The functions at their end; what was kept of all of them is read at once."""
+    using = [listing for listing in listings if listing.local_count or listing.operands]
+    marked = dict(
+        zip(map(id, using), _read([listing.pieces for listing in using], [each.labels for each in using]), strict=True)
+    )
+    return (listing.record(marked.get(id(listing))) for listing in listings)
+
+
+def _read(
+    functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Sequence[Mapping[bytes, int]]
+) -> Iterator[Marked]:
     """What was kept of each function, in their order; all are read at once."""
     pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
     widths = {piece.kept.texts.itemsize for _, piece in pieces}
@@ -80,7 +208,7 @@ def read(functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: M
         lines = [line for piece in parts if not isinstance(piece, Piece) for line in piece]
         found = [part for group in rows if len((part := group[index]).addresses) or len(part.moves.addresses)]
         if lines:
-            found.append(_lines(lines, labels))
+            found.append(_lines(lines, labels[index]))
         yield found[0] if len(found) == 1 else _joined(found)
 
 
@@ -109,7 +237,7 @@ _NOTHING = Marked(np.zeros(0, np.int64), None, np.zeros(0, np.int64), None, NO_M
 def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """Lines that the grammar has read already."""
     accesses = sorted(
-        ((moves.offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
+        ((offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
     )
     others = [fields for fields in lines if fields[2] in KINDS]
     numbers = [fields[6] for _, fields in accesses if fields[6] is not None]
@@ -118,7 +246,7 @@ def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
         np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
         np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64),
         [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
-        Moves.join([Moves.of(moves.read(moves.offset(fields[0]), *fields[1:5], labels) for fields in others)]),
+        Moves.join([Moves.of(flow.read(offset(fields[0]), *fields[1:5], labels) for fields in others)]),
     )
 
 
@@ -131,13 +259,13 @@ def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note
 @lru_cache(maxsize=1 << 15)
 def _access_of(text: bytes) -> int:
     """The access that a kept text shows."""
-    match = terminals.line("instruction").match(_HEAD + text)
+    match = grammar.line("instruction").match(_HEAD + text)
     assert match  # its head was read when it was counted
     return _access(*match.groups(b"")[1:])
 
 
 def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
-    """Kept rows of one width, by function."""
+    """KeptRows rows of one width, by function."""
     texts, addresses, lines, is_local = (
         np.concatenate([getattr(piece.kept, name)[piece.begin : piece.end] for _, piece in pieces])
         for name in ("texts", "addresses", "lines", "local")
@@ -178,9 +306,9 @@ class _Form(NamedTuple):
 def _form(text: bytes, begin: int, end: int) -> _Form:
     """Read a text; its number stands in ``text[begin:end]``."""
     head = _HEAD + text
-    match = terminals.line("instruction").match(head)
+    match = grammar.line("instruction").match(head)
     assert match
-    found = moves.form(*match.groups(b"")[1:5])
+    found = flow.form(*match.groups(b"")[1:5])
     if found.destination is None:
         return _Form(found.kind, found.conditional, False, False)
     start = match.start("operands") - len(_HEAD)
@@ -200,7 +328,7 @@ def _table(texts: Sequence[bytes], begins: NDArray[np.int64], ends: NDArray[np.i
 
 
 def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
-    """Kept texts as moves: the last number of each is its target, unless the grammar says otherwise."""
+    """KeptRows texts as moves: the last number of each is its target, unless the grammar says otherwise."""
     count, size = len(texts), texts.itemsize
     if not count:
         return NO_MOVES
@@ -222,10 +350,10 @@ def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
     table = _table(padded.view(f"V{room}")[:, 0].tolist(), begins, begins + sizes)
     targets = np.where(table[:, 2] != 0, values, -1)
     for index in np.flatnonzero(table[:, 3]).tolist():
-        match = terminals.line("instruction").match(_HEAD + texts[index].tobytes())
+        match = grammar.line("instruction").match(_HEAD + texts[index].tobytes())
         assert match
         guard, opcode, modifiers, operands = match.groups(b"")[1:5]
-        targets[index] = moves.read(0, guard, opcode, modifiers, operands, {})[1]
+        targets[index] = flow.read(0, guard, opcode, modifiers, operands, {})[1]
     return Moves(addresses, targets, table[:, 0], table[:, 1] != 0)
 
 

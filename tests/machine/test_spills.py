@@ -8,7 +8,7 @@ import pytest
 
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.model.code import LocalTraffic, SassFunction
-from tests.sass.test_dump import END, HEAD, row
+from tests.dumps.test_cuobjdump import END, HEAD, row
 
 
 def traffic(*texts: str) -> LocalTraffic:

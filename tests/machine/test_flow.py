@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.machine.flow import Flow
-from spillscan.machine.moves import Kind, Moves
+from spillscan.machine.flow import Flow, Kind, Moves
 
 PLACES = 40
 MOVES = st.lists(

@@ -11,8 +11,8 @@ import pytest
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from tests.sass.conftest import Read
-from tests.sass.support import FIXTURES, content, dumps
+from tests.dumps.conftest import Read
+from tests.dumps.support import FIXTURES, content, dumps
 
 DUMP = content(next(path for path in dumps() if "sm_80-13" in path.name))
 HEAD = b'\tcode for sm_80\n\t\tFunction : f\n\t.headerflags\t@"EF_CUDA_SM80 EF_CUDA_PTX_SM(EF_CUDA_SM80)"\n'
@@ -51,7 +51,7 @@ def test_messages_of_the_tool(read: Read) -> None:
 def test_unknown_lines_are_counted(read: Read) -> None:
     dump = Dump(io.BytesIO(HEAD + row(0, "NOP") + b"garbage\n" * 50 + row(16, "EXIT") + END), "dump")
     items = list(dump)
-    assert dump.outcome.unknown_lines == 50
+    assert dump.account.unknown_lines == 50
     issues = [item for item in items if isinstance(item, Issue)]
     assert len(issues) == 21
     assert "50 lines" in issues[-1].message
@@ -68,9 +68,9 @@ def test_undecodable_bytes(read: Read) -> None:
     dump = Dump(io.BytesIO(DUMP.replace(b"FFMA", b"FF\xff\xfe", 2)), "dump")
     dump_items = list(dump)
     functions = [item for item in dump_items if isinstance(item, SassFunction)]
-    assert dump.outcome.undecodable_bytes == 4
+    assert dump.account.undecodable_bytes == 4
     assert "4 bytes" in [item.message for item in dump_items if isinstance(item, Issue)][-1]
-    assert sum(f.stats.instructions for f in functions) + dump.outcome.unknown_lines == sum(
+    assert sum(f.stats.instructions for f in functions) + dump.account.unknown_lines == sum(
         f.stats.instructions for f in read(DUMP)[0]
     )
 

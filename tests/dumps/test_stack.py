@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.dumps import stack
-from tests.sass.conftest import Read
-from tests.sass.support import content, dumps
+from spillscan.dumps import blocks as stack
+from tests.dumps.conftest import Read
+from tests.dumps.support import content, dumps
 
 
 @pytest.mark.parametrize("path", dumps(), ids=lambda path: path.name)

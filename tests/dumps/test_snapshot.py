@@ -13,7 +13,7 @@ from spillscan.pipeline import scan
 from spillscan.serialize import kernel_to_json
 from spillscan.serialize_code import from_json, to_json
 from tests.conftest import ROOT
-from tests.sass.support import FIXTURES
+from tests.dumps.support import FIXTURES
 
 SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 INPUTS = sorted(path for path in FIXTURES.iterdir() if path.name.split("-")[0] in ("cuobjdump", "fatbin", "nvdisasm"))

@@ -10,14 +10,14 @@ import pytest
 from spillscan import dumps as sass
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
-from tests.sass.support import FIXTURES, content
+from tests.dumps.support import FIXTURES, content
 
 TEXTS = sorted(path for path in FIXTURES.glob("nvdisasm-*") if "manifest" not in path.name)
 LISTINGS = sorted(FIXTURES.glob("res-usage-*"))
 
 
 def functions(path: Path) -> list[SassFunction]:
-    items = list(sass.read(io.BytesIO(content(path)), path.name))
+    items = list(sass.items(io.BytesIO(content(path)), path.name))
     assert not [item for item in items if isinstance(item, Issue)]
     return [item for item in items if isinstance(item, SassFunction)]
 
@@ -76,6 +76,6 @@ def test_live_registers() -> None:
 
 @pytest.mark.parametrize("path", LISTINGS, ids=lambda path: path.name)
 def test_resource_listings(path: Path) -> None:
-    items = list(sass.read(io.BytesIO(content(path)), path.name))
+    items = list(sass.items(io.BytesIO(content(path)), path.name))
     assert items
     assert all(isinstance(item, FunctionUsage) and item.usage.registers is not None for item in items)

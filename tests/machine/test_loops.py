@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillscan.machine import loops
-from spillscan.machine.flow import Controls, Paths
-from spillscan.machine.moves import Kind, Moves
+from spillscan.machine.flow import Controls, Kind, Moves, Paths
 
 
 class Control(NamedTuple):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.dumps import lexemes
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.machine import local
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from tests.sass.conftest import Read
-from tests.sass.support import Pipe, content, dumps
+from tests.dumps import lexemes
+from tests.dumps.conftest import Read
+from tests.dumps.support import Pipe, content, dumps
 
 DUMPS = dumps()
 

@@ -12,7 +12,7 @@ from spillscan.dumps.cuobjdump import Dump
 from spillscan.machine import local
 from spillscan.machine.local import Access, Target
 from spillscan.model.code import AddressForm, SassFunction
-from tests.sass.test_dump import END, HEAD
+from tests.dumps.test_cuobjdump import END, HEAD
 
 FORMS: tuple[AddressForm, ...] = ("stack", "register", "uniform", "register+uniform", "absolute", "unknown")
 

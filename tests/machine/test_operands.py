@@ -9,10 +9,11 @@ import pytest
 
 from spillscan import dumps as sass
 from spillscan.dumps.cuobjdump import Dump
-from spillscan.machine import banks, work
+from spillscan.machine import operands as banks
+from spillscan.machine import operands as work
 from spillscan.model.code import Operands, SassFunction
-from tests.sass.support import FIXTURES, content, dumps
-from tests.sass.test_dump import END, HEAD, row
+from tests.dumps.support import FIXTURES, content, dumps
+from tests.dumps.test_cuobjdump import END, HEAD, row
 
 
 def functions(data: bytes, path: str = "rows") -> list[SassFunction]:
@@ -60,7 +61,7 @@ def test_rows_are_the_lark_path(path: Path) -> None:
 def test_text_and_json_say_the_same(arch: str) -> None:
     def of(name: str) -> dict[str, Operands | None]:
         with (FIXTURES / name).open("rb") as stream:
-            items = list(sass.read(stream, name, operands=lambda symbol: True))
+            items = list(sass.items(stream, name, operands=lambda symbol: True))
         return {item.symbol: item.stats.operands for item in items if isinstance(item, SassFunction)}
 
     text, document = of(f"nvdisasm-c-{arch}-13.5.sass"), of(f"nvdisasm-annotate-{arch}-13.5.json")

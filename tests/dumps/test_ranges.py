@@ -13,12 +13,13 @@ import pytest
 
 from spillscan import pipeline, workers
 from spillscan.dumps import ranges
+from spillscan.dumps.common import DumpAccount
 from spillscan.dumps.cuobjdump import Dump
 from spillscan.dumps.ranges import Extent, Ranges, cuts
 from spillscan.errors import SpillscanError
 from spillscan.model import Issue
-from spillscan.model.code import Outcome, SassFunction
-from tests.sass.support import content, dumps
+from spillscan.model.code import SassFunction
+from tests.dumps.support import content, dumps
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on Unix only")
 
@@ -32,7 +33,7 @@ BARE = b"".join(
 CUBIN = b"\nFatbin elf code:\n================\narch = %s\n\n\tcode for %s\n"
 LIBRARY = b"\nmember lib.a:first.o:\n" + CUBIN % (b"sm_52", b"sm_52") + BARE + CUBIN % (b"sm_80", b"sm_80") + BARE
 
-Result = tuple[list[SassFunction | Issue], Outcome]
+Result = tuple[list[SassFunction | Issue], DumpAccount]
 
 
 @contextmanager
@@ -46,12 +47,12 @@ def _extent(path: Path, data: bytes) -> Iterator[Extent]:
 def _one(path: Path) -> Result:
     with path.open("rb", buffering=0) as stream:
         dump = Dump(stream, "dump")
-        return list(dump), dump.outcome
+        return list(dump), dump.account
 
 
 def _several(parts: list[Extent], size: int = 1 << 20) -> Result:
     reader = Ranges(parts, "dump", size)
-    return list(reader), reader.outcome
+    return list(reader), reader.account
 
 
 INPUTS = {

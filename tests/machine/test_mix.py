@@ -10,7 +10,7 @@ import pytest
 from spillscan import dumps as sass
 from spillscan.model import opcodes as mix
 from spillscan.model.code import SassFunction
-from tests.sass.support import FIXTURES, content
+from tests.dumps.support import FIXTURES, content
 
 PUBLISHED = """
 ACQBULK ACQSHMINIT ATOM ATOMG ATOMS B2R BAR BFE BFI BGMMA BMMA BMOV BMSK BPT BRA BREAK BREV BRK BRX BRXU BSSY BSYNC CAL
@@ -47,7 +47,7 @@ def test_an_opcode_has_one_class() -> None:
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
 def test_opcodes_of_real_dumps_are_known(path: Path) -> None:
-    found = [item for item in sass.read(io.BytesIO(content(path)), path.name) if isinstance(item, SassFunction)]
+    found = [item for item in sass.items(io.BytesIO(content(path)), path.name) if isinstance(item, SassFunction)]
     assert found
     for function in found:
         assert function.stats.unknown_opcodes == ()
