@@ -152,7 +152,7 @@ def test_a_broken_file_is_left_alone(baseline: Path) -> None:
         result = run(*arguments)
         assert result.returncode == 2
         line = result.stderr.decode()
-        assert line == f"spillscan: {baseline}:5: unknown key 'versoin'; did you mean `version`?\n"
+        assert line == f"spillscan: {baseline}:5: unknown key 'versoin'; did you mean 'version'?\n"
         assert result.stdout == b""
         assert baseline.read_bytes() == before
 
