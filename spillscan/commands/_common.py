@@ -188,7 +188,7 @@ def refuse_empty(kernels: Sequence[Kernel], kept: Sequence[Kernel]) -> None:
 
 def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
     """A device that no kernel runs on would tell nothing, silently."""
-    from spillscan.occupancy.compatibility import runs_on
+    from spillscan.occupancy.devices import runs_on
 
     arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})
     for name in names:

@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
-    from spillscan.occupancy import data, listing
+    from spillscan.occupancy import data
+    from spillscan.occupancy import text as listing
     from spillscan.occupancy.devices import FIGURES, device, devices, sources
 
     chosen = [device(arguments.device)] if arguments.device else list(devices())

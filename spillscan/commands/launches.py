@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel's launch is known, or the inputs cannot be read."""
     from spillscan.errors import InputError
-    from spillscan.profile.checks import issues
+    from spillscan.profile.judged import issues
     from spillscan.profile.launchmap import launch_list, lines
 
     complaints, judged, build = profile.read(arguments)

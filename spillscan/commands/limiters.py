@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
     """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
-    from spillscan.occupancy.compatibility import judged_on
+    from spillscan.occupancy.devices import judged_on
     from spillscan.occupancy.summary import summarise
 
     arch = kernel.key.arch

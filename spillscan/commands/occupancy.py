@@ -149,8 +149,8 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
     from spillscan.errors import UsageError
-    from spillscan.occupancy.checks import check
     from spillscan.occupancy.devices import resolve
+    from spillscan.occupancy.formula import check
     from spillscan.occupancy.model import Configuration
 
     if arguments.arch is None:
@@ -182,10 +182,10 @@ def _bounds(arguments: argparse.Namespace) -> int:
 
     from spillscan.errors import UsageError
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.bounds import register_cap
     from spillscan.occupancy.devices import device
+    from spillscan.occupancy.formula import resident
+    from spillscan.occupancy.headroom import register_cap
     from spillscan.occupancy.model import Configuration
-    from spillscan.occupancy.rules import resident
 
     if arguments.arch is None:
         raise UsageError("--arch is missing", "the cap depends on the device")
@@ -211,9 +211,8 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
 
     from spillscan.errors import UsageError
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.clusters import clusters
-    from spillscan.occupancy.footprint import footprint
-    from spillscan.occupancy.rules import resident
+    from spillscan.occupancy.formula import resident
+    from spillscan.occupancy.summary import clusters, footprint
 
     occupancy = resident(configuration)
     wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
@@ -240,8 +239,8 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
     import sys
 
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.curves import Varied, current, curve
-    from spillscan.occupancy.rules import resident
+    from spillscan.occupancy.formula import resident
+    from spillscan.occupancy.headroom import Varied, current, curve
     from spillscan.output import chart
 
     varied: Varied = arguments.vary
@@ -271,8 +270,8 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int
     from dataclasses import asdict
 
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.assumptions import assume, parse
-    from spillscan.occupancy.rules import resident
+    from spillscan.occupancy.deviations import assume, parse
+    from spillscan.occupancy.formula import resident
 
     occupancy = resident(configuration)
     assumed = assume(configuration, parse(arguments.assume))

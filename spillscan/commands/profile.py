@@ -11,7 +11,7 @@ from spillscan.commands import _common
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue
-    from spillscan.profile.judged import Judged
+    from spillscan.profile.judged import JudgedLaunch
 
 NAME = "profile"
 HELP = "hold what Nsight Compute measured against a build"
@@ -52,8 +52,7 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
-    from spillscan.profile.checks import issues
-    from spillscan.profile.judged import worst_first
+    from spillscan.profile.judged import issues, worst_first
     from spillscan.reports import Style
 
     complaints, judged, build = read(arguments)
@@ -63,12 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         import json
 
         from spillscan.output.json import harmless
-        from spillscan.profile.data import document
+        from spillscan.profile.judged import document
 
         _common.say(harmless(json.dumps(document(chosen, found), indent=1)))
     elif arguments.format == "csv":
         from spillscan.output.csv import row as line
-        from spillscan.profile.data import row
+        from spillscan.profile.judged import row
 
         rows = [row(each) for each in chosen]
         text = "".join(line(values) for values in (tuple(rows[0]), *(tuple(each.values()) for each in rows)))
@@ -92,7 +91,7 @@ _PLAIN_WIDTH = 130
 """Columns of text that no terminal shows."""
 
 
-def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[Judged, ...], Build | None]:
+def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
     from spillscan.errors import UsageError
     from spillscan.inputs.source import expand
@@ -107,12 +106,12 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[Judged, ...]
     return list(profile.issues), judge(profile, build), build
 
 
-def select(judged: Sequence[Judged], arches: Sequence[str], globs: Sequence[str]) -> list[Judged]:
+def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequence[str]) -> list[JudgedLaunch]:
     """The launches that the user asked for; :class:`InputError` where that leaves none."""
     from spillscan.errors import InputError
     from spillscan.patterns import compiled, names_of, text_of
 
-    def chosen(each: Judged) -> bool:
+    def chosen(each: JudgedLaunch) -> bool:
         kernel = each.match.kernel
         names = names_of(each.launch.kernel if kernel is None else kernel.key.symbol)
         return (not arches or each.launch.arch in arches) and (

@@ -11,12 +11,10 @@ from functools import lru_cache
 
 from spillscan.errors import UsageError
 from spillscan.model import Effect, Kernel, Metric, Usage
-from spillscan.occupancy.compatibility import judged_on
-from spillscan.occupancy.devices import Device, Gpu, resolve
-from spillscan.occupancy.footprint import footprint
+from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Launch, Occupancy
-from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.summary import footprint, summarise
 
 
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from spillscan.occupancy.checks import check
 from spillscan.occupancy.devices import Device, device, devices
+from spillscan.occupancy.formula import check, resident
 from spillscan.occupancy.model import CachePreference, Configuration, GlobalCaching, Launch, Limiter, Occupancy
-from spillscan.occupancy.rules import resident
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
@@ -39,7 +38,7 @@ def occupancy(
     ``max_dynamic_shared_bytes`` is the kernel's attribute of that name; ``None`` means not opted in (48 KB).
 
     Impossible figures and unknown devices raise :class:`~spillscan.errors.UsageError`. A possible launch that
-    does not fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``rules.py``, each with its
+    does not fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``formula.py``, each with its
     source.
     """
     return resident(

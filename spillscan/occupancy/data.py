@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from spillscan.occupancy.advice import advice
-from spillscan.occupancy.bounds import bounds_for_more_blocks
-from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.devices import Device
-from spillscan.occupancy.headroom import headroom, register_cliffs, shared_cliffs
+from spillscan.occupancy.headroom import (
+    available_dynamic_shared_bytes,
+    best_block_sizes,
+    bounds_for_more_blocks,
+    headroom,
+    register_cliffs,
+    shared_cliffs,
+)
 from spillscan.occupancy.model import Occupancy
-from spillscan.occupancy.summary import Summary
+from spillscan.occupancy.summary import Summary, advice
 
 
 def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""How far the next step is in each direction: what one block more costs, and what is free until one block
-less."""
+"""What would be: how far the next step is in each direction, the launch bounds that take it, the best block sizes, and
+occupancy as one figure varies."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from spillscan.occupancy.devices import Device
-from spillscan.occupancy.model import Configuration, Occupancy
-from spillscan.occupancy.rules import (
+from spillscan.errors import UsageError
+from spillscan.occupancy.devices import WARP_THREADS, Device
+from spillscan.occupancy.formula import (
     carveout_step,
     preferred_shared_bytes,
     registers_per_warp,
     resident,
     shared_limit_per_block,
 )
+from spillscan.occupancy.model import Configuration, Occupancy
 
 Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class BlockStep:
     """A change of one resource that changes the resident blocks."""
 
     resource: Resource
@@ -43,11 +44,11 @@ class Headroom:
 
     resource: Resource
     """Which resource."""
-    more_blocks: Step | None
+    more_blocks: BlockStep | None
     """The least reduction that brings a block more; ``None``: reducing this alone brings none."""
     free: int
     """How much more may be used at no cost in blocks; 0 where it cannot launch."""
-    fewer_blocks: Step | None
+    fewer_blocks: BlockStep | None
     """The least increase that costs a block; ``None``: the device allows no figure that does."""
 
 
@@ -112,8 +113,10 @@ def _along(
     def blocks_at(figure: int) -> int:
         return resident(changed(occupancy.configuration, figure)).resident_blocks
 
-    def step(figure: int) -> Step:
-        return Step(resource=resource, before=now, after=figure, blocks_before=blocks, blocks_after=blocks_at(figure))
+    def step(figure: int) -> BlockStep:
+        return BlockStep(
+            resource=resource, before=now, after=figure, blocks_before=blocks, blocks_after=blocks_at(figure)
+        )
 
     fewer = last(0, now, lambda figure: blocks_at(figure) > blocks)
     more = None if fewer is None else step(fewer)
@@ -178,3 +181,203 @@ def shared_cliffs(device: Device, carveout_percent: int | None = None) -> tuple[
         if user >= 0:
             found.append(Cliff(count=blocks, most=user))
     return tuple(found)
+
+
+# ---- launch bounds ---------------------------------------------------------------------------------------------------
+
+
+PARTITIONS = 4
+"""ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterCap:
+    """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
+
+    threads: int
+    """Largest block size promised."""
+    blocks: int
+    """Least blocks per SM asked for."""
+    registers: int
+    """Most registers per thread that ptxas then allocates."""
+    ignored: str = ""
+    """Why ptxas ignores the number of blocks (it warns); ``registers`` is then the cap by ``threads`` alone,
+    and a heuristic of ptxas may well choose less. Empty where it honours the number."""
+
+
+def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
+    """The register cap that ptxas derives from ``__launch_bounds__(threads, blocks)``.
+
+    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40,
+    not 42. A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads or blocks
+    than the SM holds: ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23
+    targets. With one argument only, ptxas has heuristics besides and may use less. Raises
+    :class:`~spillscan.errors.UsageError` for impossible bounds.
+    """
+    if not 1 <= threads <= device.max_threads_per_block:
+        raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
+    if blocks < 1:
+        raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
+    ignored = ""
+    if blocks * threads > device.max_threads_per_sm:
+        ignored = f"{blocks} x {threads:,} threads exceed the {device.max_threads_per_sm:,} of an SM"
+    elif blocks > device.max_blocks_per_sm:
+        ignored = f"{blocks} blocks exceed the {device.max_blocks_per_sm} of an SM"
+    warps = -(-threads // WARP_THREADS)
+    resident_warps = min(warps * (1 if ignored else blocks), device.max_warps_per_sm)
+    unit = max(device.register_alloc_unit // WARP_THREADS, 1)
+    partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only where an assumption takes them away
+    by_sm = device.registers_per_sm // partitions // (WARP_THREADS * -(-resident_warps // partitions))
+    by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
+    cap = min(by_sm, by_block) // unit * unit
+    most = device.max_registers_per_thread
+    return RegisterCap(threads=threads, blocks=blocks, registers=min(cap, most), ignored=ignored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Launch bounds that would bring more blocks, if registers are what binds."""
+
+    threads: int
+    """First argument of ``__launch_bounds__``."""
+    blocks: int
+    """Second argument."""
+    registers: int
+    """The cap they make."""
+    shed: int
+    """Registers per thread that ptxas would have to do without; it spills what it cannot."""
+
+
+def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
+    """The launch bounds that bring the next block; ``None`` where fewer registers bring none."""
+    configuration = occupancy.configuration
+    device = configuration.device
+    threads = configuration.threads_per_block
+    blocks = occupancy.resident_blocks + 1
+    if threads > device.max_threads_per_block or blocks > device.max_blocks_per_sm:
+        return None
+    cap = register_cap(device, threads, blocks)
+    if cap.ignored or not 8 <= cap.registers < configuration.registers:
+        return None
+    reached = resident(replace(configuration, registers=cap.registers)).resident_blocks
+    if reached < blocks:
+        return None
+    most = register_cap(device, threads, reached)  # the same cap may bring several
+    return Bounds(
+        threads=threads,
+        blocks=blocks if most.ignored or most.registers != cap.registers else reached,
+        registers=cap.registers,
+        shed=configuration.registers - cap.registers,
+    )
+
+
+# ---- one figure that varies ------------------------------------------------------------------------------------------
+
+
+Varied = Literal["threads", "registers", "shared", "barriers"]
+VARIED: tuple[Varied, ...] = ("threads", "registers", "shared", "barriers")
+
+_CHANGE: dict[Varied, Callable[[Configuration, int], Configuration]] = {
+    "threads": with_threads,
+    "registers": with_registers,
+    "shared": with_shared,
+    "barriers": with_barriers,
+}
+
+
+def current(configuration: Configuration, varied: Varied) -> int:
+    """The figure that varies, as it is now; shared memory is static + dynamic, bytes."""
+    return {
+        "threads": configuration.threads_per_block,
+        "registers": configuration.registers,
+        "shared": configuration.user_shared_bytes,
+        "barriers": configuration.barriers,
+    }[varied]
+
+
+def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occupancy], ...]:
+    """(figure, occupancy) over all that the device allows, the current figure among them.
+
+    Threads go by whole warps, shared memory by the allocation unit (static + dynamic, up to what the kernel's
+    opt-in allows), registers and barriers by one.
+    """
+    device = configuration.device
+    opted_in = configuration.max_dynamic_shared_bytes is not None
+    most_shared = shared_limit_per_block(device, opted_in, 2**31)
+    if device.version >= (8, 0):
+        most_shared -= device.shared_bytes_reserved_per_block
+    figures = {
+        "threads": range(32, device.max_threads_per_block + 1, 32),
+        "registers": range(1, device.max_registers_per_thread + 1),
+        "shared": range(0, most_shared + 1, device.shared_alloc_unit),
+        "barriers": range(device.barriers_per_block + 1),
+    }[varied]
+    change = _CHANGE[varied]
+    points = sorted({*figures, current(configuration, varied)})
+    return tuple((figure, resident(change(configuration, figure))) for figure in points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSizes:
+    """The block sizes that fill an SM best."""
+
+    threads_per_block: int
+    """The largest of the best, as ``cudaOccupancyMaxPotentialBlockSize`` suggests; 0: no size can launch."""
+    resident_blocks: int
+    """Blocks per SM of that size."""
+    alternatives: tuple[int, ...]
+    """Every block size, by whole warps, with as many threads per SM; descending."""
+    occupancy: Occupancy | None
+    """Occupancy at the suggested size."""
+
+    def min_grid(self, multiprocessors: int) -> int:
+        """Blocks that fill a GPU of so many SMs once."""
+        return self.resident_blocks * multiprocessors
+
+
+def best_block_sizes(configuration: Configuration, max_threads: int | None = None) -> BlockSizes:
+    """The block sizes with the most resident threads, dynamic shared memory held as it is.
+
+    The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep
+    the first with the most threads per SM. ``max_threads`` is the kernel's launch bound, where it has one.
+    """
+    limit = min(configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block)
+    sizes = [min(limit, size) for size in range(-(-limit // 32) * 32, 0, -32)]
+    answers = [resident(replace(configuration, threads_per_block=size)) for size in sizes]
+    threads = [size * answer.resident_blocks for size, answer in zip(sizes, answers, strict=True)]
+    most = max(threads)
+    if most == 0:
+        return BlockSizes(threads_per_block=0, resident_blocks=0, alternatives=(), occupancy=None)
+    place = threads.index(most)
+    return BlockSizes(
+        threads_per_block=sizes[place],
+        resident_blocks=answers[place].resident_blocks,
+        alternatives=tuple(size for size, count in zip(sizes, threads, strict=True) if count == most),
+        occupancy=answers[place],
+    )
+
+
+def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) -> int | None:
+    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not
+    fit at all.
+
+    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off;
+    headers up to 13.0 and the driver of CUDA 13.0 forget it (see ``deviations.py``). Capped by the kernel's
+    attribute; a kernel that is not opted in has 48 KB less static.
+    """
+    device = configuration.device
+    if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:
+        return None
+    attribute = configuration.max_dynamic_shared_bytes
+    limit = shared_limit_per_block(device, attribute is not None, device.shared_bytes_per_sm)
+    whole = limit
+    if blocks > 1:
+        whole = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)
+        whole = whole or carveout_step(device, 1)
+    share = min(whole // blocks // device.shared_alloc_unit * device.shared_alloc_unit, limit)
+    free = share - configuration.static_shared_bytes
+    if device.version >= (8, 0):
+        free -= device.shared_bytes_reserved_per_block
+    if attribute is None:
+        attribute = max(device.shared_bytes_per_block - configuration.static_shared_bytes, 0)
+    return min(free, attribute)

@@ -1,20 +1,292 @@
-"""The occupancy of one kernel of a log: true where the launch is known, an honest range where it is not."""
+"""The occupancy of one kernel of a log: true where the launch is known, an honest range where it is not; what its stack
+reserves, what clusters make of it, and what binds in words. Modest: occupancy is a means."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spillscan.errors import UsageError
 from spillscan.model import Usage
-from spillscan.occupancy.advice import Advice, advice
-from spillscan.occupancy.checks import check
-from spillscan.occupancy.clusters import Clusters, clusters
-from spillscan.occupancy.curves import best_block_sizes
-from spillscan.occupancy.devices import resolve
-from spillscan.occupancy.footprint import Footprint, footprint
-from spillscan.occupancy.headroom import with_threads
-from spillscan.occupancy.model import Configuration, Launch, Limiter, Occupancy
-from spillscan.occupancy.rules import resident
+from spillscan.occupancy.devices import Device, Gpu, resolve
+from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.headroom import (
+    Headroom,
+    Resource,
+    best_block_sizes,
+    bounds_for_more_blocks,
+    headroom,
+    with_threads,
+)
+from spillscan.occupancy.model import LIMITERS, Configuration, Launch, Limiter, Occupancy
+
+# ---- local memory ----------------------------------------------------------------------------------------------------
+
+
+INITIAL_STACK_BYTES = 1024
+"""What the driver holds for each thread slot from the start (measured on an H200)."""
+WORTH_SHOWING_BYTES = 64 * 1024 * 1024
+"""Below this the footprint is left out of reports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """Local memory that a launch makes the driver set aside, before its own rounding."""
+
+    stack_bytes: int
+    """Stack (with spills and local arrays), bytes per thread."""
+    bytes_per_sm: int
+    """Stack for every thread slot of one SM, bytes."""
+    gpu: str | None
+    """The GPU that the total is for; ``None`` where its number of SMs is not known."""
+    multiprocessors: int | None
+    """SMs of that GPU."""
+    total_bytes: int | None
+    """Stack for every thread slot of the GPU, bytes; ``None`` where the number of SMs is not known."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether reports show it: more than every context reserves anyway, and not little."""
+        large = self.total_bytes is not None and self.total_bytes >= WORTH_SHOWING_BYTES
+        return large and self.stack_bytes > INITIAL_STACK_BYTES
+
+
+def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footprint:
+    """Stack times resident threads times SMs: 4,312 B reserve 1.1 GiB on an H100.
+
+    Measured on an H200 to the byte for stacks of 1 to 64 KB. The driver holds 1 KB a thread from the start,
+    so that a smaller stack takes nothing more.
+
+    Without ``gpu``, the total is for the first GPU of the table with a known number of SMs.
+    """
+    if stack_bytes < 0:
+        raise UsageError(f"stack must be at least 0 bytes per thread, not {stack_bytes:,}")
+    if gpu is None:
+        gpu = next((known for known in device.gpus if known.multiprocessors is not None), None)
+    count = gpu.multiprocessors if gpu is not None else None
+    per_sm = stack_bytes * device.max_threads_per_sm
+    return Footprint(
+        stack_bytes=stack_bytes,
+        bytes_per_sm=per_sm,
+        gpu=gpu.name if gpu is not None and count is not None else None,
+        multiprocessors=count,
+        total_bytes=None if count is None else per_sm * count,
+    )
+
+
+# ---- clusters --------------------------------------------------------------------------------------------------------
+
+
+PORTABLE_BLOCKS = 8
+"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an
+H200)."""
+LARGEST_BLOCKS = 16
+"""Largest cluster with the attribute (measured on an H200)."""
+COUNTED_BLOCKS_PER_SM = 8
+"""``cudaOccupancyMaxActiveClusters`` never counts more blocks per SM (measured on an H200)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    """Clusters that a GPU holds at once."""
+
+    cluster_blocks: int
+    """Blocks per cluster."""
+    portable: bool
+    """Whether every GPU with clusters takes this size."""
+    active: int | None
+    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not
+    known."""
+    exact: bool
+    """``False`` from 3 blocks on: the layout of the GPU's clusters of SMs decides, which no table gives."""
+
+
+def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | None = None) -> Clusters:
+    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.errors.UsageError` where
+    there are none.
+
+    Sizes 1 and 2 measured on one H200: ``min(8, blocks per SM) * SMs / size``.
+    """
+    device = occupancy.configuration.device
+    if not device.clusters and cluster_blocks != 1:
+        raise UsageError(f"{device.target} has no clusters", "they begin at sm_90")
+    if not 1 <= cluster_blocks <= LARGEST_BLOCKS:
+        raise UsageError(f"cluster must be 1 to {LARGEST_BLOCKS} blocks, not {cluster_blocks}")
+    counted = min(COUNTED_BLOCKS_PER_SM, occupancy.resident_blocks)
+    return Clusters(
+        cluster_blocks=cluster_blocks,
+        portable=cluster_blocks <= PORTABLE_BLOCKS,
+        active=None if multiprocessors is None else counted * multiprocessors // cluster_blocks,
+        exact=cluster_blocks <= 2,
+    )
+
+
+# ---- advice ----------------------------------------------------------------------------------------------------------
+
+
+LOW_FRACTION = 0.25
+"""Below about this, low occupancy is worth a look where latency is not hidden otherwise."""
+
+LABELS: dict[Limiter, str] = {
+    "warps": "warp slots",
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "block slots",
+    "barriers": "named barriers",
+    "virtual_resources": "virtual resources",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One binding limit."""
+
+    limiter: Limiter
+    """What binds."""
+    finding: str
+    """What is so, in figures."""
+    remedy: str
+    """How to press less on it; empty where nothing is to be gained."""
+    trade_off: str
+    """What that costs; empty where nothing is to be gained."""
+
+
+def count(number: int, what: str = "block") -> str:
+    """``1 block``, ``2 blocks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def advice(occupancy: Occupancy) -> tuple[Advice, ...]:
+    """One entry for each binding limit, in the order of ``LIMITERS``."""
+    ways = {way.resource: way for way in headroom(occupancy)}
+    return tuple(_ABOUT[name](occupancy, ways) for name in LIMITERS if name in occupancy.limiters)
+
+
+def verdict(occupancy: Occupancy) -> str:
+    """One plain sentence on what the figure is worth."""
+    if not occupancy.can_launch:
+        return "This launch fails."
+    if occupancy.fraction >= 1:
+        return "Every warp slot is in use; occupancy limits nothing here."
+    if occupancy.fraction < LOW_FRACTION:
+        return (
+            "Below about 25 %: worth a look if the kernel waits on memory or other long latencies. A"
+            " spill-free GEMM"
+            " at low occupancy may be at its best."
+        )
+    return "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered."
+
+
+Ways = dict[Resource, Headroom]
+
+
+def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
+    warps = occupancy.configuration.warps_per_block
+    if occupancy.resident_blocks == 0 or occupancy.unused_warps == 0:
+        return Advice(
+            limiter="warps",
+            finding=occupancy.reasons[0] if occupancy.reasons else f"all {occupancy.max_warps} warp slots are in use",
+            remedy="a smaller block" if occupancy.reasons else "",
+            trade_off="",
+        )
+    best = best_block_sizes(occupancy.configuration)
+    better = best.occupancy is not None and best.occupancy.active_warps > occupancy.active_warps
+    return Advice(
+        limiter="warps",
+        finding=f"blocks of {warps} warps leave {occupancy.unused_warps} of {occupancy.max_warps} slots empty",
+        remedy=f"another block size: {best.threads_per_block} threads fill {best.occupancy.active_warps}"
+        if better and best.occupancy
+        else "",
+        trade_off="the kernel must work with that block size" if better else "",
+    )
+
+
+def _registers(occupancy: Occupancy, ways: Ways) -> Advice:
+    configuration = occupancy.configuration
+    finding = (
+        f"a block takes {occupancy.allocated_registers_per_block:,} of the SM's"
+        f" {configuration.device.registers_per_sm:,} ({configuration.registers} a thread)"
+    )
+    bounds = bounds_for_more_blocks(occupancy)
+    step = ways["registers"].more_blocks
+    if step is None:
+        return Advice(limiter="registers", finding=finding, remedy="", trade_off="")
+    remedy = f"{step.after} registers give {count(step.blocks_after)}: fewer live values, smaller tiles"
+    if bounds is not None:
+        remedy += f", or __launch_bounds__({bounds.threads}, {bounds.blocks})"
+    return Advice(
+        limiter="registers",
+        finding=finding,
+        remedy=remedy,
+        trade_off="values that no longer fit are spilled to local memory; compare the spill bytes afterwards",
+    )
+
+
+def _shared(occupancy: Occupancy, ways: Ways) -> Advice:
+    step = ways["shared"].more_blocks
+    finding = (
+        f"{occupancy.allocated_shared_bytes_per_block:,} B a block (with the driver's reserve) of"
+        f" {occupancy.shared_bytes_per_sm:,} B an SM"
+    )
+    if step is None:
+        return Advice(limiter="shared_memory", finding=finding, remedy="", trade_off="")
+    return Advice(
+        limiter="shared_memory",
+        finding=finding,
+        remedy=f"{step.before - step.after:,} B less a block give {count(step.blocks_after)}: smaller"
+        f" tiles, fewer stages",
+        trade_off="less reuse on chip, more traffic to L2 and memory",
+    )
+
+
+def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
+    full = occupancy.unused_warps == 0
+    return Advice(
+        limiter="blocks",
+        finding=f"all {occupancy.limit_blocks} block slots are in use, with"
+        f" {occupancy.configuration.warps_per_block} warps each",
+        remedy="" if full else "larger blocks: each slot then holds more warps",
+        trade_off="" if full else "barriers wait for more warps, and the last wave of blocks is coarser",
+    )
+
+
+def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
+    used = occupancy.configuration.barriers
+    step = ways["barriers"].more_blocks
+    finding = f"{used} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
+    if step is None or occupancy.limit_barriers == occupancy.limit_blocks:
+        return Advice(limiter="barriers", finding=finding, remedy="", trade_off="")
+    return Advice(
+        limiter="barriers",
+        finding=finding,
+        remedy=f"{step.after} barriers give {count(step.blocks_after)}: reuse barrier numbers, and name"
+        f" them by constants",
+        trade_off="producers and consumers that shared no barrier may then wait for each other",
+    )
+
+
+def _virtual(occupancy: Occupancy, ways: Ways) -> Advice:
+    return Advice(
+        limiter="virtual_resources",
+        finding=f"{occupancy.configuration.virtual_resources} virtual resources a block of"
+        f" {occupancy.configuration.device.virtual_resources_per_sm} an SM",
+        remedy="",
+        trade_off="",
+    )
+
+
+_ABOUT: dict[Limiter, Callable[[Occupancy, Ways], Advice]] = {
+    "warps": _warps,
+    "registers": _registers,
+    "shared_memory": _shared,
+    "blocks": _blocks,
+    "barriers": _barriers,
+    "virtual_resources": _virtual,
+}
+
+
+# ---- one kernel ------------------------------------------------------------------------------------------------------
+
 
 ASSUMED_THREADS = (128, 256, 512)
 """Block sizes that a summary shows where the launch is not known."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.errors import UsageError
-from spillscan.occupancy import rules
+from spillscan.occupancy import formula as rules
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.model import LIMITERS
 

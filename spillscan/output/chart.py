@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spillscan.occupancy.advice import count
 from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.summary import count
 
 ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

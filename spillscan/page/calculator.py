@@ -9,8 +9,8 @@ from spillscan import __version__
 from spillscan.errors import UsageError
 from spillscan.occupancy import text as words
 from spillscan.occupancy.devices import devices
+from spillscan.occupancy.formula import resident
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.rules import resident
 from spillscan.page.details import ASSETS, setting
 from spillscan.page.document import document, text
 from spillscan.page.lookup import MOST_REGISTERS, tables

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel
-from spillscan.occupancy.advice import LABELS, verdict
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.summary import Summary
+from spillscan.occupancy.summary import LABELS, Summary, verdict
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.page.lookup import tables

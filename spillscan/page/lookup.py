@@ -14,17 +14,17 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from spillscan.occupancy.advice import LABELS
-from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import WARP_THREADS, Device, device
+from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident, shared_limit_per_block
+from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
-from spillscan.occupancy.rules import preferred_shared_bytes, registers_per_warp, resident, shared_limit_per_block
+from spillscan.occupancy.summary import LABELS
 from spillscan.occupancy.text import percent, title
 
 MOST_REGISTERS = 255
 """What the page lets a reader set; ptxas allocates no more on any device."""
 TOO_MANY_FOR_BLOCK, TOO_MANY_FOR_PARTITIONS, NOT_SPREAD = -1, -2, -3
-"""Instead of 0 blocks by registers: why (``rules.py`` tells it in words)."""
+"""Instead of 0 blocks by registers: why (``formula.py`` has it in words)."""
 
 
 @cache

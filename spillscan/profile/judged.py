@@ -1,23 +1,30 @@
-"""One launch with everything that is known of it: its kernel, its occupancy by the hardware's rules, the verdict."""
+"""One launch with everything that is known of it: its kernel, its occupancy by the hardware's rules, the verdict,
+and where profile and build contradict each other. What only follows another convention is no contradiction: registers
+shown as 16 at least, the driver's own shared memory, limits by the carve-out that it chose.
+
+As plain data every key is stable, and units are in the names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from spillscan.errors import UsageError
-from spillscan.model import Build, Usage
+from spillscan.model import Build, Issue, Usage
 from spillscan.names import display_name
 from spillscan.occupancy.launches import launch as launch_of
 from spillscan.occupancy.model import Launch, Occupancy
 from spillscan.occupancy.summary import summarise
+from spillscan.output.safe import printable
 from spillscan.profile.matching import Kernels, Match, agrees
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
-from spillscan.profile.verdict import Verdict, verdict
+from spillscan.profile.verdict import THRESHOLDS, ProfileVerdict, verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedLaunch:
     """A launch, judged."""
 
     match: Match
@@ -28,7 +35,7 @@ class Judged:
     """What binds, by this tool's rules, else by the profiler's limits; empty where neither is known."""
     unknown: str
     """Why there is no occupancy of our own, one line."""
-    verdict: Verdict
+    verdict: ProfileVerdict
     """What the published procedure makes of it."""
 
     @property
@@ -48,7 +55,7 @@ class Judged:
         return display_name(self.launch.kernel if kernel is None else kernel.key.symbol)
 
 
-def judge(profile: Profile, build: Build | None) -> tuple[Judged, ...]:
+def judge(profile: Profile, build: Build | None) -> tuple[JudgedLaunch, ...]:
     """Every launch of the profile, in its order; without ``build``, by the profile's own figures."""
     if build is None:
         return tuple(_judged(Match(launch=launch, reason="no build was given")) for launch in profile.launches)
@@ -56,10 +63,10 @@ def judge(profile: Profile, build: Build | None) -> tuple[Judged, ...]:
     return tuple(_judged(kernels.match(launch)) for launch in profile.launches)
 
 
-def worst_first(judged: Sequence[Judged]) -> list[Judged]:
+def worst_first(judged: Sequence[JudgedLaunch]) -> list[JudgedLaunch]:
     """By share of spill instructions, then share of local-memory traffic, then time on the GPU; unknown comes last."""
 
-    def damage(each: Judged) -> tuple[float, float, float]:
+    def damage(each: JudgedLaunch) -> tuple[float, float, float]:
         measured = each.measured
         return (
             -(measured.spill_instruction_share or 0),
@@ -86,7 +93,7 @@ def usage_of(match: Match) -> Usage:
 
 
 def launch_figures(launch: ProfiledLaunch) -> Launch | None:
-    """How the kernel was launched, as a policy says it; ``None`` where the profile does not tell it exactly."""
+    """How the kernel was launched, as a policy says it; ``None`` where the profile does not give it exactly."""
     measured = launch.measured
     if launch.threads is None or measured.dynamic_shared_bytes is None or "dynamic_shared_bytes" in measured.rounded:
         return None
@@ -105,7 +112,7 @@ def why_no_figures(launch: ProfiledLaunch) -> str:
     return "its dynamic shared memory is printed rounded (export with --print-units base)"
 
 
-def _judged(match: Match) -> Judged:
+def _judged(match: Match) -> JudgedLaunch:
     launch = launch_figures(match.launch)
     occupancy, unknown = None, ""
     if launch is None:
@@ -119,7 +126,7 @@ def _judged(match: Match) -> Judged:
         except UsageError as error:
             unknown = error.what
     limiters = tuple(occupancy.limiters) if occupancy is not None else _their_limiters(match.launch.measured)
-    return Judged(
+    return JudgedLaunch(
         match=match,
         occupancy=occupancy,
         limiters=limiters,
@@ -134,7 +141,7 @@ def _barriers_bind(measured: Measured, occupancy: Occupancy) -> bool:
 
 
 def _their_limiters(measured: Measured) -> tuple[str, ...]:
-    """What binds by the profiler's limits; none where it does not tell all of those that it always has."""
+    """What binds by the profiler's limits; none where it lacks some of those that it always has."""
     limits = {
         "warps": measured.limit_warps,
         "registers": measured.limit_registers,
@@ -146,3 +153,120 @@ def _their_limiters(measured: Measured) -> tuple[str, ...]:
     if len(known) < len(limits) - 1:  # releases before 2023 have no barriers
         return ()
     return tuple(name for name, limit in known.items() if limit == min(known.values()))
+
+
+# ---- contradictions --------------------------------------------------------------------------------------------------
+
+
+_ROUNDING_POINTS = 0.01
+"""The profiler prints two decimals of a percentage."""
+
+
+def issues(judged: Sequence[JudgedLaunch], against_build: bool) -> Iterator[Issue]:
+    """An issue for each launch without a kernel, where a build was given, and for each figure that contradicts it; each
+    text once a kernel, at its first launch."""
+    seen: set[tuple[str, str]] = set()
+    for each in judged:
+        for code, message in _of(each, against_build):
+            name = each.name
+            if (name, message) not in seen:
+                seen.add((name, message))
+                text = printable(f"{name}: {message}")
+                yield Issue(code=code, message=text, severity="warning", origin=each.launch.origin)
+
+
+def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
+    measured, kernel = each.launch.measured, each.match.kernel
+    if against_build and kernel is None:
+        yield ("profile-unmatched", f"cannot be matched: {each.match.reason}")
+    if kernel is not None:
+        if agrees(each.launch, kernel) is False:
+            yield (
+                "profile-contradicts",
+                f"launched with {measured.registers} registers, compiled with {kernel.usage.registers}: another build?",
+            )
+        shared, compiled = measured.static_shared_bytes, kernel.usage.shared_bytes
+        if (
+            shared is not None
+            and compiled is not None
+            and shared != compiled
+            and "static_shared_bytes" not in measured.rounded
+        ):
+            yield (
+                "profile-contradicts",
+                f"launched with {shared:,} B static shared memory, compiled with {compiled:,} B: another build?",
+            )
+    ours, theirs = each.occupancy, measured.theoretical_percent
+    if ours is not None and theirs is not None and abs(100 * ours.fraction - theirs) > _ROUNDING_POINTS:
+        yield (
+            "profile-contradicts",
+            f"theoretical occupancy is {theirs:g} % to Nsight Compute, {100 * ours.fraction:.4g} % to this tool",
+        )
+
+
+# ---- plain data ------------------------------------------------------------------------------------------------------
+
+
+_FIGURES = tuple(
+    field.name for field in fields(Measured) if field.name not in ("rounded", "capability_major", "capability_minor")
+)
+
+
+def row(judged: JudgedLaunch) -> dict[str, Any]:
+    """One launch, flat: lists and pairs are left out."""
+    launch, kernel = judged.launch, judged.match.kernel
+    measured = launch.measured
+    return {
+        "kernel": launch.kernel,
+        "symbol": None if kernel is None else kernel.key.symbol,
+        "unit": None if kernel is None else kernel.key.unit,
+        "unmatched": judged.match.reason,
+        "launch": launch.number,
+        "process": launch.process,
+        "context": launch.context,
+        "stream": launch.stream,
+        "device": launch.device,
+        "arch": launch.arch,
+        "threads_per_block": launch.threads,
+        **{name: getattr(measured, name) for name in _FIGURES if name != "block_threads"},
+        "local_share": measured.local_share,
+        "spill_instruction_share": measured.spill_instruction_share,
+        "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
+        "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
+        "limiters": "+".join(judged.limiters),
+        "occupancy_unknown": judged.unknown,
+        "compiled_registers": None if kernel is None else kernel.usage.registers,
+        "compiled_spill_bytes": None if kernel is None or kernel.spills is None else sum(kernel.spills),
+        "verdict": judged.verdict.kind,
+        "verdict_text": judged.verdict.text,
+        "input": launch.origin.input,
+        "line": launch.origin.line,
+    }
+
+
+def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[str, Any]:
+    """All launches, with what a row leaves out, the thresholds of the verdicts, and the issues."""
+    return {
+        "launches": [
+            row(each)
+            | {
+                "block": each.launch.block,
+                "grid": each.launch.grid,
+                "limiters": list(each.limiters),
+                "rounded": sorted(each.measured.rounded),
+                "copies": each.match.copies if each.match.kernel is not None else 0,
+                "concerns": list(each.verdict.concerns),
+            }
+            for each in judged
+        ],
+        "thresholds": {name: {"value": each.value, "source": each.source} for name, each in THRESHOLDS.items()},
+        "issues": [
+            {
+                "code": issue.code,
+                "severity": issue.severity,
+                "message": issue.message,
+                "origin": str(issue.origin or ""),
+            }
+            for issue in issues
+        ],
+    }

@@ -2,7 +2,7 @@
 
 A policy knows one launch of a kernel. Where a profile holds several, the commonest stands there (of equally common ones
 that with the most time, then the first), or the one with the lowest occupancy; the others stand beside it as comments,
-so that nobody takes the choice for all there is.
+so that the choice is not taken for all there is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Literal
 
 from spillscan.occupancy.model import Launch
 from spillscan.output.safe import printable
-from spillscan.profile.judged import Judged, launch_figures, why_no_figures
-from spillscan.profile.names import parsed
+from spillscan.profile.judged import JudgedLaunch, launch_figures, why_no_figures
+from spillscan.profile.matching import parsed
 
 Choice = Literal["commonest", "lowest-occupancy"]
 _GLOB = re.compile(r"[*?\[]")
@@ -27,13 +27,13 @@ _PLAIN = re.compile(r"[A-Za-z_][\w:]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class KernelLaunch:
     """One kernel's launch."""
 
     match: str
     """Pattern that names the kernel, and no other."""
     arch: str
-    """Arch of the kernel's record; empty where the profile alone tells."""
+    """Arch of the kernel's record; empty where only the profile names the kernel."""
     launch: Launch
     """The launch that was chosen."""
     seen: int
@@ -46,15 +46,15 @@ class Entry:
 class LaunchList:
     """What is known, and what is not."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[KernelLaunch, ...]
     """Sorted by pattern and arch."""
     left_out: tuple[tuple[str, str], ...]
     """(kernel as printed, why it has no entry), each once."""
 
 
-def launch_list(judged: Sequence[Judged], choice: Choice, against_build: bool) -> LaunchList:
+def launch_list(judged: Sequence[JudgedLaunch], choice: Choice, against_build: bool) -> LaunchList:
     """The launch of each kernel. Kernels that are matched with a build are named by their symbols."""
-    groups: dict[tuple[str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str], list[JudgedLaunch]] = {}
     left_out: dict[tuple[str, str], None] = {}
     for each in judged:
         named = _named(each, against_build)
@@ -83,7 +83,7 @@ def lines(found: LaunchList) -> Iterator[str]:
         yield f"# left out: {printable(kernel)}: {printable(why)}"
 
 
-def _named(each: Judged, against_build: bool) -> tuple[str, str] | None:
+def _named(each: JudgedLaunch, against_build: bool) -> tuple[str, str] | None:
     """(pattern, arch): the symbol of the kernel that is known, else the name that the profiler printed, where it is so
     plain that it can only mean one."""
     kernel = each.match.kernel
@@ -97,7 +97,7 @@ def _named(each: Judged, against_build: bool) -> tuple[str, str] | None:
     return (name, "") if _PLAIN.fullmatch(name) else None
 
 
-def _entry(match: str, arch: str, group: Sequence[Judged], choice: Choice) -> Entry:
+def _entry(match: str, arch: str, group: Sequence[JudgedLaunch], choice: Choice) -> KernelLaunch:
     times: Counter[Launch] = Counter()
     spent: Counter[Launch] = Counter()
     lowest: dict[Launch, float] = {}
@@ -111,7 +111,7 @@ def _entry(match: str, arch: str, group: Sequence[Judged], choice: Choice) -> En
     ranked = sorted(times, key=lambda launch: (-times[launch], -spent[launch]))  # stable: the first where all is equal
     chosen = ranked[0] if choice == "commonest" else min(ranked, key=lambda launch: lowest[launch])
     others = tuple((launch, times[launch]) for launch in ranked if launch != chosen)
-    return Entry(match=match, arch=arch, launch=chosen, seen=times[chosen], others=others)
+    return KernelLaunch(match=match, arch=arch, launch=chosen, seen=times[chosen], others=others)
 
 
 def _figures(launch: Launch) -> str:

@@ -1,4 +1,4 @@
-"""Which of the profiler's metrics are read, under every name that it gives them.
+"""Which of the profiler's metrics are read, under every name that it gives them, and how it prints numbers and units.
 
 A figure has names of metrics (raw page, ``--metrics``) and labels (details page), best first: where several are there,
 the first counts. Names are those of Nsight Compute 2020.1 to 2025.3; what a release does not collect is unknown.
@@ -6,17 +6,80 @@ the first counts. Names are those of Nsight Compute 2020.1 to 2025.3; what a rel
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from spillscan.profile.numbers import Kind
+# ---- numbers and units -----------------------------------------------------------------------------------------------
+
+
+Kind = Literal["count", "bytes", "percent", "time", "number"]
+
+# Thousands are set apart by commas in the C locale, by blanks or apostrophes in others.
+_NUMBER = re.compile(
+    r"([-+]?(?:\d{1,3}(?:(?P<mark>[,'\u2019\u00a0\u202f ])\d{3})(?:(?P=mark)\d{3})*|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?: [({].*)?",  # the instances of a metric, which --print-metric-instances puts behind the sum
+    re.DOTALL,
+)
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(?:\.\d{3})*,\d+|[-+]?\d{1,3}(?:\.\d{3}){2,}")
+_ABSENT = frozenset({"", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf", "N/A"})
+_SEPARATORS = str.maketrans("", "", ",'\u2019\u00a0\u202f ")
+
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_TIMES = {
+    "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9, "sec": 1e9
+}  # fmt: skip
+_BYTES = re.compile(r"([kKMGTP]?)byte(?:/block)?")
+_COUNTS = re.compile(
+    r"([kKMGTP]?)(?:inst|sector|request|block|cluster|warp|thread|register/thread|cycle)?(?:/block|/thread)?"
+)
+
+
+class NotANumberError(ValueError):
+    """What is printed is neither a number nor a word for an absent one."""
+
+
+def number(text: str) -> float | None:
+    """The number that ``text`` prints; ``None`` where it says that there is none (``no data``)."""
+    found = _NUMBER.fullmatch(text)
+    if found:
+        return float(found[1].translate(_SEPARATORS))
+    if text in _ABSENT:
+        return None
+    if _DECIMAL_COMMA.fullmatch(text):
+        raise NotANumberError(f"{text!r} is written in a language that puts a comma before decimals")
+    raise NotANumberError(f"{text!r} is not a number")
+
+
+def decimals(text: str) -> int:
+    """How many decimals ``text`` prints: two of ``16.38``, six of ``16.384000``."""
+    return len(re.split(r"[^\d]", text.strip().partition(".")[2], maxsplit=1)[0])
+
+
+def factor(unit: str, kind: Kind) -> float | None:
+    """What a figure in ``unit`` is multiplied by to be in base units (bytes, nanoseconds, percent, one); ``None`` where
+    the unit is none of that kind.
+    """
+    if kind == "percent":
+        return 1.0 if unit in ("%", "pct") else None
+    if kind == "time":
+        return _TIMES.get(unit)
+    if kind == "number":
+        return 1.0
+    found = (_BYTES if kind == "bytes" else _COUNTS).fullmatch(unit)
+    return None if found is None else _PREFIXES[found[1]]
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
 
 SECTOR_BYTES = 32
 """Bytes of a sector of L1 and L2 (Nsight Compute, Profiling Guide: Memory Tables)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class MetricName:
     """One name of one figure."""
 
     figure: str
@@ -29,19 +92,19 @@ class Metric:
     """What it is multiplied by to be the figure."""
 
 
-def _names(figure: str, kind: Kind, *names: str) -> dict[str, Metric]:
-    return {name: Metric(figure, kind, rank) for rank, name in enumerate(names)}
+def _names(figure: str, kind: Kind, *names: str) -> dict[str, MetricName]:
+    return {name: MetricName(figure, kind, rank) for rank, name in enumerate(names)}
 
 
-def _traffic(figure: str, space: str, way: str) -> dict[str, Metric]:
+def _traffic(figure: str, space: str, way: str) -> dict[str, MetricName]:
     stem = f"pipe_lsu_mem_{space}_op_{way}.sum"
     return {
-        f"l1tex__t_bytes_{stem}": Metric(figure, "bytes", 0),
-        f"l1tex__t_sectors_{stem}": Metric(figure, "count", 1, SECTOR_BYTES),
+        f"l1tex__t_bytes_{stem}": MetricName(figure, "bytes", 0),
+        f"l1tex__t_sectors_{stem}": MetricName(figure, "count", 1, SECTOR_BYTES),
     }
 
 
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, MetricName] = {
     **_names("registers", "count", "launch__registers_per_thread", "Registers Per Thread"),
     **_names("static_shared_bytes", "bytes", "launch__shared_mem_per_block_static", "Static Shared Memory Per Block"),
     **_names(

@@ -10,7 +10,7 @@ from spillscan.model import Issue, Origin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Figures of one launch, in base units; each is ``None`` unless the profile tells it."""
+    """Figures of one launch, in base units; each is ``None`` unless the profile gives it."""
 
     registers: int | None = None
     """Registers per thread that the driver set: never below 16, whatever the kernel was compiled with."""
@@ -111,7 +111,7 @@ class ProfiledLaunch:
     kernel: str
     """The kernel's name as the profiler printed it: mangled, demangled in NVIDIA's way, or the bare function."""
     process: str
-    """Process ID, with the process's name where it is told."""
+    """Process ID, with the process's name where it is printed."""
     context: str
     """CUDA context."""
     stream: str

@@ -57,7 +57,7 @@ THRESHOLDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProfileVerdict:
     """What to look at."""
 
     kind: Kind
@@ -68,10 +68,10 @@ class Verdict:
     """What besides is above a published threshold, a line each."""
 
 
-def verdict(measured: Measured, limiters: Sequence[str]) -> Verdict:
+def verdict(measured: Measured, limiters: Sequence[str]) -> ProfileVerdict:
     """The verdict on one launch; ``limiters``: what binds its occupancy, as far as that is known."""
     kind, text = _on_occupancy(measured, limiters)
-    return Verdict(kind, text, tuple(_concerns(measured)))
+    return ProfileVerdict(kind, text, tuple(_concerns(measured)))
 
 
 def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, str]:

@@ -9,7 +9,7 @@ from spillscan.compare.figures import figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
 from spillscan.names import display_name
-from spillscan.occupancy.footprint import WORTH_SHOWING_BYTES
+from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
 from spillscan.reports import Report, Style

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from spillscan.output.table import RED, YELLOW, Row, clean, fold, table
-from spillscan.profile.judged import Judged
+from spillscan.profile.judged import JudgedLaunch
 from spillscan.reports import Style
 
 _HEADER = (
@@ -19,7 +19,7 @@ _MOST_NAMES = 6
 _SPARE = ("arch", "n", "regs", "dyn smem")
 
 
-def text(judged: Sequence[Judged], style: Style) -> Iterator[str]:
+def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
     """Lines. ``judged`` comes worst first; of launches that are alike, the worst one's figures are shown."""
     groups = alike(judged)
     shown = groups if style.rows is None else groups[: style.rows]
@@ -36,9 +36,9 @@ def text(judged: Sequence[Judged], style: Style) -> Iterator[str]:
         yield from (f"  {clean(line)}" for line in said)
 
 
-def alike(judged: Sequence[Judged]) -> list[list[Judged]]:
+def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
     """Launches of one kernel on one kind of device with equal block, shared memory and grid, in the order given."""
-    groups: dict[object, list[Judged]] = {}
+    groups: dict[object, list[JudgedLaunch]] = {}
     for each in judged:
         launch = each.launch
         same = (launch.kernel, launch.arch, launch.block, launch.measured.dynamic_shared_bytes, launch.grid)
@@ -46,24 +46,24 @@ def alike(judged: Sequence[Judged]) -> list[list[Judged]]:
     return list(groups.values())
 
 
-def _said(group: Sequence[Judged]) -> tuple[str, ...]:
+def _said(group: Sequence[JudgedLaunch]) -> tuple[str, ...]:
     verdict = group[0].verdict
     return (verdict.text, *verdict.concerns)
 
 
-def _label(each: Judged, with_launch: bool) -> str:
+def _label(each: JudgedLaunch, with_launch: bool) -> str:
     if not with_launch:
         return each.name
     dynamic = each.measured.dynamic_shared_bytes
     return f"{each.name} ({_block(each)} threads{f', {dynamic:,} B dynamic' if dynamic else ''})"
 
 
-def _block(each: Judged) -> str:
+def _block(each: JudgedLaunch) -> str:
     block = each.launch.block
     return "-" if block is None else "x".join(map(str, block)).removesuffix("x1").removesuffix("x1")
 
 
-def _row(group: Sequence[Judged]) -> Row:
+def _row(group: Sequence[JudgedLaunch]) -> Row:
     worst = group[0]
     launch, measured = worst.launch, worst.measured
     cells = (

@@ -8,8 +8,7 @@ from heapq import nsmallest
 
 from spillscan.model import Kernel
 from spillscan.names import display_name
-from spillscan.occupancy.footprint import Footprint
-from spillscan.occupancy.summary import Summary, summarise
+from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.table import RED, YELLOW, Row, fold, table
 from spillscan.reports import ALL_KINDS, Report, Style

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.model import Finding, Kernel, Limit, Rule
-from spillscan.occupancy.compatibility import judged_on
+from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.rules import Terms, finding
 

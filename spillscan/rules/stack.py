@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare.figures import growth
 from spillscan.model import Change, Finding, Kernel, Limit, Rule
-from spillscan.occupancy.footprint import INITIAL_STACK_BYTES
+from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.occupancy.text import size
 from spillscan.rules import Terms, finding
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spillscan.errors import UsageError
-from spillscan.occupancy.bounds import bounds_for_more_blocks
-from spillscan.occupancy.checks import check
 from spillscan.occupancy.devices import device
+from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.headroom import bounds_for_more_blocks
 from spillscan.occupancy.model import Configuration, Launch
-from spillscan.occupancy.rules import resident
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import Setting
 

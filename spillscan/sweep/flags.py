@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.errors import UsageError
-from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import Device, device
+from spillscan.occupancy.headroom import register_cap
 from spillscan.sweep.model import Point
 from spillscan.sweep.ptx import Entry
 

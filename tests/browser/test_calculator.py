@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Page
 
 from spillscan.occupancy import text
-from spillscan.occupancy.curves import best_block_sizes
 from spillscan.occupancy.devices import Device, device, devices
+from spillscan.occupancy.formula import preferred_shared_bytes, resident
+from spillscan.occupancy.headroom import best_block_sizes
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.rules import preferred_shared_bytes, resident
 from spillscan.page.details import setting
 from tests.browser.conftest import EVERY, PHONE, Open, serious, until
 from tests.conftest import run

@@ -18,7 +18,7 @@ from spillscan.errors import UsageError
 from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Usage, at_least
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
 from spillscan.model.figures import FIGURES, figure
-from spillscan.occupancy.compatibility import runs_on
+from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.model import Launch
 from spillscan.policy import Policy

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from spillscan.occupancy import Configuration, devices
-from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.deviations import header_mask
+from spillscan.occupancy.formula import resident
+from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.model import LIMITERS
-from spillscan.occupancy.rules import resident
 from spillscan.occupancy.table import NO_LIMIT, NOT_SET, occupancy_table
 from tests.oracle import occupancy_header as header
 

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
 from spillscan.occupancy import Configuration, device, devices, occupancy
-from spillscan.occupancy.bounds import bounds_for_more_blocks, register_cap
-from spillscan.occupancy.clusters import clusters
-from spillscan.occupancy.curves import available_dynamic_shared_bytes, best_block_sizes, curve
-from spillscan.occupancy.footprint import footprint
+from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import (
+    available_dynamic_shared_bytes,
+    best_block_sizes,
+    bounds_for_more_blocks,
+    curve,
     headroom,
+    register_cap,
     register_cliffs,
     shared_cliffs,
     with_barriers,
     with_registers,
     with_shared,
 )
-from spillscan.occupancy.rules import resident
+from spillscan.occupancy.summary import clusters, footprint
 
 CHANGES = {"registers": with_registers, "shared": with_shared, "barriers": with_barriers}
 

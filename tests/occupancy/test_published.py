@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from spillscan.occupancy import device, devices, occupancy
-from spillscan.occupancy.assumptions import assume, assumed_device, parse
-from spillscan.occupancy.bounds import register_cap
-from spillscan.occupancy.headroom import register_cliffs
-from spillscan.occupancy.rules import resident
+from spillscan.occupancy.deviations import assume, assumed_device, parse
+from spillscan.occupancy.formula import resident
+from spillscan.occupancy.headroom import register_cap, register_cliffs
 from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "occupancy" / "h200.csv.gz"

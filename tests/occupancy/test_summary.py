@@ -7,10 +7,9 @@ import pytest
 from spillscan.errors import UsageError
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
-from spillscan.occupancy.advice import advice, verdict
-from spillscan.occupancy.curves import curve
 from spillscan.occupancy.data import summary_data
-from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.headroom import curve
+from spillscan.occupancy.summary import advice, summarise, verdict
 from spillscan.occupancy.text import report
 from spillscan.output.chart import draw, steps
 

@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import devices
+from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS
 from spillscan.occupancy.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
 from spillscan.page.lookup import tables

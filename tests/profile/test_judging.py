@@ -9,11 +9,9 @@ import pytest
 from spillscan.inputs.source import expand
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.pipeline import scan
-from spillscan.profile.checks import issues
-from spillscan.profile.judged import Judged, judge, worst_first
-from spillscan.profile.matching import Kernels
+from spillscan.profile.judged import JudgedLaunch, issues, judge, worst_first
+from spillscan.profile.matching import Kernels, parsed
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
-from spillscan.profile.names import parsed
 from spillscan.profile.reading import read_all
 from spillscan.profile.verdict import THRESHOLDS, verdict
 from tests.conftest import FIXTURES, manifest
@@ -30,7 +28,7 @@ def build_of(file: str) -> Build:
     return scan(str(NCU / f"{log}-13.0.log"))
 
 
-def judged_of(file: str, build: Build | None = None) -> tuple[Judged, ...]:
+def judged_of(file: str, build: Build | None = None) -> tuple[JudgedLaunch, ...]:
     return judge(read_all(expand([str(NCU / file)])), build or build_of(file))
 
 
