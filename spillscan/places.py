@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from spillscan.model import Finding, Kernel
+from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.code import LocalAccess, SourceLine
 from spillscan.output.safe import printable
 
@@ -95,9 +95,12 @@ def place_of(finding: Finding, tree: Tree) -> Place:
         return _place(tree.relative(path), number)
     if source := source_of(kernel):
         return _place(tree.relative(source), 1)
-    if finding.origin is None:
-        return _place(UNKNOWN, 1)
-    return _place(log_path(finding.origin.input, tree), finding.origin.line or 1)
+    return place_in_input(finding.origin, tree)
+
+
+def place_in_input(origin: Origin | None, tree: Tree) -> Place:
+    """The line of the input itself."""
+    return _place(UNKNOWN, 1) if origin is None else _place(log_path(origin.input, tree), origin.line or 1)
 
 
 def log_path(log: str, tree: Tree) -> str:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
-from spillscan.errors import UndecidedError, UsageError
+from spillscan.errors import UsageError
 from spillscan.output.safe import printable
 from spillscan.policy.keys import SETTINGS
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
     from spillscan.baseline.model import Baseline, Suppression
-    from spillscan.model import Build, Finding, Issue
+    from spillscan.model import Build, Finding, Hole, Issue
     from spillscan.policy import Policy
     from spillscan.reports import Report
 
@@ -91,24 +91,22 @@ class Gate:
         ]
         return expired + idle
 
-    def refuse_fewer(self, verdict: Verdict) -> None:
-        """A build that has less than the baseline knows decides nothing."""
-        from spillscan.model import at_least
+    def holes(self, verdict: Verdict) -> list[Hole]:
+        """What a build lacks of what the baseline knows."""
+        from spillscan.model import Hole, at_least
 
-        if self.allow_fewer:
-            return
+        found: list[Hole] = []
+        if self.allow_fewer or self.policy.fail_on == "never":
+            return found
         if verdict.fewer:
-            raise UndecidedError(
-                f"{self.path} knows {_named(verdict.fewer)} that the build does not have",
-                "if they are gone on purpose, `spillscan baseline prune` (or --allow-fewer)",
-            )
+            message = f"{self.path} knows {_named(verdict.fewer)} that the build does not have"
+            found.append(Hole(code="fewer-kernels", message=message, hides=("kernels",)))
         fail_on = self.policy.fail_on
-        untold = [each for each in verdict.untold if each.severity != "off" and at_least(each.severity, fail_on)]
-        if untold:
-            raise UndecidedError(
-                f"{self.path} records {untold[0].rule} of {_named(untold)}, of which this input does not tell",
-                "give the inputs from which it was written (or --allow-fewer)",
-            )
+        missing = [each for each in verdict.untold if each.severity != "off" and at_least(each.severity, fail_on)]
+        if missing:
+            message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
+            found.append(Hole(code="not-comparable", message=message, hides=("spills", "registers")))
+        return found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Issue, Kernel
+    from spillscan.verdict import Verdict
 
 FORMAT_HELP = (
     "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl; "
@@ -213,6 +214,18 @@ def tell_issues(issues: Sequence[Issue]) -> None:
         print(printable(line, LONGEST_MESSAGE), file=sys.stderr)
     if len(ranked) > ISSUES_SHOWN:
         print(f"spillscan: … {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)", file=sys.stderr)
+
+
+def conclude(found: Verdict) -> int:
+    """The exit status of a gate; what it does not know is said in one line."""
+    if found.status != 2:
+        return found.status
+    from spillscan.model.holes import KINDS
+
+    first, others = found.holes[0], len(found.holes) - 1
+    name = f"cannot judge {first.kernel.short_name}: " if first.kernel else f"{first.origin}: " if first.origin else ""
+    more = f" ({others:,} more like it)" if others else ""
+    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", KINDS[first.code].remedy.rstrip("."))
 
 
 def refuse_issues(issues: Sequence[Issue]) -> None:

@@ -47,6 +47,16 @@ def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "chang
     )
 
 
+def add_accept(parser: argparse.ArgumentParser) -> None:
+    """--accept."""
+    parser.add_argument(
+        "--accept",
+        action="append",
+        metavar="HOLE[=GLOB]",
+        help="pass although something of this kind may be hidden, for kernels or inputs that GLOB names; repeatable",
+    )
+
+
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
     key = SETTINGS["fail_on"]
@@ -60,7 +70,8 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     given = {name: getattr(arguments, name, None) for name in keys()}
     texts = {name: str(value) for name, value in given.items() if value is not None}
     severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
-    options = from_options(texts, severities or (), launches or ())
+    accepted = getattr(arguments, "accept", None)
+    options = from_options(texts, severities or (), launches or (), accepted or ())
     variables: Mapping[str, str] = os.environ
     return load(options, config=arguments.config, search=not arguments.no_config, variables=variables)
 

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
-from spillscan.commands.check import refuse_undecided
 from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
@@ -103,13 +102,13 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     """The build, if there is all of it."""
     from spillscan.pipeline import scan
-    from spillscan.rules import Judgement
+    from spillscan.rules import judged
+    from spillscan.verdict import holes_of, verdict
 
     everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     _common.tell_issues(everything.issues)
-    if policy.strict:
-        _common.refuse_issues(everything.issues)
-    refuse_undecided(everything, Judgement(findings=(), undecided=()), policy)
+    holes = holes_of(everything, (), judged(everything.kernels, policy, "build", policy.fail_on), policy)
+    _common.conclude(verdict((), holes, policy))
     return _common.select(everything, arguments.arch, [])
 
 

@@ -10,18 +10,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
-from spillscan.commands.check import refuse_empty, refuse_partial, refuse_undecided
-from spillscan.errors import UndecidedError, UsageError
+from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spillscan.baseline.judging import Verdict
     from spillscan.compare.matrix import By
-    from spillscan.model import Build
+    from spillscan.model import Build, Hole
     from spillscan.policy import Policy
     from spillscan.reports import Report
-    from spillscan.rules import Judgement
+    from spillscan.verdict import Verdict
 
 NAME = "diff"
 HELP = "compare two builds, or several side by side"
@@ -59,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _policy.add_accept(parser)
     _baseline.add_arguments(parser)
 
 
@@ -79,14 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
     )
     _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
-    report, judgement = _report(kept, by, arguments, policy)
-    held = gate.judge(judgement.findings, kept[-1], builds[-1], of_changes=True)
-    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
-    issues = [issue for build in builds for issue in build.issues]
-    _common.tell_issues((*gate.issues(held), *issues))
-    if policy.strict:
-        _common.refuse_issues(issues)
-    return 0 if report.fail_on == "never" else _verdict(builds, report, judgement, policy, gate, held)
+    report, found = _report(kept, builds, by, arguments, policy, gate)
+    render.write(report, arguments.format, _common.rows_of(arguments))
+    _common.tell_issues(
+        (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
+    )
+    return 0 if report.fail_on == "never" else _common.conclude(found)
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
@@ -101,57 +98,59 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
 
 
 def _report(
-    builds: Sequence[Build], by: By | None, arguments: argparse.Namespace, policy: Policy
-) -> tuple[Report, Judgement]:
+    kept: Sequence[Build],
+    builds: Sequence[Build],
+    by: By | None,
+    arguments: argparse.Namespace,
+    policy: Policy,
+    gate: _baseline.Gate,
+) -> tuple[Report, Verdict]:
+    """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
     from spillscan.compare.matrix import matrix
     from spillscan.compare.pairing import Comparison, comparison
-    from spillscan.model import at_least
     from spillscan.reports import Report
-    from spillscan.rules import Judgement, regressions, undecided_changes
+    from spillscan.rules import judged, regressions, undecided_changes
+    from spillscan.verdict import holes_of, holes_of_input, verdict
 
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
+    base, head = kept[0], kept[-1]
     table = None
     if by is not None:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
-        table = matrix(builds, _labels(arguments.inputs), by, metrics, policy)
-    judged = by is None or gated
-    found = comparison(builds[0], builds[-1], policy, policy.devices) if judged else Comparison()
-    judgement = Judgement(
-        findings=tuple(regressions(found.changes, policy)),
-        undecided=tuple(undecided_changes((*found.changes, *found.unsettled), policy)),
-    )
+        table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
+    found = comparison(base, head, policy, policy.devices) if by is None or gated else Comparison()
+    held = gate.judge(regressions(found.changes, policy), head, builds[-1], of_changes=True)
+    needs = judged((*base.kernels, *head.kernels), policy, "change", policy.fail_on)
+    undecided = undecided_changes((*found.changes, *found.unsettled), policy)
+    holes = [
+        *gate.holes(held),
+        *holes_of_input(builds[0], needs, strict=policy.strict),
+        *_nothing_in_common(base, head),
+        *holes_of(builds[-1], undecided, needs, policy),
+    ]
+    outcome = verdict(held.open, holes, policy, expired=bool(held.expired))
     report = Report(
         kind="diff" if by is None else "matrix",
-        base=builds[0],
-        build=builds[-1],
+        base=base,
+        build=head,
         changes=found.changes,
         unsettled=found.unsettled,
         matrix=table,
-        undecided=tuple(
-            (each.kernel, each.reason) for each in judgement.undecided if at_least(each.severity, policy.fail_on)
-        ),
+        holes=outcome.holes,
+        accepted=outcome.accepted,
         launches=policy,
         fail_on=policy.fail_on if gated else "never",
     )
-    return report, judgement
+    return gate.report(report, held), outcome
 
 
-def _verdict(
-    builds: Sequence[Build], report: Report, judgement: Judgement, policy: Policy, gate: _baseline.Gate, held: Verdict
-) -> int:
-    """As of ``check``; what is missing from the base may be what counts, too."""
-    from spillscan.model import at_least
+def _nothing_in_common(base: Build, head: Build) -> Iterator[Hole]:
+    from spillscan.model import Hole
 
-    if held.expired or any(at_least(finding.severity, policy.fail_on) for finding in held.open):
-        return 1
-    gate.refuse_fewer(held)
-    refuse_empty(builds[0])
-    refuse_partial(builds[0])
-    if report.base and report.base.kernels and _arches(report.base).isdisjoint(_arches(report.build)):
-        told = " and ".join(", ".join(sorted(_arches(build))) for build in (report.base, report.build))
-        raise UndecidedError(f"the builds have no arch in common ({told}): nothing was compared")
-    refuse_undecided(builds[-1], judgement, policy)
-    return 0
+    if base.kernels and head.kernels and _arches(base).isdisjoint(_arches(head)):
+        arches = " and ".join(", ".join(sorted(_arches(build))) for build in (base, head))
+        message = f"the builds have no arch in common ({arches}): nothing was compared"
+        yield Hole(code="nothing-compared", message=message, hides=("kernels",))
 
 
 def _arches(build: Build) -> set[str]:

@@ -1,4 +1,4 @@
-"""Explain a rule: what it means, why it matters, what to do, how to tune or suppress it. Without RULE, list all."""
+"""Explain a rule, or a kind of hole: what it means, what to do, how to tune or accept it. Without one, list all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spillscan.model import Rule
+    from spillscan.model.holes import IssueKind
 
 NAME = "explain"
-HELP = "explain a rule, or list all"
+HELP = "explain a rule or a hole, or list all"
 ORDER = 50
 EPILOG = "Example: spillscan explain spill"
 
@@ -25,25 +26,52 @@ WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("rule", nargs="?", metavar="RULE", help="what stands in brackets behind a finding")
+    parser.add_argument(
+        "rule", nargs="?", metavar="RULE|HOLE", help="what stands in brackets behind a finding or a hole"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; an unknown rule is exit 2, with the nearest that there is."""
+    """0; an unknown name is exit 2, with the nearest that there is."""
+    from spillscan.model.holes import KINDS
     from spillscan.errors import nearest
     from spillscan.rules import all_rules
 
     rules = all_rules()
     if arguments.rule is None:
-        width = max(map(len, rules))
+        width = max(map(len, (*rules, *KINDS)))
         for rule in rules.values():
             _common.say(f"{rule.id:{width}}  {rule.severity:7}  {rule.title}")
+        for kind in KINDS.values():
+            _common.say(f"{kind.code:{width}}  {'hole' if kind.hides else 'issue':7}  {kind.title}")
         return 0
     wanted = arguments.rule.strip("[]")
-    if wanted not in rules:
-        raise UsageError(f"there is no rule {wanted[:60]!r}", nearest(wanted, rules))
-    _common.say("\n".join(lines(rules[wanted])))
+    if wanted in rules:
+        _common.say("\n".join(lines(rules[wanted])))
+    elif wanted in KINDS:
+        _common.say("\n".join(kind_lines(KINDS[wanted])))
+    else:
+        raise UsageError(f"there is no rule or hole {wanted[:60]!r}", nearest(wanted, (*rules, *KINDS)))
     return 0
+
+
+def kind_lines(kind: IssueKind) -> Iterator[str]:
+    """What there is to say of a kind of issue, for a terminal."""
+    yield from textwrap.wrap(f"{kind.code}: {kind.title}", WIDTH, break_on_hyphens=False)
+    yield f"may hide {', '.join(kind.hides)}" if kind.hides else "hides nothing that a gate judges"
+    for heading, text in (("What it means", kind.means), ("What to do", kind.remedy)):
+        yield ""
+        yield heading
+        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    if kind.hides:
+        yield ""
+        yield "How to accept it, in spillscan.yaml (once: --accept " + kind.code + "[=GLOB])"
+        yield from (f"  {line}" for line in acceptance(kind))
+
+
+def acceptance(kind: IssueKind) -> tuple[str, ...]:
+    """A piece of a policy file that accepts holes of ``kind`` for some kernels or inputs."""
+    return ("accept:", f"  - hole: {kind.code}", '    match: "third_party/*"', '    reason: "why"')
 
 
 def lines(rule: Rule) -> Iterator[str]:

@@ -91,6 +91,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """What keeps a gate from passing: something that it judges may be hidden."""
+
+    code: str
+    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it."""
+    message: str
+    """One line: what is not known, and why."""
+    hides: tuple[Hidden, ...]
+    """What may be hidden."""
+    origin: Origin | None = None
+    """Where to look."""
+    kernel: Kernel | None = None
+    """The kernel that it is about; ``None``: a whole input, or more."""
+    accepted: str | None = None
+    """Why the policy accepts it, in its own words; ``None`` where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """A figure beyond which a rule finds something. Declared beside the rule that obeys it; the policy's key, its
     environment variable, its option, the schema and the documentation follow from here.

@@ -258,8 +258,6 @@ class Issue:
     """What it may hide; ``None``: what its kind says."""
     symbol: str = ""
     """The kernel that it is about, as the tool printed it; empty: the whole input."""
-    accepted: str | None = None
-    """Why the policy accepts it, in the words of whoever wrote that down; ``None`` where it does not."""
 
     @property
     def hidden(self) -> tuple[Hidden, ...]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from spillscan.model import Kernel, Level
+from spillscan.model import Hole, Kernel, Level
 from spillscan.occupancy.launches import of_bounds
 from spillscan.occupancy.model import Launch
 from spillscan.patterns import compiled, names_of, text_of
+from spillscan.policy.accept import Acceptance
 from spillscan.policy.keys import SETTINGS, Value, keys
 from spillscan.rules import Terms
 
@@ -62,6 +63,8 @@ class Layer:
     """Severities by rule id, for every kernel."""
     entries: tuple[Override, ...] = ()
     """In order; they win over the layer's own settings, and the last of them over the others."""
+    accept: tuple[Acceptance, ...] = ()
+    """Holes that are accepted."""
 
 
 class Matcher:
@@ -176,6 +179,12 @@ class Policy:
         value = self.setting(name).value
         assert isinstance(value, int)
         return value
+
+    def acceptance(self, hole: Hole) -> Hole:
+        """``hole``, with the reason where a layer accepts it."""
+        covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(hole))
+        found = next(covering, None)
+        return hole if found is None else replace(hole, accepted=found.reason)
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:

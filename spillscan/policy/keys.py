@@ -182,6 +182,11 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
                         "allOf": [_one_of(SELECTORS), _one_of(effects())],
                     },
                 },
+                "accept": {
+                    "type": "array",
+                    "description": "holes that are accepted: a gate passes although they may hide something",
+                    "items": {**_mapping(_acceptance()), "required": ["hole", "reason"]},
+                },
             }
         ),
         "definitions": {"severity": severity},
@@ -207,6 +212,16 @@ def _value(key: Key) -> dict[str, Any]:
 def _words(text: str = "") -> dict[str, Any]:
     about = {"description": text} if text else {}
     return {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}], **about}
+
+
+def _acceptance() -> dict[str, Any]:
+    from spillscan.policy.accept import holes
+
+    return {
+        "hole": {"enum": list(holes()), "description": "kind of hole"},
+        "match": {**_WORD, "description": "glob, or re: expression, that a name of the kernel or the input must fit"},
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
 
 
 def _launch() -> dict[str, Any]:

@@ -19,6 +19,13 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
     """The policy in force, a line each; read as a file it says the same."""
     lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
     lines += _severities(rules, [layer.levels for layer in policy.layers])
+    accepted = [each for layer in policy.layers for each in layer.accept]
+    if accepted:
+        lines.append(("accept:", ""))
+    for each in accepted:
+        parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
+        text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
+        lines.append((f"  - {{{text}}}", each.origin))
     entries = policy.in_force()
     if entries:
         lines.append(("kernels:", ""))

@@ -18,6 +18,7 @@ from spillscan.nodes import Node, described, parse_toml, parse_yaml
 from spillscan.occupancy.launches import launch, parse_launch
 from spillscan.occupancy.model import Launch
 from spillscan.patterns import compiled
+from spillscan.policy.accept import Acceptance, holes, parse_accept
 from spillscan.policy.effective import Layer, Override, Policy, Setting
 from spillscan.policy.keys import (
     LARGEST,
@@ -138,7 +139,7 @@ def _check_devices(policy: Policy) -> None:
 def layer(root: Node, folder: str = "") -> Layer:
     """What the file says. ``folder``: where the file lies, for the paths in it."""
     known = keys()
-    table = _mapping(root, ("version", *known, "severity", "kernels"))
+    table = _mapping(root, ("version", *known, "severity", "kernels", "accept"))
     if "version" in table:
         version = table["version"]
         if isinstance(version.value, bool) or version.value != VERSION:
@@ -150,7 +151,21 @@ def layer(root: Node, folder: str = "") -> Layer:
     }
     levels = _levels(table["severity"]) if "severity" in table else {}
     entries = [_override(node, folder) for node in _list(table["kernels"])] if "kernels" in table else []
-    return Layer(settings=settings, levels=levels, entries=tuple(entries))
+    accept = [_acceptance(node) for node in _list(table["accept"])] if "accept" in table else []
+    return Layer(settings=settings, levels=levels, entries=tuple(entries), accept=tuple(accept))
+
+
+def _acceptance(node: Node) -> Acceptance:
+    table = _mapping(node, ("hole", "match", "reason"))
+    for name in ("hole", "reason"):
+        if name not in table:
+            raise node.error(f"an entry of accept must say its {name}")
+    return Acceptance(
+        hole=_choice(table["hole"], holes()),
+        match=_patterns(table["match"])[0] if "match" in table else "*",
+        reason=_word(table["reason"]),
+        origin=node.place,
+    )
 
 
 def _override(node: Node, folder: str) -> Override:
@@ -322,8 +337,10 @@ def from_environment(variables: Mapping[str, str]) -> Layer:
     return Layer(settings=settings, levels=levels)
 
 
-def from_options(texts: Mapping[str, str], severities: Collection[str], launches: Collection[str]) -> Layer:
-    """What the command line says: words by key, and ``--severity`` and ``--launch`` as written."""
+def from_options(
+    texts: Mapping[str, str], severities: Collection[str], launches: Collection[str], accepted: Collection[str] = ()
+) -> Layer:
+    """What the command line says: words by key, and ``--severity``, ``--launch`` and ``--accept`` as written."""
     pairs = [level(text) for text in severities]
     entries = []
     for text in launches:
@@ -334,4 +351,5 @@ def from_options(texts: Mapping[str, str], severities: Collection[str], launches
         settings={name: Setting(value(keys()[name], text), keys()[name].option) for name, text in texts.items()},
         levels={rule: Setting(word, "--severity") for rule, word in pairs},
         entries=tuple(entries),
+        accept=tuple(map(parse_accept, accepted)),
     )

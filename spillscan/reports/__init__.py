@@ -15,8 +15,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from spillscan.model import Build, Change, Finding, Kernel
 from spillscan.occupancy.launches import Launches, LaunchMap
+from spillscan.model import Build, Change, Finding, Hole
 from spillscan.places import Tree
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ class Report:
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as somebody said."""
-    undecided: tuple[tuple[Kernel, str], ...] = ()
-    """Kernels that the input does not let a rule judge, with the reason."""
+    holes: tuple[Hole, ...] = ()
+    """What may be hidden of what the rules judge."""
+    accepted: tuple[Hole, ...] = ()
+    """What may be hidden, and the policy accepts."""
     fail_on: str = "error"
     """Mildest severity that fails the check; ``never``."""
     tree: Tree = Tree()  # noqa: RUF009 - frozen

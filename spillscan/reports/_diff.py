@@ -11,9 +11,9 @@ from spillscan.model.figures import FIGURES, figure
 from spillscan.names import display_name
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
-from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, clean, fold, paint, table
+from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, fold, table
 from spillscan.reports import Report, Style
-from spillscan.reports._words import arches_of, count, regression_lines
+from spillscan.reports._words import arches_of, count, regression_lines, unknown_lines
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
@@ -27,8 +27,6 @@ _COUNTED = ("registers", "resident_blocks")
 """What has no sum worth telling: how many kernels it rose and fell in."""
 _WIDEST = 60
 """Characters of a full name."""
-_REASONS = 3
-"""Reasons why kernels cannot be compared that are told, commonest first."""
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
@@ -37,9 +35,10 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = arches_of(report.build)
-        kind = "no known changes" if report.undecided else "no changes"
+        kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
-        yield from _undecided(report, style)
+        yield from regression_lines(report, style)
+        yield from unknown_lines(report, style)
         return
     shown = changes if style.rows is None else changes[: style.rows]
     blocks = any(effect.blocks for change in shown for effect in change.effects)
@@ -57,7 +56,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from printed[len(printed) - len(last) :]
     yield ""
     states = Counter[str](change.state for change in changes)
-    open_ones = {id(kernel) for kernel, _ in report.undecided}
+    open_ones = {id(hole.kernel) for hole in report.holes}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
     told = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
@@ -68,8 +67,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     )
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
-    yield from _undecided(report, style)
     yield from regression_lines(report, style)
+    yield from unknown_lines(report, style)
 
 
 class _Wide:
@@ -229,13 +228,3 @@ def _is(metric: Metric, name: str) -> bool:
 
 def _delta(metric: Metric) -> int:
     return (metric[2] or 0) - (metric[1] or 0)
-
-
-def _undecided(report: Report, style: Style) -> Iterator[str]:
-    """Why kernels cannot be compared, commonest reason first; what a reason says of one kernel alone is left out."""
-    reasons = Counter(reason.partition(": ")[0] for _, reason in report.undecided)
-    for reason, number in reasons.most_common(_REASONS):
-        yield paint(f"? cannot compare {count(number, 'kernel')}: {clean(reason)}", YELLOW, style)
-    if len(reasons) > _REASONS:
-        rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(_REASONS))
-        yield paint(f"? cannot compare {count(rest, 'kernel')} for other reasons", YELLOW, style)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from spillscan.model import SEVERITIES, Build, Finding, Kernel
+from spillscan.model import SEVERITIES
+from spillscan.model import Build, Finding, Hole, Kernel
 from spillscan.names import display_name, natural
-from spillscan.output.safe import clip, printable
+from spillscan.output.safe import printable
 from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint
 from spillscan.reports import Report, Style
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
+MOST_OF_A_KIND = 3
+"""Lines that one kind of hole gets in reports for people."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
 
@@ -33,18 +36,41 @@ def message_of(finding: Finding) -> str:
     return printable(finding.message, LONGEST_MESSAGE)
 
 
-def doubts(report: Report) -> Iterator[str]:
-    """What besides findings keeps the gate from passing, a sentence each, printable: it must not look green."""
-    if not report.build.kernels:
-        yield "the input names no kernel"
-    if report.undecided:
-        kernel, reason = report.undecided[0]
-        more = f" ({count(len(report.undecided) - 1, 'kernel')} more)" if len(report.undecided) > 1 else ""
-        yield printable(f"{label_of(kernel)} cannot be judged: {clip(reason, LONGEST_MESSAGE)}", LONGEST_MESSAGE) + more
-    grave = [issue for issue in report.build.issues if issue.severity == "error"]
-    if grave:
-        more = f" ({len(grave) - 1:,} more)" if len(grave) > 1 else ""
-        yield printable(grave[0].message, LONGEST_MESSAGE) + more
+def hole_lines(holes: Iterable[Hole]) -> Iterator[str]:
+    """What may be hidden, grouped, a printable line each; of a kind, no more than a few lines and a count."""
+    shown: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    for group in _alike(holes):
+        first = group[0]
+        if shown[first.code] == MOST_OF_A_KIND:
+            left_out[first.code] += len(group)
+            continue
+        shown[first.code] += 1
+        place = f"{first.origin}: " if first.origin and not first.kernel else ""
+        accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
+        yield f"{printable(place)}{_hole_text(group)} [{first.code}{accepted}]"
+    yield from (f"… {number:,} more [{code}]" for code, number in left_out.items())
+
+
+def one_of_a_kind(holes: Iterable[Hole]) -> Iterator[tuple[str, Hole, str]]:
+    """(code, first hole, printable text) of each group of holes that say the same."""
+    return ((group[0].code, group[0], _hole_text(group)) for group in _alike(holes))
+
+
+def _alike(holes: Iterable[Hole]) -> Iterable[list[Hole]]:
+    """Holes by kind; those of kernels together where they say the same."""
+    groups: dict[tuple[str, str, object], list[Hole]] = {}
+    for hole in holes:
+        groups.setdefault((hole.code, hole.message, None if hole.kernel else hole.origin), []).append(hole)
+    return sorted(groups.values(), key=lambda group: group[0].code)
+
+
+def _hole_text(group: Sequence[Hole]) -> str:
+    kernel, others = group[0].kernel, len(group) - 1
+    if kernel is None:
+        return printable(group[0].message, LONGEST_MESSAGE)
+    more = f" and {count(others, 'kernel')} more" if others else ""
+    return f"{label_of(kernel)}{more}: {printable(group[0].message, LONGEST_MESSAGE)}"
 
 
 def summary(build: Build) -> str:
@@ -99,6 +125,16 @@ def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         state = f", {finding.baseline_state}" if finding.baseline_state else ""
         yield f"{place}{severity}: {label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}{state}]"
     yield from fold(len(findings) - len(shown), style)
+
+
+def unknown_lines(report: Report, style: Style) -> Iterator[str]:
+    """What may be hidden of what the gate judges, and what of it the policy accepts."""
+    if report.holes:
+        yield paint("not known, so that no gate can pass:", BOLD, style)
+        yield from (paint(f"  {clean(line)}", YELLOW, style) for line in hole_lines(report.holes))
+    if report.accepted:
+        yield "not known, and accepted:"
+        yield from (f"  {clean(line)}" for line in hole_lines(report.accepted))
 
 
 def baseline_line(report: Report) -> Iterator[str]:

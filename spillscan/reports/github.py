@@ -13,7 +13,7 @@ from spillscan.model import Severity
 from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import LONGEST_ARCH, count, doubts, message_of, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, count, hole_lines, message_of, name_of, summary
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -29,10 +29,13 @@ def render(report: Report, style: Style) -> Iterator[str]:
     runner shows, the last notice says so."""
     findings = report.open_findings
     counts = Counter(finding.severity for finding in findings)
-    doubt = "; ".join(doubts(report))
-    if doubt:
-        yield f"::error title=spillscan%3A not in order::{_data(doubt)}\n"
-    room: dict[Severity, int] = {"error": SHOWN - bool(doubt), "warning": SHOWN, "note": SHOWN}
+    unknown = "\n".join(hole_lines(report.holes))
+    if unknown:
+        yield f"::error title=spillscan%3A not known::{_data(unknown)}\n"
+    if report.accepted:
+        yield f"::notice title=spillscan%3A not known, accepted::{_data(chr(10).join(hole_lines(report.accepted)))}\n"
+    room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
+    room["note"] -= bool(report.accepted)
     room["note"] -= any(counts[severity] > room[severity] for severity in counts)
     told: Counter[Severity] = Counter()
     for finding in findings:
@@ -51,7 +54,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"
-    if not findings and not doubt:
+    if not findings and not unknown:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from hashlib import blake2s
 
 from spillscan.model import Severity
 from spillscan.output.json import array
-from spillscan.places import place_of
+from spillscan.places import place_in_input, place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import label_of, message_of
+from spillscan.reports._words import label_of, message_of, one_of_a_kind
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"
@@ -38,6 +39,17 @@ def _entries(report: Report) -> Iterator[str]:
                 "check_name": f"spillscan-{finding.rule}",
                 "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],
+                "location": {"path": place.path, "lines": {"begin": place.line}},
+            }
+        )
+    for code, hole, text in one_of_a_kind(report.holes):
+        place = place_in_input(hole.origin, report.tree)
+        yield json.dumps(
+            {
+                "description": text,
+                "check_name": f"spillscan-{code}",
+                "fingerprint": blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest(),
+                "severity": "critical",
                 "location": {"path": place.path, "lines": {"begin": place.line}},
             }
         )

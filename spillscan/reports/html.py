@@ -9,15 +9,16 @@ from typing import Any
 from spillscan import __version__
 from spillscan.model import SEVERITIES, Build, Severity
 from spillscan.output.safe import printable
-from spillscan.page.changes import Index, changes, findings, heat, named
+from spillscan.page.changes import Index, changes, findings, heat
 from spillscan.page.columns import Summaries, columns, worst_first
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
 from spillscan.page.document import document
-from spillscan.page.overview import LONGEST_MESSAGE, overview
+from spillscan.page.overview import overview
 from spillscan.page.static import static
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports._words import hole_lines
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -81,10 +82,8 @@ def _verdict(report: Report) -> dict[str, Any]:
     return {
         "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
         "fail_on": report.fail_on,
-        "undecided": [
-            {**named(kernel), "reason": printable(reason, LONGEST_MESSAGE)} for kernel, reason in report.undecided[:100]
-        ],
-        "undecided_count": len(report.undecided),
+        "holes": list(hole_lines(report.holes)),
+        "accepted": list(hole_lines(report.accepted)),
         "baseline": [[state, number] for state, number in baseline.items() if number],
     }
 

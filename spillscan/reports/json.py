@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from spillscan.compare.matrix import KernelRow
 from spillscan import __version__
 from spillscan.compare.figures import figures
-from spillscan.compare.matrix import KernelRow, Matrix
-from spillscan.model import Change, Effect, Finding, Kernel, Metric, Origin, Usage
+from spillscan.compare.matrix import Matrix
+from spillscan.model import Change, Effect, Finding, Hole, Kernel, Metric, Origin, Usage
 from spillscan.output.json import harmless
 from spillscan.reports import ALL_KINDS, Report, Style
 from spillscan.serialize import (
@@ -52,7 +53,8 @@ def _pieces(report: Report) -> Iterator[str]:
         yield from _array("kernels", kernel_lines(report.build.kernels))
     if report.kind != "scan":
         yield from _array("findings", (_encode(_finding(finding)) for finding in report.findings))
-        yield from _array("undecided", (_encode(_undecided(*pair)) for pair in report.undecided))
+        holes = (*report.holes, *report.accepted)
+        yield from _array("holes", (_encode(_hole(hole)) for hole in holes))
     if report.baseline is not None:
         yield f' "baseline": {_encode(_baseline(report.baseline))},\n'
     yield from _array("issues", (_encode(issue_to_json(issue)) for issue in report.build.issues))
@@ -168,9 +170,19 @@ def _brief(kernel: Kernel | None) -> dict[str, Any] | None:
     return None if kernel is None else kernel_to_json(kernel)
 
 
-def _undecided(kernel: Kernel, reason: str) -> dict[str, Any]:
-    key = kernel.key
-    return {"symbol": key.symbol, "name": kernel.name, "arch": key.arch, "unit": key.unit, "reason": reason}
+def _hole(hole: Hole) -> dict[str, Any]:
+    key = hole.kernel.key if hole.kernel else None
+    return {
+        "code": hole.code,
+        "hides": list(hole.hides),
+        "message": hole.message,
+        "symbol": key.symbol if key else None,
+        "name": hole.kernel.name if hole.kernel else None,
+        "arch": key.arch if key else None,
+        "unit": key.unit if key else None,
+        "origin": None if hole.origin is None else origin_to_json(hole.origin),
+        "accepted": hole.accepted,
+    }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -9,18 +9,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from spillscan.model import Finding, Issue, Kernel, at_least
+from spillscan.model import at_least
+from spillscan.model import Finding, Kernel
 from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import LONGEST_NAME, message_of, name_of
+from spillscan.reports._words import LONGEST_NAME, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
 KINDS = JUDGED
 
-_MOST_ISSUES = 100
-"""Gravest issues of the input that are listed."""
+_MOST_HOLES = 100
+"""Kinds of holes that are listed."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -30,20 +31,20 @@ def render(report: Report, style: Style) -> Iterator[str]:
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         found[id(finding.kernel)].append(finding)
-    undecided = {id(kernel): reason for kernel, reason in report.undecided}
+    unknown = {id(hole.kernel): hole.message for hole in report.holes if hole.kernel is not None}
     suites: dict[str, list[Kernel]] = defaultdict(list)
     kernels = {id(kernel): kernel for kernel in report.build.kernels}
     kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # none may be left out
     for kernel in kernels.values():
         suites[kernel.key.arch or "unknown arch"].append(kernel)
     for arch in sorted(suites):
-        yield from _suite(report, printable(arch, LONGEST_NAME), suites[arch], found, undecided)
+        yield from _suite(report, printable(arch, LONGEST_NAME), suites[arch], found, unknown)
     yield from _input(report)
     yield "</testsuites>\n"
 
 
 def _suite(
-    report: Report, arch: str, kernels: list[Kernel], found: dict[int, list[Finding]], undecided: dict[int, str]
+    report: Report, arch: str, kernels: list[Kernel], found: dict[int, list[Finding]], unknown: dict[int, str]
 ) -> Iterator[str]:
     failures = skipped = 0
     cases: list[str] = []
@@ -52,9 +53,9 @@ def _suite(
         grave = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
         mild = [finding for finding in mine if finding not in grave]
         body = "".join(_failure(report, finding) for finding in grave)
-        if not grave and id(kernel) in undecided:
+        if not grave and id(kernel) in unknown:
             skipped += 1
-            body = f"      <skipped message={_attribute(undecided[id(kernel)])}/>\n"
+            body = f"      <skipped message={_attribute(unknown[id(kernel)])}/>\n"
         if mild:
             body += f"      <system-out>{escape(chr(10).join(_line(report, f) for f in mild))}</system-out>\n"
         failures += bool(grave)
@@ -68,17 +69,14 @@ def _suite(
 
 def _input(report: Report) -> Iterator[str]:
     """What keeps the gate from judging the build as a whole."""
-    grave = [issue for issue in report.build.issues if issue.severity == "error"]
-    if not report.build.kernels:
-        grave.insert(0, Issue(code="no-kernel", message="the input names no kernel", severity="error"))
-    if not grave:
+    groups = list(one_of_a_kind(hole for hole in report.holes if hole.kernel is None))[:_MOST_HOLES]
+    if not groups:
         return
-    shown = grave[:_MOST_ISSUES]
-    yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(shown)}" skipped="0">\n'
+    yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(groups)}" skipped="0">\n'
     yield '    <testcase classname="spillscan.input" name="the input is complete">\n'
-    for issue in shown:
-        place = f"{issue.origin}: " if issue.origin else ""
-        yield f"      <error type={_attribute(issue.code)} message={_attribute(place + issue.message)}/>\n"
+    for code, hole, text in groups:
+        place = f"{hole.origin}: " if hole.origin else ""
+        yield f"      <error type={_attribute(code)} message={_attribute(place + text)}/>\n"
     yield "    </testcase>\n  </testsuite>\n"
 
 

@@ -17,7 +17,7 @@ from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.reports._words import LONGEST_ARCH, baseline_line, count, doubts, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, baseline_line, count, hole_lines, name_of, summary
 
 FORMAT = "markdown"
 HELP = "Markdown for a comment on a pull request or a step summary"
@@ -92,7 +92,7 @@ def _check(report: Report) -> Iterator[str]:
     grave, mild = _by_gravity(report)
     found = f"**{count(len(grave) + len(mild), 'finding')}**" if grave or mild else "no findings"
     yield f"**spillscan** {found} in {_sentence(report)}"
-    yield from _doubts(report)
+    yield from _unknown(report)
     yield from _findings(report, grave, mild)
 
 
@@ -101,13 +101,13 @@ def _check(report: Report) -> Iterator[str]:
 
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
-    if not changes and not report.findings and not any(doubts(report)):
+    if not changes and not report.findings and not report.holes:
         yield f"**spillscan** nothing changed in {_sentence(report)}"
         return
     grave, _ = _by_gravity(report)
     found = f"**{count(len(grave), 'regression')}**" if grave else "no regressions"
     yield f"**spillscan** {found} in {_sentence(report)}"
-    yield from _doubts(report)
+    yield from _unknown(report)
     yield from _findings(report, grave, [])
     if changes:
         states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
@@ -173,10 +173,16 @@ def _finding_row(report: Report, finding: Finding) -> Row:
     )
 
 
-def _doubts(report: Report) -> Iterator[str]:
-    for doubt in doubts(report):
-        yield ""
-        yield f"**not in order:** {words(doubt)}"
+def _unknown(report: Report) -> Iterator[str]:
+    for title, holes in (
+        ("not known, so that no gate can pass", report.holes),
+        ("not known, accepted", report.accepted),
+    ):
+        if holes:
+            yield ""
+            yield f"**{title}:**"
+            yield ""
+            yield from (f"- {words(line)}" for line in hole_lines(holes))
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:

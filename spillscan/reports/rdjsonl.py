@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from spillscan.model import Severity
 from spillscan.output.json import harmless
-from spillscan.places import place_of
+from spillscan.places import place_in_input, place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import label_of, message_of
+from spillscan.reports._words import label_of, message_of, one_of_a_kind
 
 FORMAT = "rdjsonl"
 HELP = "diagnostics for reviewdog"
@@ -28,5 +28,15 @@ def render(report: Report, style: Style) -> Iterator[str]:
             "severity": _SEVERITIES[finding.severity],
             "source": {"name": "spillscan"},
             "code": {"value": finding.rule},
+        }
+        yield harmless(json.dumps(diagnostic)) + "\n"
+    for code, hole, text in one_of_a_kind(report.holes):
+        place = place_in_input(hole.origin, report.tree)
+        diagnostic = {
+            "message": text,
+            "location": {"path": place.path, "range": {"start": {"line": place.line}}},
+            "severity": "ERROR",
+            "source": {"name": "spillscan"},
+            "code": {"value": code},
         }
         yield harmless(json.dumps(diagnostic)) + "\n"

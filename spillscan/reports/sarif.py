@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from spillscan import __version__
@@ -19,7 +20,7 @@ from spillscan.output.json import array, harmless
 from spillscan.output.safe import printable
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report, Style
-from spillscan.reports._words import label_of, message_of, name_of
+from spillscan.reports._words import label_of, message_of, name_of, one_of_a_kind
 from spillscan.rules import all_rules
 
 FORMAT = "sarif"
@@ -124,15 +125,16 @@ def _properties(kernel: Kernel) -> dict[str, Any]:
 def _invocation(report: Report) -> dict[str, Any]:
     """How the run went: what was not understood, or could not be judged."""
     notes = [_notification(report, issue) for issue in report.build.issues[:_MOST_NOTIFICATIONS]]
+    known = {(issue.code, issue.origin) for issue in report.build.issues}
     notes += [
-        {"level": "warning", "message": {"text": _text(f"cannot judge {label_of(kernel)}: {printable(reason, 600)}")}}
-        for kernel, reason in report.undecided[:_MOST_NOTIFICATIONS]
+        {"level": "error", "message": {"text": _text(text)}, "descriptor": {"id": code}}
+        for code, hole, text in islice(one_of_a_kind(report.holes), _MOST_NOTIFICATIONS)
+        if (code, hole.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
         text = f"the {MOST_RESULTS:,} gravest of {len(report.findings):,} findings"
         notes.append({"level": "warning", "message": {"text": text}})
-    whole = not (report.undecided or any(issue.severity == "error" for issue in report.build.issues))
-    return {"executionSuccessful": whole and bool(report.build.kernels), "toolExecutionNotifications": notes}
+    return {"executionSuccessful": not report.holes, "toolExecutionNotifications": notes}
 
 
 def _notification(report: Report, issue: Issue) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.table import RED, YELLOW, Row, fold, table
 from spillscan.reports import ALL_KINDS, Report, Style
-from spillscan.reports._words import baseline_line, count, finding_lines, summary
+from spillscan.reports._words import baseline_line, count, finding_lines, summary, unknown_lines
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -140,6 +140,7 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
     yield from baseline_line(report)
+    yield from unknown_lines(report, style)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:

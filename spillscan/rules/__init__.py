@@ -22,6 +22,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
+from spillscan.model import Hidden, Judged, at_least
 from spillscan.identity import canonical, source_file
 from spillscan.model import SEVERITIES, Build, Change, Finding, Kernel, Level, Limit, Rule, Severity
 
@@ -158,6 +159,18 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], .
         if figures is not None:
             return tuple(sorted(figures.items()))
     return None
+
+
+def judged(kernels: Iterable[Kernel], policy: Demands, by: Judged, fail_on: str) -> frozenset[Hidden]:
+    """What a gate must know of ``kernels``: the needs of every rule whose findings are at least ``fail_on``."""
+    needs: set[Hidden] = set()
+    for terms in {id(terms): terms for terms in map(policy.terms_of, kernels)}.values():
+        for rule in all_rules().values():
+            level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
+            limited = not limits or any(terms.limit(limit) is not None for limit in limits)
+            if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
+                needs.update(rule.needs)
+    return frozenset(needs)
 
 
 def recorded_as(rule: str) -> str:

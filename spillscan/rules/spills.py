@@ -77,8 +77,8 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose spills the log does not tell."""
-    if kernel.spills is not None or kernel.final or terms.limit(MAX_BYTES) is None:
+    """A kernel whose spills the input does not report, such as one that only the linker names."""
+    if kernel.spills is not None or terms.limit(MAX_BYTES) is None:
         return None
     return SPILL, "; ".join(kernel.reasons) or "the log does not say whether it spills"
 

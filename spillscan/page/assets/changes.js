@@ -12,7 +12,7 @@
     const list = h("div", {});
     const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
     const states = changes.states.map(([name, n]) => h("button", { type: "button", "data-state": name, onclick: () => { state.state = state.state === name ? "" : name; apply(); } }, `${number(n)} ${name}`));
-    spillscan.add(box, headline(payload), totals(changes), undecided(verdict),
+    spillscan.add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       changes.rows.length ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "cq" }, "Kernel"), search),
         h("div", { class: "chips", role: "group", "aria-label": "What became of it" }, states)) : null,
@@ -65,12 +65,6 @@
       return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), h("small", {}, ` ${each.unit}`)),
         h("dd", { class: "sub" }, `${moves} ${kernels}`));
     }));
-  }
-
-  function undecided(verdict) {
-    if (!verdict.undecided_count) return null;
-    return h("div", { class: "band warn-band" }, h("b", {}, `${count(verdict.undecided_count, "kernel")} cannot be judged`),
-      h("ul", {}, verdict.undecided.slice(0, 5).map((each) => h("li", {}, `${each.name} (${each.arch || "arch unknown"}): ${each.reason}`))));
   }
 
   function group(payload, severity, rows, open) {

@@ -46,6 +46,13 @@ const spillscan = (() => {
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
   const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
 
+  // What a gate does not know of what it judges, and what of it the policy accepts; null where there is nothing.
+  function unknown(verdict) {
+    const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, line)))) : null);
+    const bands = [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
+    return bands.some(Boolean) ? h("div", {}, bands) : null;
+  }
+
   // ---- routes: #/view/id?key=value --------------------------------------------------------------------------------
 
   function parse(hash) {
@@ -156,6 +163,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, count, printable, link, go, remember, view, around, say, title, start,
+  return { payload, h, svg, add, number, count, printable, link, go, remember, view, around, say, title, start, unknown,
     get route() { return route; } };
 })();

@@ -40,9 +40,8 @@
   function findings(payload) {
     const { verdict, findings: found } = payload;
     const section = h("section", { "aria-labelledby": "findings" }, h("h2", { id: "findings" }, tally(verdict)));
-    if (verdict.undecided_count) section.append(h("div", { class: "band warn-band" },
-      h("b", {}, `${count(verdict.undecided_count, "kernel")} cannot be judged`),
-      h("ul", {}, verdict.undecided.slice(0, 5).map((each) => h("li", {}, `${each.name} (${each.arch || "arch unknown"}): ${each.reason}`)))));
+    const unknown = spillscan.unknown(verdict);
+    if (unknown) section.append(unknown);
     if (verdict.baseline.length) section.append(h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`));
     const list = h("ol", { class: "findings" });
     const more = h("button", { type: "button", onclick: () => grow() });

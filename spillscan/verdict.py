@@ -1,0 +1,85 @@
+"""The verdict of a gate: the one place in which findings, holes and a policy become an exit status.
+
+1 where a finding fails the gate; else 2 where something that the gate judges may be hidden and the policy does not
+accept that on record; else 0. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
+from spillscan.policy import Policy
+from spillscan.rules import Undecided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a gate says."""
+
+    failing: tuple[Finding, ...] = ()
+    """Findings that fail it, most severe first."""
+    holes: tuple[Hole, ...] = ()
+    """What may be hidden of what it judges, and is not accepted; in the order of the input."""
+    accepted: tuple[Hole, ...] = ()
+    """What may be hidden, and the policy accepts."""
+    expired: bool = False
+    """Whether a suppression of the baseline holds no longer."""
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if self.failing or self.expired:
+            return 1
+        return 2 if self.holes else 0
+
+
+def verdict(findings: Iterable[Finding], holes: Iterable[Hole], policy: Policy, *, expired: bool = False) -> Verdict:
+    """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``holes`` of what it judges."""
+    if policy.fail_on == "never":
+        return Verdict()
+    found = [policy.acceptance(hole) for hole in holes]
+    return Verdict(
+        failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
+        holes=tuple(hole for hole in found if hole.accepted is None),
+        accepted=tuple(hole for hole in found if hole.accepted is not None),
+        expired=expired,
+    )
+
+
+def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Hole]:
+    """What ``build`` may hide of what is ``judged``: by its size, by its issues, and by what rules could not decide."""
+    kernels = sum(kernel.role != "function" for kernel in build.kernels)
+    if build.kernels and policy.expect_kernels is not None and kernels < policy.expect_kernels:
+        message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
+        yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
+    yield from holes_of_input(build, judged, strict=policy.strict)
+    for each in undecided:
+        if at_least(each.severity, policy.fail_on):
+            yield _of_rule(each)
+
+
+def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+    """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
+    if not build.kernels:
+        yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
+    for issue in build.issues:
+        if "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden) or (strict and _serious(issue)):
+            yield Hole(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
+
+
+def _serious(issue: Issue) -> bool:
+    return issue.severity != "note"
+
+
+def _of_rule(undecided: Undecided) -> Hole:
+    kernel, needs = undecided.kernel, undecided.rule.needs
+    what = "blocks" if "launch" in needs else needs[0]
+    return Hole(
+        code=f"unknown-{what}",
+        message=undecided.reason,
+        hides=needs,
+        origin=kernel.origins[0] if kernel.origins else None,
+        kernel=kernel,
+    )
