@@ -26,10 +26,14 @@ class Verdict:
     """What may be hidden, and the policy accepts."""
     expired: bool = False
     """Whether a suppression of the baseline holds no longer."""
+    fails: bool = True
+    """Whether the gate may fail at all."""
 
     @property
     def status(self) -> int:
         """The exit status."""
+        if not self.fails:
+            return 0
         if self.failing or self.expired:
             return 1
         return 2 if self.holes else 0
@@ -37,14 +41,13 @@ class Verdict:
 
 def verdict(findings: Iterable[Finding], holes: Iterable[Hole], policy: Policy, *, expired: bool = False) -> Verdict:
     """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``holes`` of what it judges."""
-    if policy.fail_on == "never":
-        return Verdict()
     found = [policy.acceptance(hole) for hole in holes]
     return Verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
         holes=tuple(hole for hole in found if hole.accepted is None),
         accepted=tuple(hole for hole in found if hole.accepted is not None),
         expired=expired,
+        fails=policy.fail_on != "never",
     )
 
 

@@ -20,6 +20,7 @@ from spillscan.places import Tree
 from spillscan.policy import Policy
 from spillscan.policy.reading import from_options
 from spillscan.reports import Kind, Report, Style
+from spillscan.verdict import holes_of, verdict
 
 POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))
 """What :func:`report_of` judges by."""
@@ -31,6 +32,14 @@ def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90
     usage = Usage(registers=registers, stack_bytes=spills, spill_store_bytes=spills, spill_load_bytes=spills)
     defaults = {"role": "entry", "usage": usage, "origins": (Origin(input="build.log", line=7),)}
     return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), **(defaults | more))
+
+
+def checked(build: Build, policy: Policy) -> Report:
+    """What ``check`` reports of ``build``."""
+    judgement = rules.check(build, policy)
+    needs = rules.judged(build.kernels, policy, "build")
+    found = verdict(judgement.findings, holes_of(build, judgement.undecided, needs, policy), policy)
+    return Report(kind="check", build=build, findings=judgement.findings, holes=found.holes)
 
 
 def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()) -> Report:
@@ -52,9 +61,7 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
         table = matrix(builds, labels, "build", ["spill_bytes", "registers"])
         return Report(kind="matrix", build=build, base=builds[0], matrix=table)
     if kind == "check":
-        judged = rules.check(build, POLICY)
-        undecided = tuple((each.kernel, each.reason) for each in judged.undecided)
-        return Report(kind="check", build=build, findings=judged.findings, undecided=undecided)
+        return checked(build, POLICY)
     return Report(kind="scan", build=build)
 
 

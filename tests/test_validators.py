@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from spillscan.model import Issue, Kernel, Usage
+from spillscan.model import Hole, Issue, Kernel, Usage
 from spillscan.reports import Report
 from tests.conftest import FIXTURES, ROOT, read_any
 from tests.reporting import Document, commands, csv_rows, kernel, pairs, rendered, report_of, retold
@@ -195,7 +195,8 @@ def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
     kernels = [kernel(f"{index}{wide}", spills=8, registers=255, arch="漢" * 99) for index in range(300)]
     report = report_of(kind, kernels, [kernel(each.key.symbol, arch=each.key.arch or "") for each in kernels[:200]])
     issue = Issue(code="truncated", message=wide * 3, severity="error")
-    report = replace(report, build=replace(report.build, issues=(issue,)), undecided=((kernels[0], wide * 3),))
+    hole = Hole(code="truncated", message=wide * 3, hides=("spills",), kernel=kernels[0])
+    report = replace(report, build=replace(report.build, issues=(issue,)), holes=(hole,))
     for message in ("short", wide * 3):
         output = rendered("markdown", retold(report, message))
         assert len(output.encode()) < 65_536

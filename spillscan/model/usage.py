@@ -261,7 +261,10 @@ class Issue:
 
     @property
     def hidden(self) -> tuple[Hidden, ...]:
-        """What it may hide from a gate; empty: nothing."""
-        from spillscan.model.holes import KINDS
+        """What it may hide from a gate; empty: nothing. An error of a kind that another release made may hide all."""
+        from spillscan.model.holes import EVERYTHING, KINDS
 
-        return KINDS[self.code].hides if self.hides is None else self.hides
+        if self.hides is not None:
+            return self.hides
+        kind = KINDS.get(self.code)
+        return kind.hides if kind else EVERYTHING if self.severity == "error" else ()

@@ -8,11 +8,12 @@ from functools import cache
 from spillscan import diff as diff_builds
 from spillscan import rules, scan
 from spillscan.compare.matrix import matrix
-from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
 from spillscan.policy import Policy
 from spillscan.reports import Report
 from tests.conftest import FIXTURES
+from tests.reporting import checked as judged
 from tests.reporting import kernel, rendered, report_of
 
 DEMO = FIXTURES / "demo"
@@ -38,10 +39,7 @@ def build(path: str) -> Build:
 
 def checked() -> Report:
     """What ``check`` reports of a log with spills."""
-    found = build("ptxas/spill-13.0.log")
-    judged = rules.check(found, Policy())
-    undecided = tuple((each.kernel, each.reason) for each in judged.undecided)
-    return Report(kind="check", build=found, findings=judged.findings, undecided=undecided)
+    return judged(build("ptxas/spill-13.0.log"), Policy())
 
 
 def compared(older: str = "demo/base.log", newer: str = "demo/head.log") -> Report:
@@ -79,7 +77,10 @@ def hostile() -> Report:
         kind="check",
         build=Build(kernels=report.build.kernels, issues=issues),
         findings=report.findings,
-        undecided=tuple((each, each.key.symbol) for each in report.build.kernels),
+        holes=tuple(
+            Hole(code="unknown-spills", message=each.key.symbol, hides=("spills",), kernel=each)
+            for each in report.build.kernels
+        ),
     )
 
 
