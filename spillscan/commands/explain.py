@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-    from spillscan.model.holes import KINDS
     from spillscan.errors import nearest
+    from spillscan.model.holes import KINDS
     from spillscan.rules import all_rules
 
     rules = all_rules()

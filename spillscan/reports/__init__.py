@@ -15,8 +15,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from spillscan.occupancy.launches import Launches, LaunchMap
 from spillscan.model import Build, Change, Finding, Hole
+from spillscan.occupancy.launches import Launches, LaunchMap
 from spillscan.places import Tree
 
 if TYPE_CHECKING:

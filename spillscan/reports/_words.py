@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from spillscan.model import SEVERITIES
-from spillscan.model import Build, Finding, Hole, Kernel
+from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.names import display_name, natural
 from spillscan.output.safe import printable
 from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint

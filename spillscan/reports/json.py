@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from spillscan.compare.matrix import KernelRow
 from spillscan import __version__
 from spillscan.compare.figures import figures
-from spillscan.compare.matrix import Matrix
+from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.model import Change, Effect, Finding, Hole, Kernel, Metric, Origin, Usage
 from spillscan.output.json import harmless
 from spillscan.reports import ALL_KINDS, Report, Style

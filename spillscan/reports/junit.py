@@ -9,8 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from spillscan.model import at_least
-from spillscan.model import Finding, Kernel
+from spillscan.model import Finding, Kernel, at_least
 from spillscan.output.safe import printable
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report, Style

@@ -22,9 +22,21 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from spillscan.model import Hidden, Judged, at_least
 from spillscan.identity import canonical, source_file
-from spillscan.model import SEVERITIES, Build, Change, Finding, Kernel, Level, Limit, Rule, Severity
+from spillscan.model import (
+    SEVERITIES,
+    Build,
+    Change,
+    Finding,
+    Hidden,
+    Judged,
+    Kernel,
+    Level,
+    Limit,
+    Rule,
+    Severity,
+    at_least,
+)
 
 if TYPE_CHECKING:
     from spillscan.occupancy.model import Launch
