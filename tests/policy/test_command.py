@@ -209,9 +209,10 @@ def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: st
 
 def test_every_rule_is_listed_and_explained() -> None:
     from spillscan.commands.explain import lines
+    from spillscan.model.holes import KINDS
 
     listing = run("explain").stdout.decode().splitlines()
-    assert [line.split()[0] for line in listing] == [rule.id for rule in RULES]
+    assert [line.split()[0] for line in listing] == [*(rule.id for rule in RULES), *KINDS]
     for rule in RULES:
         text = list(lines(rule))
         assert all(len(line) <= 100 for line in text)
@@ -229,9 +230,8 @@ def test_explain_prints_one_rule() -> None:
 def test_an_unknown_rule_gets_the_nearest_name() -> None:
     result = run("explain", "wgmma_serialised")
     assert result.returncode == 2
-    assert (
-        result.stderr.decode() == "spillscan: there is no rule 'wgmma_serialised'; did you mean 'wgmma-serialized'?\n"
-    )
+    wanted = "spillscan: there is no rule or hole 'wgmma_serialised'; did you mean 'wgmma-serialized'?\n"
+    assert result.stderr.decode() == wanted
 
 
 def test_the_suppression_that_is_shown_works() -> None:
