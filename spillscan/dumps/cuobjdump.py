@@ -141,7 +141,7 @@ class Dump:
                 break
             block = self._blocks.next(block, at)
         self.complete = self._blocks.finished
-        self._tail(bytes(block.buffer[at : block.end]))
+        self._tail(block, at)
         self.account.bytes_read += block.end - at
         yield from self._records()
         self.account.lines = self._line - self._first
@@ -289,11 +289,13 @@ class Dump:
         self._saved = self._state(stop)
         return stop - at
 
-    def _tail(self, text: bytes) -> None:
+    def _tail(self, block: Block, at: int) -> None:
         """What is left at the end of the input: less than a pattern, or a line without an end."""
+        text = bytes(block.buffer[at : block.end])
         if text and self._code:
             text = text if text.endswith(b"\n") else text + b"\n"
             self._line += self._runs.read(self._code, text, self._line)
+            self._uses(self._code).add(block, at, block.end)
             if self._code.operands:
                 self._code.operands.text(text)
         elif text:

@@ -216,15 +216,16 @@ def _joined(parts: Sequence[Marked]) -> Marked:
     if not parts:
         return _NOTHING
     addresses = np.concatenate([part.addresses for part in parts])
-    order = addresses.argsort(kind="stable")
-    lines = [part.lines for part in parts if part.lines is not None]
+    numbered = [part.lines for part in parts if part.lines is not None]
+    lines = np.concatenate(numbered) if len(numbered) == len(parts) else None
+    order = addresses.argsort(kind="stable") if lines is None else np.lexsort((lines, addresses))
     sources = None
     if any(part.sources is not None for part in parts):
         unordered = [source for part in parts for source in part.sources or [None] * len(part.addresses)]
         sources = [unordered[index] for index in order.tolist()]
     return Marked(
         addresses[order],
-        np.concatenate(lines)[order] if len(lines) == len(parts) else None,
+        None if lines is None else lines[order],
         np.concatenate([part.accesses for part in parts])[order],
         sources,
         Moves.join([part.moves for part in parts]),
@@ -265,7 +266,7 @@ def _access_of(text: bytes) -> int:
 
 
 def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
-    """KeptRows rows of one width, by function."""
+    """Kept rows of one width, by function."""
     texts, addresses, lines, is_local = (
         np.concatenate([getattr(piece.kept, name)[piece.begin : piece.end] for _, piece in pieces])
         for name in ("texts", "addresses", "lines", "local")
@@ -278,7 +279,10 @@ def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
     other_cuts = np.searchsorted(owners[others], bounds).tolist()
     wheres, numbers = addresses[accesses], lines[accesses]
     found = np.fromiter(map(_access_of, texts[accesses].tolist()), np.int64, len(accesses))
-    moved = _moves(texts[others], addresses[others])
+    moved, owned = _moves(texts[others], addresses[others]), owners[others]
+    if ((np.diff(moved.addresses) == 0) & (np.diff(owned) == 0)).any():  # in a damaged dump: see Moves.join
+        again = np.lexsort((moved.conditional, moved.kinds, moved.targets, moved.addresses, owned))
+        moved = moved.at(again)
     return [
         Marked(
             wheres[(part := slice(*access_cuts[index : index + 2]))],

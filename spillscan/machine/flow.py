@@ -133,10 +133,10 @@ class Moves(NamedTuple):
 
     @classmethod
     def join(cls, parts: Iterable[AnyMoves]) -> Moves:
-        """All of them, by address."""
+        """All of them, by address. In a damaged dump one may stand twice: what it does decides then."""
         rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
-        order = columns[0].argsort(kind="stable")
+        order = np.lexsort(columns[::-1])
         return cls(*(column[order] for column in columns))
 
 
