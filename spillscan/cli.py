@@ -2,81 +2,80 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from spillscan import __version__, commands
+from spillscan import commands
 from spillscan.errors import SpillscanError
-from spillscan.output.safe import printable
-
-LONGEST_ERROR = 1000
-"""Characters of an error message: names in it may be very long."""
-
-
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The argument parser with every command of ``spillscan.commands``, or just ``only`` where there is such a one;
-    where there is not, with names alone: enough for ``--help``.
-    """
-    parser = argparse.ArgumentParser(
-        prog="spillscan",
-        description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
-        epilog="Exit status: 0 clean, 1 findings, 2 the input or the call is wrong, or nothing was understood.",
-    )
-    parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in commands.all_commands(only):
-        subparser = subparsers.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.__doc__,
-            epilog=getattr(command, "EPILOG", None),
-        )
-        if only in (None, command.NAME):
-            command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run)
-    return parser
+from spillscan.output.terminal import complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; errors become one line on standard error."""
+    """Run one command and return its exit status; errors become one line on standard error.
+
+    :class:`BrokenPipeError` where whoever reads the output left.
+    """
     words = sys.argv[1:] if argv is None else argv
-    arguments = build_parser(words[0] if words else None).parse_args(words)
-    gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
+        arguments = commands.build_parser(words[0] if words else None).parse_args(words)
+        gc.disable()  # one command, records without cycles: collecting would only walk them again and again
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except SpillscanError as error:
-        print(printable(f"spillscan: {error}", LONGEST_ERROR), file=sys.stderr)
+        complain(str(error))
         return 2
     except BrokenPipeError:
-        # The reader of our output left (`| head`); keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        raise
     except OSError as error:
-        # A full disk behind standard output, most of all: what opens files by name tells their names itself.
-        print(
-            printable(f"spillscan: {error.filename or 'standard output'}: {error.strerror or error}"), file=sys.stderr
-        )
+        # A full disk behind standard output, most of all: what opens files by name names them itself.
+        complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 2
     except KeyboardInterrupt:
-        print("spillscan: interrupted", file=sys.stderr)
+        complain("interrupted")
+        return 2
+    except Exception as error:
+        if os.environ.get("SPILLSCAN_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        hint = "please report it with the command and its input; SPILLSCAN_DEBUG=1 shows the traceback"
+        complain(f"unexpected error: {type(error).__name__}: {str(error)[:_LONGEST_REASON]}; {hint}")
         return 2
     return status
+
+
+_LONGEST_REASON = 300
+"""Characters of what an unexpected error says."""
 
 
 def entry() -> NoReturn:
     """The installed command: :func:`main`, then leave at once. Freeing a million records one by one takes time, too."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller (`>&-`): nobody listens
+        if getattr(sys, name) is None:  # closed by the caller (`>&-`): nothing reads it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
     if "OPENBLAS_NUM_THREADS" not in os.environ:
-        # NumPy's BLAS, which nothing here calls, starts a thread for each processor. For this process only: whom it
+        # NumPy's BLAS, which nothing here calls, starts a thread for each processor. For this process only: what it
         # starts for the user is given ``os.environ``, which this does not change.
         os.putenv("OPENBLAS_NUM_THREADS", "1")
-    status = main()
-    sys.stderr.flush()
+    try:
+        try:
+            status = main()
+        except SystemExit as ended:  # argparse: --help, --version, a wrong call
+            status = ended.code if isinstance(ended.code, int) else 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _end_by_sigpipe()
     os._exit(status)
+
+
+def _end_by_sigpipe() -> NoReturn:
+    """End as Unix tools do where the reader of the output left (`| head`): a shell says 141."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+    os._exit(141)

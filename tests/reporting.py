@@ -16,10 +16,11 @@ from spillscan import reports, rules
 from spillscan.compare.matrix import matrix
 from spillscan.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
+from spillscan.output.terminal import Style
 from spillscan.places import Tree
 from spillscan.policy import Policy
 from spillscan.policy.reading import from_options
-from spillscan.reports import Kind, Report, Style
+from spillscan.reports import Kind, Report
 from spillscan.verdict import holes_of, verdict
 
 POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from spillscan import commands, reports
-from spillscan.cli import build_parser
+from spillscan.commands import build_parser
 from spillscan.commands.completion import SHELLS, _actions
 from tests.conftest import run
 
@@ -25,7 +25,7 @@ def test_nothing_is_left_out(shell: str) -> None:
     text = script(shell)
     for command in commands.all_commands():
         assert command.NAME in text
-    shown = [action for action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
+    shown = [action for _, action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
     for option in (option for action in shown for option in action.option_strings):
         assert (option.lstrip("-") if shell == "fish" else option) in text
     for name in reports.all_formats():

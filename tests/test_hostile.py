@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.output.safe import printable
-from spillscan.reports import Report, Style
+from spillscan.output.terminal import Style
+from spillscan.reports import Report
 from tests.reporting import (
     Document,
     Page,

@@ -12,6 +12,8 @@ import pkgutil
 from importlib import import_module
 from typing import Protocol, cast
 
+from spillscan import __version__
+
 
 class Command(Protocol):
     """What a command module offers."""
@@ -37,3 +39,27 @@ def all_commands(only: str | None = None) -> list[Command]:
         names = [only]
     found = [cast(Command, import_module(f"{__name__}.{name}")) for name in names]
     return sorted(found, key=lambda command: (command.ORDER, command.NAME))
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The argument parser with every command, or just ``only`` where there is such a one;
+    where there is not, with names alone: enough for ``--help``.
+    """
+    parser = argparse.ArgumentParser(
+        prog="spillscan",
+        description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
+        epilog="Exit status: 0 clean, 1 findings, 2 the input or the call is wrong, or nothing was understood.",
+    )
+    parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in all_commands(only):
+        subparser = subparsers.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.__doc__,
+            epilog=getattr(command, "EPILOG", None),
+        )
+        if only in (None, command.NAME):
+            command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser

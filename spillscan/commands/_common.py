@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import io
+import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from spillscan.errors import InputError, UndecidedError, UsageError
-from spillscan.output.safe import printable
+from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.reading import Dataset
     from spillscan.model import Build, Issue, Kernel
+    from spillscan.output.files import Form
+    from spillscan.output.terminal import Style
     from spillscan.verdict import Verdict
 
-FORMAT_HELP = (
-    "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl; "
-    "to FILE (+FILE: append), or to standard output; repeatable"
-)
+_REPORTS = "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl"
 ISSUES_SHOWN = 8
-LONGEST_MESSAGE = 1000
-"""Characters of an issue on standard error."""
+DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
+_WIDEST_CELL = 72
+"""Characters of a cell for people."""
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +39,16 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """--arch and --kernel."""
+def add_arch(parser: argparse.ArgumentParser) -> None:
+    """--arch."""
     parser.add_argument(
         "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
     )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """--arch and --kernel."""
+    add_arch(parser)
     parser.add_argument(
         "--kernel",
         action="append",
@@ -89,21 +96,32 @@ def add_metric(parser: argparse.ArgumentParser, which: str, about: str) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """-f, --top and --all."""
-    add_formats(parser, FORMAT_HELP)
+    """-f, --top and --all of a command that writes reports."""
+    add_formats(parser, (), _REPORTS)
     add_rows(parser, 25, "rows of text to show", "rows of text")
 
 
-def add_formats(parser: argparse.ArgumentParser, told: str) -> None:
-    """-f, as often as somebody gives it; ``told``: what it may be."""
-    parser.add_argument("-f", "--format", action="append", default=[], metavar="FORMAT[:FILE]", help=told)
+def add_formats(
+    parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json", "csv"), named: str = ""
+) -> None:
+    """-f, any number of times; ``formats``: what it may be, the first is the default; none: those of reports."""
+    named = named or f"{formats[0]} (default), {', '.join(formats[1:])}"
+    parser.set_defaults(formats=formats)
+    parser.add_argument(
+        "-f",
+        "--format",
+        action="append",
+        default=[],
+        metavar="FORMAT[:FILE]",
+        help=f"{named}; to FILE (+FILE: append), or to standard output; repeatable",
+    )
 
 
-def add_rows(parser: argparse.ArgumentParser, default: int, told: str, what: str) -> None:
-    """--top and --all; ``told``: what --top counts, ``what``: what --all shows."""
+def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
+    """--top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
     rows = parser.add_mutually_exclusive_group()
-    rows.add_argument("--top", type=whole_number, default=default, metavar="N", help=f"{told} (default: {default})")
-    rows.add_argument("--all", action="store_true", help=f"show all {what}")
+    rows.add_argument("--top", type=whole_number, default=default, metavar="N", help=f"{counted} (default: {default})")
+    rows.add_argument("--all", action="store_true", help=f"show all {whole}")
 
 
 def add_launches(parser: argparse.ArgumentParser) -> None:
@@ -180,40 +198,67 @@ def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     return replace(build, kernels=kernels)
 
 
+def select(build: Build, arguments: argparse.Namespace) -> Build:
+    """:func:`narrow`, and refuse a selection that leaves nothing of something, or a part of it that names nothing."""
+    refuse_unmatched(build.kernels, arguments)
+    kept = narrow(build, arguments.arch, getattr(arguments, "kernel", ()))
+    refuse_empty(build.kernels, kept.kernels)
+    return kept
+
+
+def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -> None:
+    """Each --arch, --kernel and --launch must name a kernel: one with a typo in it would leave out, silently, what it
+    was to choose."""
+    from spillscan.patterns import matches
+
+    if not kernels:
+        return
+    for arch in getattr(arguments, "arch", None) or ():
+        if not any(kernel.key.arch == arch for kernel in kernels):
+            raise InputError(f"no kernel matches --arch {arch}", f"the input has {arches_of(kernels)}")
+    patterns = [("--kernel", text) for text in _listed(arguments, "kernel")]
+    patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
+    for option, pattern in patterns:
+        if not any(matches(kernel, pattern) for kernel in kernels):
+            raise InputError(f"no kernel matches {option} {pattern!r}", "`spillscan scan --all` lists the kernels")
+
+
+def _listed(arguments: argparse.Namespace, option: str) -> list[str]:
+    """What a repeatable option was given; an argument of that name that is none names what the command is about."""
+    given = getattr(arguments, option, None)
+    return given if isinstance(given, list) else []
+
+
+def arches_of(kernels: Sequence[Kernel]) -> str:
+    """``sm_80, sm_90``."""
+    return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "no arch"
+
+
 def refuse_empty(kernels: Sequence[Kernel], kept: Sequence[Kernel]) -> None:
     """A selection that selects nothing is a mistake, not a clean build."""
     if kernels and not kept:
-        known = ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}))
-        raise InputError("no kernel matches --arch and --kernel", f"the input has {known or 'no arch'}")
+        raise InputError("no kernel matches both --arch and --kernel", f"the input has {arches_of(kernels)}")
 
 
 def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
-    """A device that no kernel runs on would tell nothing, silently."""
+    """A device that no kernel runs on would say nothing, silently."""
     from spillscan.occupancy.devices import runs_on
 
     arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})
     for name in names:
         if not any([runs_on(arch, name) for arch in arches]):  # noqa: C419 - an unknown name is refused in any case
-            raise InputError(f"no kernel runs on {name}", f"the input has {', '.join(arches) or 'no arch'}")
+            raise InputError(f"no kernel runs on {name}", f"the input has {arches_of(kernels)}")
 
 
-def select(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
-    """:func:`narrow`, and refuse a selection that leaves nothing of something."""
-    kept = narrow(build, arches, globs)
-    refuse_empty(build.kernels, kept.kernels)
-    return kept
-
-
-def tell_issues(issues: Sequence[Issue]) -> None:
-    """The gravest issues, a line each, on standard error."""
+def report_issues(issues: Sequence[Issue]) -> None:
+    """The most severe issues, a line each, on standard error."""
     order = {"error": 0, "warning": 1, "note": 2}
     ranked = sorted(issues, key=lambda issue: order[issue.severity])
     for issue in ranked[:ISSUES_SHOWN]:
         place = f"{issue.origin}: " if issue.origin else ""
-        line = f"spillscan: {place}{issue.severity}: {issue.message} [{issue.code}]"
-        print(printable(line, LONGEST_MESSAGE), file=sys.stderr)
+        complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
-        print(f"spillscan: … {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)", file=sys.stderr)
+        complain(f"… {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)")
 
 
 def conclude(found: Verdict) -> int:
@@ -230,18 +275,122 @@ def conclude(found: Verdict) -> int:
 
 def refuse_issues(issues: Sequence[Issue]) -> None:
     """``--strict``: what was not understood is an error."""
-    grave = [issue for issue in issues if issue.severity != "note"]
-    if grave:
-        raise UndecidedError(f"{len(grave)} issues in the input (--strict): {grave[0].message}")
-
-
-def say(text: str) -> None:
-    """Print ``text``, whatever the terminal's encoding cannot show."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    print(text)
+    severe = [issue for issue in issues if issue.severity != "note"]
+    if severe:
+        raise UndecidedError(f"{len(severe)} issues in the input (--strict): {severe[0].message}")
 
 
 def rows_of(arguments: argparse.Namespace) -> int | None:
-    """How many rows of text were asked for."""
-    return None if arguments.all else arguments.top
+    """How many rows of text are wanted."""
+    return None if getattr(arguments, "all", True) else arguments.top
+
+
+# ---- answers ------------------------------------------------------------------------------------------------------
+
+
+def forms_of(arguments: argparse.Namespace) -> list[Form]:
+    """What -f asks for: refused, where it is wrong, before any work is done."""
+    from spillscan.output.files import parse_forms
+
+    return parse_forms(arguments.format, arguments.formats)
+
+
+def answer(
+    forms: Sequence[Form],
+    *,
+    text: Callable[[Style], Iterable[str]],
+    json: Callable[[], Any],
+    csv: Callable[[], Iterable[Sequence[Any]]] = tuple,
+    html: Callable[[], Iterable[str]] = tuple,
+    rows: int | None = None,
+) -> None:
+    """Write an answer in each of the ``forms``: lines of text, a value for JSON, rows of CSV, the pieces of a page."""
+    from spillscan.output import files, records, terminal
+
+    def pieces(form: Form) -> Iterable[str]:
+        if form.name == "text":
+            return (f"{line}\n" for line in text(terminal.style_of(rows, form.target is None)))
+        if form.name == "json":
+            return records.document(json())
+        return map(records.row, csv()) if form.name == "csv" else html()
+
+    files.put(forms, pieces)
+
+
+def show(
+    forms: Sequence[Form],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    left: Collection[str] = (),
+    most: int | None = None,
+    more: Sequence[str] = (),
+    empty: str = "",
+    machine: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
+) -> None:
+    """Write rows: as a table for people, who see the first ``most`` and the lines ``more`` below; as CSV, or as JSON.
+
+    ``left`` columns are aligned to the left; ``empty`` stands for a table without rows; ``machine``: what CSV and JSON
+    have instead, columns and rows.
+    """
+    from spillscan.output import records
+    from spillscan.output.safe import clip
+    from spillscan.output.terminal import table
+
+    def cell(value: Any) -> str:
+        if isinstance(value, str):
+            return clip(value, _WIDEST_CELL)
+        plain = records.plain(value)
+        number = f"{plain:,}" if isinstance(plain, int) and not isinstance(plain, bool) else records.compact(plain)
+        return "-" if plain is None else clip(plain if isinstance(plain, str) else number, _WIDEST_CELL)
+
+    def text(style: Style) -> Iterator[str]:
+        if empty and not rows:
+            yield empty
+            return
+        yield from table(columns, [([cell(value) for value in row], "") for row in rows[:most]], style, left)
+        yield from more
+
+    heads, values = machine or (columns, rows)
+    names = [f"{name}_{heads[:at].count(name) + 1}" if name in heads[:at] else name for at, name in enumerate(heads)]
+    answer(
+        forms,
+        text=text,
+        json=lambda: [dict(zip(names, row, strict=True)) for row in values],
+        csv=lambda: (heads, *values),
+    )
+
+
+# ---- datasets -----------------------------------------------------------------------------------------------------
+
+
+def add_dataset(parser: argparse.ArgumentParser, *, order: bool = True) -> None:
+    """-d and, where builds are ordered, --order."""
+    parser.add_argument(
+        "-d",
+        "--dataset",
+        metavar="PLACE",
+        help=f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})",
+    )
+    if order:
+        parser.add_argument(
+            "--order",
+            metavar="KEY",
+            help="order builds by this word of their meta (default: by its time, else by when they were appended)",
+        )
+
+
+def dataset_of(arguments: argparse.Namespace) -> Dataset:
+    """The dataset that was asked for."""
+    from spillscan.dataset import open_dataset
+    from spillscan.dataset.extra import without_pandas
+
+    with without_pandas():
+        return open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
+
+
+def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
+    """Its builds in the order asked for."""
+    from spillscan.dataset.builds import ordered
+
+    return ordered(dataset.builds, arguments.order)

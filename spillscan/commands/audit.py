@@ -7,18 +7,18 @@ output is skipped; a file that cannot be read is listed, and stops no other.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
 from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.output.progress import Progress
+from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spillscan.audit import Plan
-    from spillscan.audit.summary import Summary
+    from spillscan.audit.messages import FileOutcome, Item
 
 NAME = "audit"
 HELP = "read whole trees into a dataset that keeps build after build"
@@ -55,23 +55,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retry-failed", action="store_true", help="read again what could not be read before")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--processes", type=_count, metavar="N", help="processes on this machine (default: one a processor)"
+        "--processes",
+        type=_common.positive_number,
+        metavar="N",
+        help="processes on this machine (default: one a processor)",
     )
-    where.add_argument("--workers", type=_count, metavar="N", help="use a Dask cluster of N workers on this machine")
+    where.add_argument(
+        "--workers", type=_common.positive_number, metavar="N", help="use a Dask cluster of N workers on this machine"
+    )
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
-    rows = parser.add_mutually_exclusive_group()
-    rows.add_argument(
-        "--top", type=_common.whole_number, default=25, metavar="N", help="failed files to list (default: 25)"
-    )
-    rows.add_argument("--all", action="store_true", help="list all failed files")
+    _common.add_rows(parser, 25, "failed files to list", "failed files")
     parser.add_argument("--strict", action="store_true", help="exit 2 if a file could not be read")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood (with --strict: or a file could not be read)."""
-    from spillscan.audit import Plan, Selection
+    from spillscan.audit import Plan, Selection, audit
     from spillscan.audit.summary import counted
 
     plan = Plan(
@@ -85,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         scheduler=arguments.scheduler,
     )
     _check_dataset(plan, arguments.append)
-    summary = _watched(plan)
-    _common.say(summary.text(_common.rows_of(arguments)))
+    with Progress("reading") as progress:
+        summary = audit(plan, _Files(progress))
+    say(summary.text(_common.rows_of(arguments)).splitlines())
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
@@ -95,16 +97,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _watched(plan: Plan) -> Summary:
-    from spillscan.audit import audit
+class _Files:
+    """A :class:`~spillscan.audit.Watcher`: bytes and files."""
 
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return audit(plan)
-    from spillscan.audit.gauge import Gauge
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._done = self._all = 0
 
-    gauge = Gauge(sys.stderr)
-    with gauge.kept_alive():
-        return audit(plan, gauge)
+    def expect(self, items: Sequence[Item]) -> None:
+        """These will come to an outcome."""
+        self._all = len(items)
+        self._progress.expect(sum(item.size_bytes for item in items))
+
+    def count(self, outcome: FileOutcome) -> None:
+        """One of them has."""
+        self._done += 1
+        self._progress.advance(outcome.size_bytes, f"{self._done:,} of {self._all:,} files")
 
 
 def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]]:
@@ -150,10 +158,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE")
     return key, value
-
-
-def _count(text: str) -> int:
-    value = _common.whole_number(text)
-    if not value:
-        raise argparse.ArgumentTypeError("at least 1")
-    return value

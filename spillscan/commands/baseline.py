@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
-from spillscan.output.safe import printable
+from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
     from spillscan.baseline.model import Baseline
@@ -37,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
         )
-        action.add_argument(
-            "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
-        )
+        _common.add_arch(action)
         _policy.add_limits(action, "build")
         _common.add_launches(action)
         _policy.add_file(action)
@@ -70,8 +69,8 @@ def write(arguments: argparse.Namespace) -> int:
     made = record(build, judgement.findings, undecided, old, policy, _baseline.today(arguments))
     _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
-    _tell(f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else ""))
-    _tell_left_out(made)
+    say([f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else "")])
+    say(_left_out(made))
     return 0
 
 
@@ -90,7 +89,7 @@ def prune(arguments: argparse.Namespace) -> int:
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity].recorded != entry.recorded for identity, entry in new.entries.items())
-    _tell(f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}")
+    say([f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}"])
     return 0
 
 
@@ -106,10 +105,10 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     from spillscan.verdict import holes_of, verdict
 
     everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
-    _common.tell_issues(everything.issues)
+    _common.report_issues(everything.issues)
     holes = holes_of(everything, (), judged(everything.kernels, policy, "build", policy.fail_on), policy)
     _common.conclude(verdict((), holes, policy))
-    return _common.select(everything, arguments.arch, [])
+    return _common.select(everything, arguments)
 
 
 def _save(baseline: Baseline, path: str) -> None:
@@ -125,16 +124,14 @@ def _summary(baseline: Baseline) -> str:
     return f"{known:,} kernels known, {recorded:,} findings recorded"
 
 
-def _tell_left_out(made: Recording) -> None:
+def _left_out(made: Recording) -> Iterator[str]:
     if made.kept:
-        _tell(f"{len(made.kept):,} entries of kernels that this build does not have stay (`baseline prune` drops them)")
+        yield (
+            f"{len(made.kept):,} entries of kernels that this build does not have stay (`baseline prune` drops them)"
+        )
     if made.undecided:
         names = ", ".join(kernel.short_name for kernel in made.undecided[: _baseline.MOST_NAMED])
-        _tell(f"{len(made.undecided):,} kernels are undecided and not recorded: {names}")
+        yield (f"{len(made.undecided):,} kernels are undecided and not recorded: {names}")
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
-        _tell(f"{len(made.unmeasured):,} findings have no figures and stay new: {rules}; suppress them by hand")
-
-
-def _tell(line: str) -> None:
-    print(printable(line))
+        yield (f"{len(made.unmeasured):,} findings have no figures and stay new: {rules}; suppress them by hand")

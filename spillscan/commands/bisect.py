@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _dataset, _policy
+from spillscan.commands import _common, _policy
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
     _common.add_metric(parser, "FOLLOWED", "only this figure (default: all)")
     parser.add_argument("--since", metavar="LABEL", help="compare from this build on (default: the first)")
-    parser.add_argument("--arch", action="append", default=[], metavar="ARCH", help="only this arch; repeatable")
-    _dataset.add_dataset(parser)
-    _dataset.add_order(parser)
+    _common.add_arch(parser)
+    _common.add_dataset(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
-    _dataset.add_format(parser)
+    _common.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,31 +36,36 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.model.figures import FOLLOWED
     from spillscan.names import display_name
 
-    dataset = _dataset.dataset_of(arguments)
-    builds = _since(_dataset.builds_of(dataset, arguments), arguments.since)
+    forms = _common.forms_of(arguments)
+    dataset = _common.dataset_of(arguments)
+    builds = _since(_common.builds_of(dataset, arguments), arguments.since)
     found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
+    _common.refuse_unmatched([series.kernel for series in found], arguments)
     metrics = tuple(dict.fromkeys(arguments.metric)) or tuple(each.name for each in FOLLOWED)
     if all(value is None for series in found for metric in metrics for value in series.values(metric)):
         raise InputError(
-            f"no build tells {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
+            f"no build reports {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
         )
-    text = arguments.format == "text"
-    rows = []
+    rows, full_names = [], []
     for series in found:
         kernel = series.kernel
         for metric in metrics:
             step = next(steps(series, metric), None)
             if step is not None:
-                name = [display_name(kernel.key.symbol)] if text else [series.canonical, kernel.name]
                 change = [metric, step.before, step.after, builds[step.first].label, builds[step.last].label]
-                rows.append([*name, kernel.key.arch, *change])
-    if text and not rows:
-        _common.say(f"nothing changed in {len(builds)} builds")
-        return 0
-    columns = ["kernel"] if text else ["canonical", "name"]
-    columns += ["arch", "metric", "before", "after", "first build" if text else "first_build"]
-    columns.append("last build before" if text else "last_build_before")
-    _dataset.show(columns, rows, arguments.format, ("kernel", "arch", "metric", "first build", "last build before"))
+                rows.append([display_name(kernel.key.symbol), kernel.key.arch, *change])
+                full_names.append([series.canonical, kernel.name])
+    _common.show(
+        forms,
+        ("kernel", "arch", "metric", "before", "after", "first build", "last build before"),
+        rows,
+        left=("kernel", "arch", "metric", "first build", "last build before"),
+        machine=(
+            ("canonical", "name", "arch", "metric", "before", "after", "first_build", "last_build_before"),
+            [[*names, *row[1:]] for names, row in zip(full_names, rows, strict=True)],
+        ),
+        empty=f"nothing changed in {len(builds)} builds",
+    )
     return 0
 
 

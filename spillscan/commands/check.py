@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     gate = _baseline.gate(arguments, policy)
     read = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
-    build = _common.select(everything, arguments.arch, arguments.kernel)
+    build = _common.select(everything, arguments)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything)
     holes = holes_of(everything, judgement.undecided, judged(build.kernels, policy, "build", policy.fail_on), policy)
@@ -56,5 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
     )
     render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
-    _common.tell_issues((*gate.issues(held), *everything.issues))
+    _common.report_issues((*gate.issues(held), *everything.issues))
     return _common.conclude(found)

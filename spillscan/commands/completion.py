@@ -25,22 +25,22 @@ def run(arguments: argparse.Namespace) -> int:
     import shtab
 
     from spillscan import reports
-    from spillscan.cli import build_parser
+    from spillscan.commands import build_parser
 
     parser = build_parser()
-    for action in _actions(parser):
-        if action.metavar == "FORMAT[:FILE]":
-            action.choices = reports.names()
+    for command, action in _actions(parser):
+        if action.dest == "format":
+            action.choices = command.get_default("formats") or reports.names()
         elif action.metavar in _FILES and action.choices is None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, arguments.shell))
     return 0
 
 
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, argparse.Action]]:
     """Every argument of every command."""
     for action in parser._actions:
-        yield action
+        yield parser, action
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
                 yield from _actions(child)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from spillscan.commands import _common, _policy
+from spillscan.output.terminal import say
 
 NAME = "config"
 HELP = "print the policy in force, and where each value comes from"
@@ -45,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
         lines = listed_for(policy, Kernel(key=key, role="entry", usage=Usage()), rules, origins=origins)
     else:
         lines = listed(policy, rules, origins=origins)
-    _common.say("\n".join(lines))
+    say(lines)
     return 0

@@ -7,8 +7,15 @@ deletes what killed appends left behind; not while one of the builds is being ap
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _dataset
+from spillscan.commands import _common
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.dataset.reading import Dataset
+    from spillscan.output.files import Form
 
 NAME = "dataset"
 HELP = "list the builds of a dataset, or compact it"
@@ -27,44 +34,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOURS",
         help="compact: files of killed appends are deleted once they are so old (default: 24)",
     )
-    _dataset.add_dataset(parser)
-    _dataset.add_order(parser)
-    _dataset.add_format(parser)
+    _common.add_dataset(parser)
+    _common.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    return _compact(arguments) if arguments.action == "compact" else _info(arguments)
+    forms = _common.forms_of(arguments)
+    dataset = _common.dataset_of(arguments)
+    for label in arguments.label or ():
+        if label not in dataset.labels:
+            raise InputError(f"there is no build {label!r}", f"the last one is {dataset.labels[-1]}")
+    return _compact(dataset, arguments, forms) if arguments.action == "compact" else _info(dataset, arguments, forms)
 
 
-def _compact(arguments: argparse.Namespace) -> int:
+def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
     from spillscan.dataset.compaction import compact
 
-    outcome = compact(_dataset.dataset_of(arguments), arguments.label, arguments.older_than)
+    outcome = compact(dataset, arguments.label, arguments.older_than)
     columns = ("builds", "files before", "files after", "swept")
     row = (outcome.labels, outcome.files_before, outcome.files_after, outcome.swept)
-    _dataset.show(columns, [row], arguments.format)
+    _common.show(forms, columns, [row])
     return 0
 
 
-def _info(arguments: argparse.Namespace) -> int:
+def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
     from spillscan.dataset.listing import summary
-    from spillscan.output.safe import printable
 
-    dataset = _dataset.dataset_of(arguments)
     builds = [
         build
-        for build in _dataset.builds_of(dataset, arguments)
+        for build in _common.builds_of(dataset, arguments)
         if not arguments.label or build.label in arguments.label
     ]
-    text = arguments.format == "text"
-    rows = []
+    rows, shown = [], []
     for held in summary(dataset, builds):
         build = held.build
-        meta = " ".join(f"{key}={value}" for key, value in build.meta.items() if key != "time") if text else build.meta
-        time = f"{build.time:%Y-%m-%d %H:%M}" if text else build.time
         counts = [held.kernels, held.units, held.failures, held.files, held.size_bytes]
-        rows.append([printable(build.label) if text else build.label, time, *counts, meta])
+        rows.append([build.label, build.time, *counts, build.meta])
+        meta = " ".join(f"{key}={value}" for key, value in build.meta.items() if key != "time")
+        shown.append([build.label, f"{build.time:%Y-%m-%d %H:%M}", *counts, meta])
     columns = ("label", "time", "kernels", "units", "failures", "files", "bytes", "meta")
-    _dataset.show(columns, rows, arguments.format, ("label", "time", "meta"))
+    _common.show(forms, columns, shown, left=("label", "time", "meta"), machine=(columns, rows))
     return 0

@@ -73,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
     builds = [scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
+    _common.refuse_unmatched([kernel for build in builds for kernel in build.kernels], arguments)
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, found = _report(kept, builds, by, arguments, policy, gate)
     render.write(report, arguments.format, _common.rows_of(arguments))
-    _common.tell_issues(
+    _common.report_issues(
         (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     )
     return 0 if report.fail_on == "never" else _common.conclude(found)

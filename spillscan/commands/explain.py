@@ -6,8 +6,8 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
 from spillscan.errors import UsageError
+from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,16 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
     rules = all_rules()
     if arguments.rule is None:
         width = max(map(len, (*rules, *KINDS)))
-        for rule in rules.values():
-            _common.say(f"{rule.id:{width}}  {rule.severity:7}  {rule.title}")
-        for kind in KINDS.values():
-            _common.say(f"{kind.code:{width}}  {'hole' if kind.hides else 'issue':7}  {kind.title}")
+        say(f"{rule.id:{width}}  {rule.severity:7}  {rule.title}" for rule in rules.values())
+        say(f"{each.code:{width}}  {'hole' if each.hides else 'issue':7}  {each.title}" for each in KINDS.values())
         return 0
     wanted = arguments.rule.strip("[]")
     if wanted in rules:
-        _common.say("\n".join(lines(rules[wanted])))
+        say(lines(rules[wanted]))
     elif wanted in KINDS:
-        _common.say("\n".join(kind_lines(KINDS[wanted])))
+        say(kind_lines(KINDS[wanted]))
     else:
         raise UsageError(f"there is no rule or hole {wanted[:60]!r}", nearest(wanted, (*rules, *KINDS)))
     return 0
@@ -88,7 +86,7 @@ def lines(rule: Rule) -> Iterator[str]:
         yield heading
         yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     yield ""
-    yield "How to suppress it, or make it milder or graver, in spillscan.yaml"
+    yield "How to suppress it, or make it milder or more severe, in spillscan.yaml"
     for line in suppression(rule):
         yield f"  {line}"
     yield ""

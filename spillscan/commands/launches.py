@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from spillscan.commands import _common, profile
+from spillscan.output.terminal import say
 
 NAME = "launches"
 HELP = "make a launch map for the policy of what Nsight Compute saw"
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = launch_list(chosen, arguments.use, build is not None)
     if not found.entries:
         kernel, why = found.left_out[0]
-        raise InputError(f"no launch can be told: {kernel}: {why}", "profile with --section LaunchStats, in base units")
-    _common.say("\n".join(lines(found)))
-    _common.tell_issues([*complaints, *issues(chosen, build is not None)])
+        raise InputError(f"no launch is known: {kernel}: {why}", "profile with --section LaunchStats, in base units")
+    say(lines(found))
+    _common.report_issues([*complaints, *issues(chosen, build is not None)])
     return 0

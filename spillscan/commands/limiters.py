@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
     _common.add_launches(parser)
-    _common.add_devices(parser, "tell what limits")
+    _common.add_devices(parser, "show what limits")
     _policy.add_file(parser)
     _common.add_selection(parser)
-    parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="text (default) or json")
-    rows = parser.add_mutually_exclusive_group()
-    rows.add_argument("--top", type=_common.whole_number, default=10, metavar="N", help="kernels to show (default: 10)")
-    rows.add_argument("--all", action="store_true", help="show all kernels")
+    _common.add_formats(parser, ("text", "json"))
+    _common.add_rows(parser, 10, "kernels to show", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,22 +38,24 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.output.progress import scan
     from spillscan.reports.text import damage
 
+    forms = _common.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     build = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
-    kept = _common.select(build, arguments.arch, arguments.kernel)
+    kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    shown = entries if arguments.all else entries[: arguments.top]
-    if arguments.format == "json":
-        _print_json(entries, policy)
-    else:
+    shown = entries[: _common.rows_of(arguments)]
+
+    def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                print("\n".join(_lines(kernel, device, summary)), end="\n\n")
-        if len(shown) < len(entries):
-            print(f"… {len(entries) - len(shown):,} more (--all shows them)")
-    _common.tell_issues(build.issues)
+                yield from map(printable, _lines(kernel, device, summary))
+                yield ""
+        yield from fold(len(entries) - len(shown), style)
+
+    _common.answer(forms, text=text, json=lambda: _data(entries, policy))
+    _common.report_issues(build.issues)
     return 0
 
 
@@ -84,8 +85,8 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
     title = f"{display_name(kernel.key.symbol)} ({where}): {', '.join(figures)}"
-    yield printable(title)
-    yield printable(f"  {summary.line}")
+    yield title
+    yield f"  {summary.line}"
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
     if summary.occupancy is not None and not summary.assumed:
@@ -101,15 +102,12 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
         yield f"  {footprint_line(summary.local_memory)}"
 
 
-def _print_json(kernels: list[Kernel], policy: Policy) -> None:
-    import json
-
+def _data(kernels: list[Kernel], policy: Policy) -> list[dict[str, Any]]:
     from spillscan.occupancy.data import summary_data
 
-    rows = [
+    return [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
         | summary_data(summary)
         for kernel in kernels
         for device, summary in _summaries(kernel, policy)
     ]
-    print(json.dumps(rows, indent=1))

@@ -9,13 +9,20 @@ kernel is opted in with that attribute). An empty cell means the default.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
+from spillscan.commands import _common
+from spillscan.errors import InputError, UsageError
+from spillscan.output.terminal import complain
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spillscan.occupancy.devices import Gpu
     from spillscan.occupancy.model import Configuration
+    from spillscan.output.files import Form
+    from spillscan.output.terminal import Style
 
 NAME = "occupancy"
 HELP = "resident blocks and warps per SM of a launch, what limits them, and the next step each way"
@@ -26,7 +33,6 @@ EPILOG = (
     " that no launch can have; a possible launch that does not fit is an answer (0 blocks), exit status 0."
 )
 
-_MANY = ("text", "json", "csv")
 _CHUNK_ROWS = 50_000
 
 
@@ -92,36 +98,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " threads, 64 registers",
     )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    parser.add_argument("-f", "--format", choices=_MANY, default="text", help="output format (default: text)")
+    _common.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
+    forms = _common.forms_of(arguments)
     if arguments.source is not None:
-        return _many(arguments)
-    if arguments.html is not None:
-        return _page(arguments)
-    if arguments.launch_bounds is not None:
-        return _bounds(arguments)
-    configuration, gpu = _configuration(arguments)
-    if arguments.vary:
-        return _curve(arguments, configuration)
-    if arguments.assume:
-        return _assumed(arguments, configuration)
-    return _one(arguments, configuration, gpu)
+        _many(arguments, forms)
+    elif arguments.html is not None:
+        _page(arguments)
+    elif arguments.launch_bounds is not None:
+        _bounds(arguments, forms)
+    else:
+        configuration, gpu = _configuration(arguments)
+        if arguments.vary:
+            _curve(arguments, configuration, forms)
+        elif arguments.assume:
+            _assumed(arguments, configuration, forms)
+        else:
+            _one(arguments, configuration, gpu, forms)
+    return 0
 
 
-def _page(arguments: argparse.Namespace) -> int:
-    from spillscan.errors import UsageError
+def _page(arguments: argparse.Namespace) -> None:
     from spillscan.output.files import Target
     from spillscan.page.calculator import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
-    if (
-        arguments.assume
-        or arguments.format != "text"
-        or any(getattr(arguments, name) is not None for name in elsewhere)
-    ):
+    if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(
             "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
         )
@@ -132,12 +137,9 @@ def _page(arguments: argparse.Namespace) -> int:
     if target is None or target.append:
         raise UsageError(f"{arguments.html!r} names no file to write", "give --html a file: --html occupancy.html")
     target.write("".join(calculator(_configuration(arguments)[0])))
-    return 0
 
 
 def _whole(arguments: argparse.Namespace, name: str) -> int:
-    from spillscan.errors import UsageError
-
     written = getattr(arguments, name.replace("-", "_"))
     if written is None:
         raise UsageError(f"--{name} is missing", "needed are --arch, --threads and --registers, or --from")
@@ -148,7 +150,6 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
 
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
-    from spillscan.errors import UsageError
     from spillscan.occupancy.devices import resolve
     from spillscan.occupancy.formula import check
     from spillscan.occupancy.model import Configuration
@@ -177,10 +178,9 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
     return check(configuration), gpu
 
 
-def _bounds(arguments: argparse.Namespace) -> int:
+def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     from dataclasses import asdict
 
-    from spillscan.errors import UsageError
     from spillscan.occupancy import data, text
     from spillscan.occupancy.devices import device
     from spillscan.occupancy.formula import resident
@@ -197,19 +197,17 @@ def _bounds(arguments: argparse.Namespace) -> int:
     found = Configuration(device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads)
     occupancy = resident(found)
     row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
-    if arguments.format == "json":
-        _print_json(row)
-    elif arguments.format == "csv":
-        _print_csv([row])
-    else:
-        print("\n".join(text.cap_lines(found.device, cap, occupancy)))
-    return 0
+    _common.answer(
+        forms,
+        text=lambda style: text.cap_lines(found.device, cap, occupancy),
+        json=lambda: row,
+        csv=lambda: _table([row]),
+    )
 
 
-def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> int:
+def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None, forms: Sequence[Form]) -> None:
     from dataclasses import asdict
 
-    from spillscan.errors import UsageError
     from spillscan.occupancy import data, text
     from spillscan.occupancy.formula import resident
     from spillscan.occupancy.summary import clusters, footprint
@@ -222,51 +220,49 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
     if arguments.cluster is not None:
         group = clusters(occupancy, _whole(arguments, "cluster"), gpu.multiprocessors if gpu else None)
     stack = None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
-    if arguments.format == "json":
-        record = data.as_data(occupancy, wanted)
-        record["clusters"] = None if group is None else asdict(group)
-        record["local_memory"] = None if stack is None else asdict(stack)
-        _print_json(record)
-    elif arguments.format == "csv":
-        _print_csv([{"arch": configuration.device.target, **data.as_row(occupancy)}])
-    else:
-        print("\n".join(text.report(occupancy, group, stack, wanted)))
-    return 0
+    more = {
+        "clusters": None if group is None else asdict(group),
+        "local_memory": None if stack is None else asdict(stack),
+    }
+    _common.answer(
+        forms,
+        text=lambda style: text.report(occupancy, group, stack, wanted),
+        json=lambda: data.as_data(occupancy, wanted) | more,
+        csv=lambda: _table([{"arch": configuration.device.target, **data.as_row(occupancy)}]),
+    )
 
 
-def _curve(arguments: argparse.Namespace, configuration: Configuration) -> int:
-    import shutil
-    import sys
-
+def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
     from spillscan.occupancy import data, text
     from spillscan.occupancy.formula import resident
     from spillscan.occupancy.headroom import Varied, current, curve
+    from spillscan.occupancy.summary import count
     from spillscan.output import chart
 
     varied: Varied = arguments.vary
     points = curve(configuration, varied)
     now = current(configuration, varied)
-    if arguments.format != "text":
-        unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
-        rows: list[dict[str, Any]] = [
-            {unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points
-        ]
-        if arguments.format == "json":
-            _print_json({"arch": configuration.device.target, "varied": unit, "points": rows})
-        else:
-            _print_csv(rows)
-        return 0
-    width = shutil.get_terminal_size((80, 24)).columns
-    plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-    print(f"{text.title(configuration.device)}\n{text.inputs(configuration)}\n")
-    print("\n".join(text.curve_lines(points, varied, now)))
-    print(f"\noccupancy over {text.UNITS[varied]}\n")
-    print("\n".join(chart.draw(points, now, width, _colour(), plain)))
-    print(f"\nnow (*): {text.result(resident(configuration))}")
-    return 0
+    unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
+    rows = [{unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points]
+
+    def lines(style: Style) -> Iterator[str]:
+        here = dict(points)[now]
+        note = f"{count(here.resident_blocks)}, {100 * here.fraction:.4g} %"
+        yield from (text.title(configuration.device), text.inputs(configuration), "")
+        yield from text.curve_lines(points, varied, now)
+        yield from ("", f"occupancy over {text.UNITS[varied]}", "")
+        yield from chart.curve([(figure, occupancy.fraction) for figure, occupancy in points], now, note, style)
+        yield from ("", f"now (*): {text.result(resident(configuration))}")
+
+    _common.answer(
+        forms,
+        text=lines,
+        json=lambda: {"arch": configuration.device.target, "varied": unit, "points": rows},
+        csv=lambda: _table(rows),
+    )
 
 
-def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int:
+def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
     from dataclasses import asdict
 
     from spillscan.occupancy import data, text
@@ -275,61 +271,50 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> int
 
     occupancy = resident(configuration)
     assumed = assume(configuration, parse(arguments.assume))
-    if arguments.format == "text":
-        print("\n".join(text.assumed_lines(assumed, occupancy)))
-        return 0
     row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
-    if arguments.format == "json":
-        _print_json({"assumed": row, "true": data.as_row(occupancy)})
-    else:
-        limits = {f"limit_{name}": limit for name, limit in row.pop("limits").items()}
-        row["assumptions"] = list(row["assumptions"])
-        _print_csv([{**row, **limits}])
-    return 0
+    flat = {name: value for name, value in row.items() if name != "limits"}
+    flat |= {"assumptions": list(row["assumptions"]), **{f"limit_{name}": at for name, at in row["limits"].items()}}
+    _common.answer(
+        forms,
+        text=lambda style: text.assumed_lines(assumed, occupancy),
+        json=lambda: {"assumed": row, "true": data.as_row(occupancy)},
+        csv=lambda: _table([flat]),
+    )
 
 
-def _many(arguments: argparse.Namespace) -> int:
+def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
+    """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
     import csv
-    import sys
 
-    from spillscan.errors import InputError, UsageError
+    from spillscan.output.files import put
 
-    if (
-        arguments.vary
-        or arguments.assume
-        or arguments.launch_bounds
-        or arguments.html
-        or arguments.arch
-        or arguments.threads
-        or arguments.registers
-    ):
+    others = ("vary", "assume", "launch_bounds", "html", "arch", "threads", "registers")
+    if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
+    if len(forms) > 1:
+        raise UsageError("--from answers in one format", "give -f once")
     try:
         if arguments.source == "-":
-            _answer(csv.reader(sys.stdin), arguments)
+            put(forms, lambda form: _answers(csv.reader(sys.stdin), form.name, "-"))
         else:
             with open(arguments.source, newline="", encoding="utf-8-sig") as file:
-                _answer(csv.reader(file), arguments)
+                put(forms, lambda form: _answers(csv.reader(file), form.name, arguments.source))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         if isinstance(error, BrokenPipeError):
             raise
         reason = error.strerror if isinstance(error, OSError) else "not a CSV file in UTF-8"
         raise InputError(f"{arguments.source}: {reason}") from None
-    return 0
 
 
-def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
-    """Answer row after row, in chunks: memory stays bounded, an error names its row."""
+def _answers(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
     from itertools import islice
 
-    from spillscan.errors import InputError, UsageError
     from spillscan.occupancy import table
 
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
     first = 1
     strange: set[str] = set()
-    write = _writer(arguments.format)
     while chunk := list(islice(rows, _CHUNK_ROWS)):
         if first == 1:
             strange = _check_columns(names)
@@ -344,59 +329,41 @@ def _answer(reader: Iterator[list[str]], arguments: argparse.Namespace) -> None:
         }
         answer = table.occupancy_table(figures, first)
         ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
-        write(ids, answer)
+        yield _written(ids, answer, form, begin=first == 1)
         first += len(chunk)
     if first == 1:
-        raise InputError(f"{arguments.source}: no configurations", "needed are a header line and a row")
+        raise InputError(f"{source}: no configurations", "needed are a header line and a row")
 
 
-def _writer(wanted: str) -> Callable[[Sequence[str], Mapping[str, Any]], None]:
-    """What prints the answers to a chunk of rows, in the format wanted."""
-    import csv
-    import json
-    import sys
-
+def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
+    """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
     from spillscan.occupancy import table
     from spillscan.occupancy.model import LIMITERS
+    from spillscan.output import records
+    from spillscan.output.safe import printable
 
     words = table.limiter_names()
     limits = [f"limit_{name}" for name in LIMITERS]
     header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    begun = False
-
-    def write(ids: Sequence[str], answer: Mapping[str, Any]) -> None:
-        nonlocal begun
-        out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
-        out["limiters"] = [words[mask] for mask in out["limiters"]]
-        for name in limits:
-            out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
-        lines = zip(ids, *out.values(), strict=True)
-        if wanted == "csv":
-            if not begun:
-                writer.writerow(header)
-            writer.writerows(lines)
-        elif wanted == "json":
-            for line in lines:
-                record = dict(zip(header, line, strict=True))
-                record["limiters"] = record["limiters"].split("+")
-                print(json.dumps(record, ensure_ascii=False))
-        else:
-            for name, blocks, warps, fraction, binding, *_ in lines:
-                label = name if name.isprintable() else ascii(name)
-                print(
-                    f"{label}  {blocks} blocks/SM, {warps} warps, {100 * fraction:.4g} %  {binding.replace('+', ', ')}"
-                )
-        begun = True
-
-    return write
+    out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
+    out["limiters"] = [words[mask] for mask in out["limiters"]]
+    for name in limits:
+        out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
+    found: Iterable[tuple[Any, ...]] = zip(ids, *out.values(), strict=True)
+    if form == "csv":
+        return (records.row(header) if begin else "") + records.rows(found)
+    if form == "json":
+        dicts = (dict(zip(header, line, strict=True)) for line in found)
+        lines = (records.compact(each | {"limiters": each["limiters"].split("+")}) for each in dicts)
+        return "".join(f"{records.harmless(line)}\n" for line in lines)
+    return "".join(
+        f"{printable(name)}  {blocks} blocks/SM, {warps} warps, {100 * share:.4g} %  {binding.replace('+', ', ')}\n"
+        for name, blocks, warps, share, binding, *_ in found
+    )
 
 
 def _check_columns(names: list[str]) -> set[str]:
     """The columns to leave out: those that are not known, each with a line on standard error."""
-    import sys
-
-    from spillscan.errors import UsageError
     from spillscan.occupancy import table
 
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
@@ -405,49 +372,22 @@ def _check_columns(names: list[str]) -> set[str]:
             raise UsageError(f"column {name} stands twice")
     strange = [name for name in names if name not in known]
     for name in strange:
-        print(f"spillscan: column {name!r} is not known and ignored", file=sys.stderr)
+        complain(f"column {name!r} is not known and ignored")
     return set(strange)
 
 
 def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
-    from spillscan.errors import UsageError
-
-    empty = float("nan")
-    try:
-        return [float(cell) if cell else empty for cell in map(str.strip, cells)]
-    except ValueError:
-        place = next(place for place, cell in enumerate(cells) if not _is_number(cell))
-        raise UsageError(f"row {place + first}: {name} must be a whole number, not {cells[place]!r}") from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell.strip() or "0")
-    except ValueError:
-        return False
-    return True
+    found: list[float] = []
+    for place, cell in enumerate(cells, first):
+        try:
+            found.append(float(cell.strip() or "nan"))
+        except ValueError:
+            raise UsageError(f"row {place}: {name} must be a whole number, not {cell!r}") from None
+    return found
 
 
-def _print_json(value: Any) -> None:
-    import json
-
-    print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _print_csv(rows: list[dict[str, Any]]) -> None:
-    import csv
-    import sys
-
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
+def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
+    """Rows of CSV, the header first; what is a list has ``+`` between its words."""
+    yield tuple(rows[0])
     for row in rows:
-        writer.writerow({key: "+".join(value) if isinstance(value, list) else value for key, value in row.items()})
-
-
-def _colour() -> bool:
-    import os
-    import sys
-
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+        yield ["+".join(value) if isinstance(value, list) else value for value in row.values()]

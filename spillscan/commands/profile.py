@@ -23,14 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_profile(parser)
     _common.add_selection(parser)
-    parser.add_argument(
-        "-f", "--format", choices=("text", "json", "csv"), default="text", help="text (default), json, csv"
-    )
-    rows = parser.add_mutually_exclusive_group()
-    rows.add_argument(
-        "--top", type=_common.whole_number, default=25, metavar="N", help="rows of text to show (default: 25)"
-    )
-    rows.add_argument("--all", action="store_true", help="show all rows of text")
+    _common.add_formats(parser)
+    _common.add_rows(parser, 25, "rows of text to show", "rows of text")
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
@@ -45,50 +39,29 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="*",
         metavar="INPUT",
-        help="the build whose kernels were launched: logs, dumps, binaries, snapshots; without any, the profile alone"
-        " tells",
+        help="the build whose kernels were launched: logs, dumps, binaries, snapshots; without any, the profile alone",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
-    from spillscan.profile.judged import issues, worst_first
-    from spillscan.reports import Style
+    from spillscan.profile import text
+    from spillscan.profile.judged import document, issues, row, worst_first
 
+    forms = _common.forms_of(arguments)
     complaints, judged, build = read(arguments)
     found = [*complaints, *issues(judged, build is not None)]
     chosen = worst_first(select(judged, arguments.arch, arguments.kernel))
-    if arguments.format == "json":
-        import json
-
-        from spillscan.output.json import harmless
-        from spillscan.profile.judged import document
-
-        _common.say(harmless(json.dumps(document(chosen, found), indent=1)))
-    elif arguments.format == "csv":
-        from spillscan.output.csv import row as line
-        from spillscan.profile.judged import row
-
-        rows = [row(each) for each in chosen]
-        text = "".join(line(values) for values in (tuple(rows[0]), *(tuple(each.values()) for each in rows)))
-        _common.say(text.removesuffix("\r\n"))
-    else:
-        import os
-        import shutil
-        import sys
-
-        from spillscan.reports._profile import text as lines
-
-        wide = shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns
-        fits = sys.stdout.isatty() or "COLUMNS" in os.environ
-        style = Style(width=max(60, wide) if fits else _PLAIN_WIDTH, rows=_common.rows_of(arguments))
-        _common.say("\n".join(lines(chosen, style)))
-    _common.tell_issues(found)
+    rows = [row(each) for each in chosen]
+    _common.answer(
+        forms,
+        text=lambda style: text.text(chosen, style),
+        json=lambda: document(chosen, found),
+        csv=lambda: (tuple(rows[0]), *(tuple(each.values()) for each in rows)),
+        rows=_common.rows_of(arguments),
+    )
+    _common.report_issues(found)
     return 0
-
-
-_PLAIN_WIDTH = 130
-"""Columns of text that no terminal shows."""
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
@@ -111,14 +84,17 @@ def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequenc
     from spillscan.errors import InputError
     from spillscan.patterns import compiled, names_of, text_of
 
-    def chosen(each: JudgedLaunch) -> bool:
+    def chosen(each: JudgedLaunch, arches: Sequence[str], globs: Sequence[str]) -> bool:
         kernel = each.match.kernel
         names = names_of(each.launch.kernel if kernel is None else kernel.key.symbol)
         return (not arches or each.launch.arch in arches) and (
             not globs or any(compiled(pattern).fits(text_of(names), names) for pattern in globs)
         )
 
-    kept = [each for each in judged if chosen(each)]
+    for option, one in [*(("--arch", arch) for arch in arches), *(("--kernel", glob) for glob in globs)]:
+        if not any(chosen(each, *(([one], []) if option == "--arch" else ([], [one]))) for each in judged):
+            raise InputError(f"no launch matches {option} {one!r}", "the profile has others")
+    kept = [each for each in judged if chosen(each, arches, globs)]
     if not kept:
-        raise InputError("no launch matches --arch and --kernel", "the profile has others")
+        raise InputError("no launch matches both --arch and --kernel", "the profile has others")
     return kept

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spillscan.commands import _common, _dataset
+from spillscan.commands import _common
+from spillscan.output.terminal import complain
 
 NAME = "query"
 HELP = "ask a dataset anything, in SQL"
@@ -25,32 +26,29 @@ EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE sp
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("query", metavar="SELECT", help="the question; docs/dataset.md lists the columns")
-    _dataset.add_dataset(parser)
-    _dataset.add_format(parser)
+    _common.add_dataset(parser, order=False)
+    _common.add_formats(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
     )
     parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="what it may hold (default: 2GB)")
-    rows = parser.add_mutually_exclusive_group()
-    rows.add_argument(
-        "--top", type=_common.whole_number, default=1000, metavar="N", help="rows of text (default: 1000)"
-    )
-    rows.add_argument("--all", action="store_true", help="show all rows of text")
+    _common.add_rows(parser, 1000, "rows of text to show", "rows of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.errors.UsageError` for what cannot be answered."""
     from spillscan.dataset import sql
 
+    forms = _common.forms_of(arguments)
     sql.check(arguments.query)
-    connection = sql.connect(_dataset.dataset_of(arguments), arguments.memory_limit)
-    most = arguments.top if arguments.format == "text" and not arguments.all else None
-    asked = None if most is None else most + 1
+    connection = sql.connect(_common.dataset_of(arguments), arguments.memory_limit)
+    most = _common.rows_of(arguments)
+    asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):
         found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
-    more = f"… more than {most:,} rows (--all shows them)" if most is not None and len(found.rows) > most else ""
+    more = [f"… more than {most:,} rows (--all shows them)"] if most is not None and len(found.rows) > most else []
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
-    _dataset.show(found.columns, found.rows[:most], arguments.format, words, more)
+    _common.show(forms, found.columns, found.rows, left=words, most=most, more=more)
     return 0
 
 
@@ -59,7 +57,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
     """A function of DuckDB that makes one enormous value looks at no interruption: then the process has to go."""
 
     def end() -> None:
-        sys.stderr.write("spillscan: the query took more time than it may; ask for less, or give it --time-limit\n")
+        complain("the query took more time than it may; ask for less, or give it --time-limit")
         sys.stderr.flush()
         os._exit(2)
 

@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     inputs = _common.inputs_or_stdin(arguments.inputs)
     build = scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
-    kept = _common.select(build, arguments.arch, arguments.kernel)
+    kept = _common.select(build, arguments)
     report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))
-    _common.tell_issues(build.issues)
+    _common.report_issues(build.issues)
     if policy.strict:
         _common.refuse_issues(build.issues)
     return 0

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _policy
 from spillscan.errors import InputError, UsageError
-from spillscan.output.safe import printable
+from spillscan.output.terminal import complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,16 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
             nvdisasm()  # say so before anything is printed
         for item in items:
             if isinstance(item, Issue):
-                print(printable(f"spillscan: {item.origin}: {item.message}"), file=sys.stderr)
+                complain(f"{item.origin}: {item.message}")
             elif isinstance(item, SassFunction):
                 functions += 1
                 if refusal := unsupported(item.arch, item.stats.origin):
                     raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
                 if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
-                    print("\n" * bool(shown) + "\n".join(lines(item, arguments.slots)))
+                    say([*[""] * bool(shown), *lines(item, arguments.slots)])
                     shown += 1
                     if arguments.sass and cubins is not None:
-                        print("\n".join(map(printable, text_of(item, cubins(item.member)).expandtabs().splitlines())))
+                        say(text_of(item, cubins(item.member)).expandtabs().splitlines())
     if not functions:
         raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
     if not shown:
@@ -130,13 +129,13 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
 
     stats = function.stats
     local = stats.local
-    yield printable(f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip())
+    yield f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.maker:
-        yield f"  made by {printable(str(stats.maker))}"
+        yield f"  made by {stats.maker}"
     if stats.unknown_opcodes:
-        yield f"  opcodes of no known class: {printable(', '.join(stats.unknown_opcodes))}"
+        yield f"  opcodes of no known class: {', '.join(stats.unknown_opcodes)}"
     if stats.operands:
         yield f"  {_operands(stats.operands)}"
         yield f"  {_work(stats.operands)}"
@@ -156,13 +155,13 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         f"  spills: {spill.stores} stores ({spill.store_bytes} bytes), {spill.loads} loads ({spill.load_bytes} bytes); "
         f"evidence: {local.evidence}"
     )
-    for kind, name in (("array", "local arrays"), ("frame", "call frame"), ("unknown", "cannot be told")):
+    for kind, name in (("array", "local arrays"), ("frame", "call frame"), ("unknown", "not known")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
             stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for sentence in spillmap.sentences(function):
-        yield f"  {printable(sentence)}"
+        yield f"  {sentence}"
     slots = spillmap.slots(function)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:

@@ -7,21 +7,22 @@ one, --run times your own program at each cap.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
+from spillscan.output.progress import Progress
+from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spillscan.model import Kernel
     from spillscan.sweep.model import Curve
     from spillscan.sweep.settings import Setting
     from spillscan.sweep.timing import Value
-    from spillscan.sweep.watch import Watch
 
 
 NAME = "sweep"
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_mutually_exclusive_group()
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     cache.add_argument("--no-cache", action="store_true", help="keep no results, and use none")
-    _common.add_formats(parser, "text (default), json, csv, html; to FILE, or to standard output; repeatable")
+    _common.add_formats(parser, ("text", "json", "csv", "html"))
     parser.add_argument("--plot", action="store_true", help="draw occupancy and spills over registers")
     _common.add_rows(parser, 10, "kernels of text", "kernels")
 
@@ -83,14 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
     well, and where Ctrl-C left some of them out.
     """
     from spillscan import workers
-    from spillscan.reports import render
-    from spillscan.sweep import commands, plan, report, settings
+    from spillscan.sweep import commands, data, page, plan, report, settings
     from spillscan.sweep.bench import Bench
     from spillscan.sweep.cache import Cache, default_folder
     from spillscan.sweep.process import Crew
-    from spillscan.sweep.watch import Watch
 
-    forms = render.parse_forms(arguments.format, report.FORMATS)
+    forms = _common.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
@@ -104,35 +103,41 @@ def run(arguments: argparse.Namespace) -> int:
     )
     runs = runs_of(arguments, question.settings)
     folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else default_folder()
-    terminal = sys.stderr if sys.stderr.isatty() else None
-    bench = Bench(Crew(arguments.timeout), Cache(folder), arguments.jobs or workers.processors(), Watch(terminal))
+    bench = Bench(
+        Crew(arguments.timeout), Cache(folder), arguments.jobs or workers.processors(), Progress("compiling", "points")
+    )
     try:
         curves = plan.sweep(question, bench, _policy.policy_of(arguments))
     except KeyboardInterrupt:
         if folder is not None:
-            print(f"spillscan: {bench.compiled} compilations are kept; the same command goes on", file=sys.stderr)
+            complain(f"{bench.compiled} compilations are kept; the same command goes on")
         raise
+    _common.refuse_unmatched(
+        [_kernel(curve) for curve in curves], argparse.Namespace(**vars(arguments) | {"arch": None})
+    )
     ended = ""
     if runs is not None:
-        curves, ended = timed(curves, runs, Watch(terminal))
-    plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-    rows = _common.rows_of(arguments)
-    render.put(
+        curves, ended = timed(curves, runs)
+    _common.answer(
         forms,
-        lambda form: report.render(
-            form.name,
-            curves,
-            render.style_of(rows, to_terminal=form.target is None),
-            plot=arguments.plot,
-            ascii_only=plain and form.target is None,
-        ),
+        text=lambda style: report.text(curves, style, arguments.plot),
+        json=lambda: report.document(curves),
+        csv=lambda: data.rows(curves),
+        html=lambda: page.document(report.worst_first(curves)),
+        rows=_common.rows_of(arguments),
     )
     if bench.failed:
         count = "1 compilation" if bench.failed == 1 else f"{bench.failed:,} compilations"
-        print(f"spillscan: {count} failed; the points say why", file=sys.stderr)
+        complain(f"{count} failed; the points say why")
     if ended:
-        print(f"spillscan: {ended}", file=sys.stderr)
+        complain(ended)
     return 2 if ended else 0
+
+
+def _kernel(curve: Curve) -> Kernel:
+    from spillscan.model import Kernel, KernelKey, Usage
+
+    return Kernel(key=KernelKey(symbol=curve.symbol, arch=curve.arch), role="entry", usage=Usage())
 
 
 def _archs(words: Sequence[str]) -> list[str]:
@@ -222,19 +227,22 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
     )
 
 
-def timed(curves: Sequence[Curve], wanted: Runs, watch: Watch) -> tuple[list[Curve], str]:
+def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
     from spillscan.sweep import measured, timing
 
     total = len(wanted.caps) * (wanted.runs + wanted.warmups)
     begun = 0
 
-    def tell(cap: Value) -> None:
+    progress = Progress("running", "runs")
+    progress.expect(total)
+
+    def begins(cap: Value) -> None:
         nonlocal begun
-        watch.tell(begun, total, f"cap {cap}", doing="running")
+        progress.reach(begun, f"cap {cap}")
         begun += 1
 
-    try:
+    with progress:
         found = timing.time_runs(
             wanted.template,
             wanted.caps,
@@ -242,10 +250,8 @@ def timed(curves: Sequence[Curve], wanted: Runs, watch: Watch) -> tuple[list[Cur
             wanted.warmups,
             wanted.timeout_seconds,
             measure=wanted.measure,
-            watch=tell,
+            watch=begins,
         )
-    finally:
-        watch.erase()
     ended = ""
     if any(each.failure == timing.INTERRUPTED for each in found):
         ended = "interrupted: the times are those of the runs until then"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from spillscan.commands import _common, _dataset, _policy
+from spillscan.commands import _common, _policy
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
+    from spillscan.dataset.reading import Dataset
     from spillscan.dataset.worst import Entry
+    from spillscan.model import Kernel
 
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
@@ -37,33 +40,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", type=_common.whole_number, default=25, metavar="N", help="kernels to show (default: 25)")
     parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
-    _dataset.add_dataset(parser)
-    _dataset.add_order(parser)
+    _common.add_dataset(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
-    _dataset.add_format(parser)
+    _common.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 where the build tells no such figure."""
+    """0; 2 where the build reports no such figure."""
     from spillscan.dataset.worst import rank
 
-    dataset = _dataset.dataset_of(arguments)
-    label = arguments.label or _dataset.builds_of(dataset, arguments)[-1].label
+    forms = _common.forms_of(arguments)
+    dataset = _common.dataset_of(arguments)
+    label = arguments.label or _common.builds_of(dataset, arguments)[-1].label
+    if arguments.launch:
+        _common.refuse_unmatched(_kernels(dataset, label), arguments)
     ranking = rank(dataset, label, arguments.measure, arguments.n, _policy.policy_of(arguments))
-    text = arguments.format == "text"
-    columns, rows = _table(ranking.entries, arguments.measure, text)
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
-    _dataset.show(
-        columns, rows, arguments.format, ("kernel", "arch", "object", "limited by"), f"\n{_shown(label)}{unknown}"
+    _common.show(
+        forms,
+        *_table(ranking.entries, arguments.measure, text=True),
+        left=("kernel", "arch", "object", "limited by"),
+        more=("", printable(f"build {label}{unknown}")),
+        machine=_table(ranking.entries, arguments.measure, text=False),
     )
     return 0
 
 
-def _shown(label: str) -> str:
-    from spillscan.output.safe import printable
+def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
+    """The kernels of a build, without figures."""
+    from spillscan.dataset.sql import ask
+    from spillscan.model import Kernel, KernelKey, Usage
 
-    return f"build {printable(label)}"
+    rows = ask(dataset.connection, "SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
+    return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
 
 
 def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], list[list[Any]]]:

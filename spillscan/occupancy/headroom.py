@@ -3,7 +3,7 @@ occupancy as one figure varies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -381,3 +381,18 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     if attribute is None:
         attribute = max(device.shared_bytes_per_block - configuration.static_shared_bytes, 0)
     return min(free, attribute)
+
+
+def steps(points: Sequence[tuple[int, Occupancy]]) -> list[tuple[int, int, Occupancy]]:
+    """(first, last, occupancy) of each run of figures with the same resident blocks and warps."""
+    runs: list[tuple[int, int, Occupancy]] = []
+    for figure, occupancy in points:
+        if runs and _same(runs[-1][2], occupancy):
+            runs[-1] = (runs[-1][0], figure, runs[-1][2])
+        else:
+            runs.append((figure, figure, occupancy))
+    return runs
+
+
+def _same(one: Occupancy, other: Occupancy) -> bool:
+    return one.resident_blocks == other.resident_blocks and one.active_warps == other.active_warps

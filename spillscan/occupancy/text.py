@@ -16,10 +16,10 @@ from spillscan.occupancy.headroom import (
     headroom,
     register_cliffs,
     shared_cliffs,
+    steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import LABELS, Clusters, Footprint, advice, count, verdict
-from spillscan.output.chart import steps
 
 UNITS: dict[Varied, str] = {
     "threads": "threads per block",

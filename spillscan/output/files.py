@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from spillscan.errors import UsageError
+
+BATCH_PIECES = 64
+"""Pieces written at once: small enough that their text needs no memory map of its own."""
+LARGE_PIECE = 1 << 18
+"""Characters of a piece that waits for no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +140,69 @@ class Draft:
 
     def _failed(self, error: OSError) -> UsageError:
         return UsageError(f"cannot write {self._target.path}: {error.strerror}")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One ``-f FORMAT[:FILE]``."""
+
+    name: str
+    """The format."""
+    target: Target | None
+    """The file; ``None`` is standard output."""
+
+
+def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
+    """The forms asked for, of a command that knows the formats ``names``; without any, text."""
+    forms = [_form(text, names) for text in wanted or ("text",)]
+    if sum(form.target is None for form in forms) > 1:
+        raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
+    places = [os.path.realpath(form.target.path) for form in forms if form.target is not None]
+    for form in forms:
+        if form.target is not None and places.count(os.path.realpath(form.target.path)) > 1:
+            raise UsageError(f"two formats for {form.target.path}", "give each a file of its own")
+    return forms
+
+
+def _form(text: str, names: Sequence[str]) -> Form:
+    name, colon, path = text.partition(":")
+    if name not in names:
+        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(names)}")
+    if not colon:
+        return Form(name, None)
+    target = Target.parse(path)
+    if target is None:
+        raise UsageError(f"{text!r} names no file", f"write {name}:FILE, or {name} for standard output")
+    target.check()
+    return Form(name, target)
+
+
+def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str]]) -> None:
+    """Write the ``pieces`` of each form where it was asked for: all files first, then standard output."""
+    drafts: list[Draft] = []
+    try:
+        for form in forms:
+            if form.target is not None:
+                draft = form.target.draft()
+                drafts.append(draft)
+                draft.fill(lambda file, form=form: _copy(pieces(form), file))  # type: ignore[misc]
+        for draft in drafts:
+            draft.commit()
+    finally:
+        for draft in drafts:
+            draft.discard()
+    for form in forms:
+        if form.target is None:
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+            _copy(pieces(form), sys.stdout)
+
+
+def _copy(pieces: Iterable[str], file: TextIO) -> None:
+    batch: list[str] = []
+    for piece in pieces:
+        batch.append(piece)
+        if len(batch) >= BATCH_PIECES or len(piece) >= LARGE_PIECE:
+            file.write("".join(batch))
+            batch.clear()
+    file.write("".join(batch))

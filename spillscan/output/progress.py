@@ -1,80 +1,118 @@
-"""A line on standard error while inputs are read: only where a person watches, and only where it takes its time."""
+"""How far long work is, by tqdm: a line on standard error, only where a person watches, gone when the work is done.
+
+tqdm is imported where a line may be shown, and nowhere else.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+import threading
+from collections.abc import Mapping, Sequence
+from os.path import basename
+from typing import TYPE_CHECKING, Any
 
-from spillscan.output.safe import clip, printable
+from spillscan.output.safe import printable
+from spillscan.output.terminal import watched
 
 if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
     from spillscan.inputs.source import Source
     from spillscan.model import Build
 
-PATIENCE_SECONDS = 1.0
+DELAY_SECONDS = 1.0
 """Shorter work shows nothing."""
 _PAUSE_SECONDS = 0.1
-_ERASE = "\r\x1b[K"
-
-
-def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
-    """:func:`spillscan.pipeline.scan`, with its progress where standard error is a terminal."""
-    from spillscan import pipeline
-
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return pipeline.scan(paths, operands=operands, unpacking=unpacking)
-    progress = Progress(sys.stderr)
-    try:
-        return pipeline.scan(paths, progress, operands=operands, unpacking=unpacking)
-    finally:
-        progress.erase()
+_LONGEST_NAME = 30
 
 
 class Progress:
-    """A :class:`~spillscan.pipeline.Watch` that keeps one line of a terminal up to date."""
+    """One line that is kept up to date; where nobody can see it, nothing."""
 
-    def __init__(self, terminal: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._terminal = terminal
-        self._clock = clock
-        self._next = clock() + PATIENCE_SECONDS
-        self._total_bytes = 0
-        self._finished_bytes = 0
+    def __init__(self, doing: str, unit: str = "B") -> None:
+        self._doing, self._unit = doing, unit
+        self._watched = watched()
+        self._bar: Any = None
+
+    def expect(self, total: int) -> None:
+        """So much is to be done, in the unit; 0: not known."""
+        self.close()
+        if self._watched:
+            self._bar = self._begin(total)
+
+    def reach(self, done: int, at: str = "") -> None:
+        """So much is done; ``at`` is being worked on."""
+        if self._bar is not None:
+            self.advance(done - self._bar.n, at)
+
+    def advance(self, amount: int, at: str = "") -> None:
+        """So much more is done."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(printable(at, _LONGEST_NAME), refresh=False)
+            self._bar.update(amount)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, total: int) -> Any:
+        from tqdm import tqdm
+
+        # Workers are forked: no thread of tqdm's own, and no lock between processes.
+        tqdm.monitor_interval = 0
+        tqdm.set_lock(threading.RLock())
+        size = self._unit == "B"
+        return tqdm(
+            total=total or None,
+            desc=self._doing,
+            unit=self._unit if size else f" {self._unit}",
+            unit_scale=size,
+            delay=DELAY_SECONDS,
+            mininterval=_PAUSE_SECONDS,
+            miniters=1,
+            leave=False,
+            dynamic_ncols=True,
+            file=sys.stderr,
+        )
+
+
+class _Reading:
+    """A :class:`~spillscan.pipeline.Watch`."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._current: Source | None = None
         self._read_bytes = 0
-        self._shown = False
 
     def expect(self, sources: Sequence[Source]) -> None:
         """These will be read."""
-        self._total_bytes = sum(each.bytes for each in sources)
+        self._progress.expect(sum(each.bytes for each in sources))
 
     def read(self, each: Source, read_bytes: int) -> None:
         """So many bytes of ``each`` were read."""
         if each is not self._current:
-            self._finished_bytes += self._read_bytes
-            self._current = each
+            self._current, self._read_bytes = each, 0
+        self._progress.advance(
+            read_bytes - self._read_bytes, "standard input" if each.uri == "-" else basename(each.uri)
+        )
         self._read_bytes = read_bytes
-        now = self._clock()
-        if now >= self._next:
-            self._next = now + _PAUSE_SECONDS
-            self._show(each.uri)
 
-    def erase(self) -> None:
-        """Leave the terminal as it was."""
-        if self._shown:
-            self._terminal.write(_ERASE)
-            self._terminal.flush()
-            self._shown = False
 
-    def _show(self, uri: str) -> None:
-        done = self._finished_bytes + self._read_bytes
-        share = f"{100 * done // self._total_bytes} %, " if 0 < done <= self._total_bytes else ""
-        head = f"reading: {share}{done / 1e6:,.0f} MB"
-        width = shutil.get_terminal_size().columns - 1
-        name = "standard input" if uri == "-" else printable(uri)
-        self._terminal.write(_ERASE + clip(f"{head}, {name}", width))
-        self._terminal.flush()
-        self._shown = True
+def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
+    """:func:`spillscan.pipeline.scan`, with its progress where a person watches."""
+    from spillscan import pipeline
+
+    with Progress("reading") as progress:
+        watch = _Reading(progress) if watched() else None
+        return pipeline.scan(paths, watch, operands=operands, unpacking=unpacking)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding, Hole
 from spillscan.occupancy.launches import Launches, LaunchMap
+from spillscan.output.terminal import Style
 from spillscan.places import Tree
 
 if TYPE_CHECKING:
@@ -64,18 +65,6 @@ class Report:
     def open_findings(self) -> tuple[Finding, ...]:
         """The findings that no baseline excuses, most severe first."""
         return tuple(finding for finding in self.findings if not finding.excused)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """How a person wants it; machine formats ignore it."""
-
-    width: int = 100
-    """Columns of the terminal."""
-    color: bool = False
-    """Whether escape sequences may be used."""
-    rows: int | None = 25
-    """Most rows of a table; ``None`` shows all."""
 
 
 class ReportFormat(Protocol):

@@ -11,8 +11,8 @@ from spillscan.model.figures import FIGURES, figure
 from spillscan.names import display_name
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
-from spillscan.output.table import BOLD, GREEN, RED, YELLOW, Row, fold, table
-from spillscan.reports import Report, Style
+from spillscan.output.terminal import BOLD, GREEN, RED, YELLOW, Row, Style, fold, table
+from spillscan.reports import Report
 from spillscan.reports._words import arches_of, count, regression_lines, unknown_lines
 
 LIMITED = "limited by (threads)"

@@ -8,8 +8,8 @@ from itertools import groupby
 from spillscan.compare.matrix import KernelRow, Matrix, spread
 from spillscan.model.figures import figure
 from spillscan.names import display_name
-from spillscan.output.table import DIM, GREEN, RED, Row, clean, fold, paint, table
-from spillscan.reports import Report, Style
+from spillscan.output.terminal import DIM, GREEN, RED, Row, Style, fold, paint, table
+from spillscan.reports import Report
 from spillscan.reports._words import count, regression_lines
 
 ABSENT, NOT_SAID = "·", "-"
@@ -21,14 +21,14 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     """The kernels in which a metric differs, or all of them where all rows are wanted; a table a metric."""
     matrix = report.matrix
     assert matrix is not None
-    heads = [clean(build) for build in matrix.builds]
+    heads = list(matrix.builds)
     if matrix.by == "arch":
-        heads = [clean(arch or "arch?") for arch, _ in groupby(column.arch for column in matrix.columns)]
+        heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
         if len(matrix.builds) > 1:
-            yield from _legend_by_arch(matrix)
+            yield from (paint(line, "", style) for line in _legend_by_arch(matrix))
     elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:
         heads = [f"[{at + 1}]" for at in range(len(matrix.builds))]
-        yield from (clean(f"{head} {build}") for head, build in zip(heads, matrix.builds, strict=True))
+        yield from (paint(f"{head} {build}", "", style) for head, build in zip(heads, matrix.builds, strict=True))
         yield ""
     for number, metric in enumerate(matrix.metrics):
         yield from [""] if number else []
@@ -37,17 +37,17 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield paint(f"{ABSENT} no such kernel there", DIM, style)
     if report.open_findings:
         yield ""
-        yield f"{clean(matrix.builds[0])} → {clean(matrix.builds[-1])}"
+        yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
     yield from regression_lines(report, style)
 
 
 def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
     """What a cell's figures are, and which archs only some of the builds have."""
-    yield clean(f"in each cell: {' → '.join(matrix.builds)}")
+    yield (f"in each cell: {' → '.join(matrix.builds)}")
     for arch, group in groupby(matrix.columns, key=lambda column: column.arch):
         there = [matrix.builds[column.build] for column in group]
         if len(there) < len(matrix.builds):
-            yield clean(f"{arch or 'arch?'}: {' → '.join(there)} only")
+            yield (f"{arch or 'arch?'}: {' → '.join(there)} only")
     yield ""
 
 

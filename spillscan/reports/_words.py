@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.names import display_name, natural
 from spillscan.output.safe import printable
-from spillscan.output.table import BOLD, DIM, RED, YELLOW, clean, fold, paint
-from spillscan.reports import Report, Style
+from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.reports import Report
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
@@ -118,7 +118,7 @@ def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """``build.log:12: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows."""
     shown = findings if style.rows is None else findings[: style.rows]
     for finding in shown:
-        place = f"{clean(str(finding.origin))}: " if finding.origin else ""
+        place = f"{printable(str(finding.origin))}: " if finding.origin else ""
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
         severity = paint(finding.severity, color, style)
         state = f", {finding.baseline_state}" if finding.baseline_state else ""
@@ -130,10 +130,10 @@ def unknown_lines(report: Report, style: Style) -> Iterator[str]:
     """What may be hidden of what the gate judges, and what of it the policy accepts."""
     if report.holes:
         yield paint("not known, so that no gate can pass:", BOLD, style)
-        yield from (paint(f"  {clean(line)}", YELLOW, style) for line in hole_lines(report.holes))
+        yield from (paint(f"  {line}", YELLOW, style) for line in hole_lines(report.holes))
     if report.accepted:
         yield "not known, and accepted:"
-        yield from (f"  {clean(line)}" for line in hole_lines(report.accepted))
+        yield from (paint(f"  {line}", "", style) for line in hole_lines(report.accepted))
 
 
 def baseline_line(report: Report) -> Iterator[str]:

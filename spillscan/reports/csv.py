@@ -8,8 +8,9 @@ from typing import Any
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Kernel
 from spillscan.model.usage import NUMBERS
-from spillscan.output.csv import row as _row
-from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.output.records import row as _row
+from spillscan.output.terminal import Style
+from spillscan.reports import ALL_KINDS, Report
 from spillscan.serialize import usage_to_json
 
 FORMAT = "csv"

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from spillscan.model import Severity
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.places import place_of
-from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import LONGEST_ARCH, count, hole_lines, message_of, name_of, summary
 
 FORMAT = "github"

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from hashlib import blake2s
 
 from spillscan.model import Severity
-from spillscan.output.json import array
+from spillscan.output.records import array
+from spillscan.output.terminal import Style
 from spillscan.places import place_in_input, place_of
-from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import label_of, message_of, one_of_a_kind
 
 FORMAT = "gitlab"

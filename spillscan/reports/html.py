@@ -9,6 +9,7 @@ from typing import Any
 from spillscan import __version__
 from spillscan.model import SEVERITIES, Build, Severity
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.page.changes import Index, changes, findings, heat
 from spillscan.page.columns import Summaries, columns, worst_first
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
@@ -17,7 +18,7 @@ from spillscan.page.document import document
 from spillscan.page.overview import overview
 from spillscan.page.static import static
 from spillscan.places import place_of
-from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._words import hole_lines
 
 FORMAT = "html"

@@ -10,8 +10,9 @@ from spillscan import __version__
 from spillscan.compare.figures import figures
 from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.model import Change, Effect, Finding, Hole, Kernel, Metric, Origin, Usage
-from spillscan.output.json import harmless
-from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.output.records import harmless
+from spillscan.output.terminal import Style
+from spillscan.reports import ALL_KINDS, Report
 from spillscan.serialize import (
     SCHEMA_VERSION,
     advisory_to_json,

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.places import place_of
-from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import LONGEST_NAME, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"

@@ -15,8 +15,9 @@ from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.model.figures import figure
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.places import place_of
-from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._words import LONGEST_ARCH, baseline_line, count, hole_lines, name_of, summary
 
 FORMAT = "markdown"

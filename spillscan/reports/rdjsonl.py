@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from spillscan.model import Severity
-from spillscan.output.json import harmless
+from spillscan.output.records import harmless
+from spillscan.output.terminal import Style
 from spillscan.places import place_in_input, place_of
-from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import label_of, message_of, one_of_a_kind
 
 FORMAT = "rdjsonl"

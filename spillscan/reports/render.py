@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import TextIO
 
 from spillscan import reports
 from spillscan.errors import UsageError
-from spillscan.output.files import Draft, Target
+from spillscan.output.files import Form, parse_forms, put
+from spillscan.output.terminal import style_of
 from spillscan.places import Tree
-from spillscan.reports import Kind, Report, Style
-
-BATCH_PIECES = 64
-"""Pieces written at once: small enough that their text needs no memory map of its own."""
-PLAIN_WIDTH = 120
-"""Columns where no terminal says how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One ``-f FORMAT[:FILE]``."""
-
-    name: str
-    """The format."""
-    target: Target | None
-    """The file; ``None`` is standard output."""
+from spillscan.reports import Kind, Report
 
 
 def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
@@ -43,27 +26,6 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
     put(forms, lambda form: _pieces(report, form, rows))
 
 
-def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str]]) -> None:
-    """Write the ``pieces`` of each form where it was asked for: all files first, then standard output."""
-    drafts: list[Draft] = []
-    try:
-        for form in forms:
-            if form.target is not None:
-                draft = form.target.draft()
-                drafts.append(draft)
-                draft.fill(lambda file, form=form: _copy(pieces(form), file))  # type: ignore[misc]
-        for draft in drafts:
-            draft.commit()
-    finally:
-        for draft in drafts:
-            draft.discard()
-    for form in forms:
-        if form.target is None:
-            if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-            _copy(pieces(form), sys.stdout)
-
-
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
     forms = parse_forms(wanted, reports.names())
@@ -74,43 +36,8 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     return forms
 
 
-def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
-    """The forms asked for, of a command that knows the formats ``names``; without any, text."""
-    forms = [_form(text, names) for text in wanted or ("text",)]
-    if sum(form.target is None for form in forms) > 1:
-        raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
-    places = [os.path.realpath(form.target.path) for form in forms if form.target is not None]
-    for form in forms:
-        if form.target is not None and places.count(os.path.realpath(form.target.path)) > 1:
-            raise UsageError(f"two formats for {form.target.path}", "give each a file of its own")
-    return forms
-
-
-def _form(text: str, names: Sequence[str]) -> Form:
-    name, colon, path = text.partition(":")
-    if name not in names:
-        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(names)}")
-    if not colon:
-        return Form(name, None)
-    target = Target.parse(path)
-    if target is None:
-        raise UsageError(f"{text!r} names no file", f"write {name}:FILE, or {name} for standard output")
-    target.check()
-    return Form(name, target)
-
-
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
     return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
-
-
-def style_of(rows: int | None, to_terminal: bool = True) -> Style:
-    """How whoever reads standard output wants it; a file wants it plain."""
-    stream = sys.stdout
-    terminal = to_terminal and stream.isatty()
-    forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
-    color = not os.environ.get("NO_COLOR") and (forced or (terminal and os.environ.get("TERM") != "dumb"))
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Style(width=max(60, width), color=color, rows=rows)
 
 
 def _tree() -> Tree:
@@ -140,13 +67,3 @@ def _is_file_below(root: str) -> Callable[[str], bool]:
         return os.path.isfile(os.path.join(root, path))
 
     return holds
-
-
-def _copy(pieces: Iterable[str], file: TextIO) -> None:
-    batch: list[str] = []
-    for piece in pieces:
-        batch.append(piece)
-        if len(batch) >= BATCH_PIECES:
-            file.write("".join(batch))
-            batch.clear()
-    file.write("".join(batch))

@@ -16,10 +16,11 @@ from typing import Any
 from spillscan import __version__
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
-from spillscan.output.json import array, harmless
+from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.places import log_path, place_of
-from spillscan.reports import JUDGED, Report, Style
+from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import label_of, message_of, name_of, one_of_a_kind
 from spillscan.rules import all_rules
 

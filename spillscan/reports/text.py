@@ -10,8 +10,8 @@ from spillscan.model import Kernel
 from spillscan.names import display_name
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
-from spillscan.output.table import RED, YELLOW, Row, fold, table
-from spillscan.reports import ALL_KINDS, Report, Style
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
+from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._words import baseline_line, count, finding_lines, summary, unknown_lines
 
 FORMAT = "text"

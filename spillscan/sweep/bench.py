@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
 
+from spillscan.output.progress import Progress
 from spillscan.sweep import ptx
 from spillscan.sweep.cache import Cache
 from spillscan.sweep.commands import Unit
@@ -16,7 +17,6 @@ from spillscan.sweep.jobs import Outcome, compile_at
 from spillscan.sweep.process import Crew
 from spillscan.sweep.settings import Setting
 from spillscan.sweep.toolkits import Toolkit
-from spillscan.sweep.watch import Watch
 
 _Value = TypeVar("_Value")
 _PAUSE_SECONDS = 0.5
@@ -43,10 +43,10 @@ Chosen = Callable[[Target, Setting, ptx.Entry], bool]
 class Bench:
     """A crew of compilers with a memory."""
 
-    def __init__(self, crew: Crew, cache: Cache, workers: int, watch: Watch) -> None:
+    def __init__(self, crew: Crew, cache: Cache, workers: int, progress: Progress) -> None:
         self._crew, self._cache = crew, cache
         self._workers = workers
-        self._watch = watch
+        self._progress = progress
         self._memory: dict[tuple[object, ...], Future[object]] = {}
         self._lock = threading.Lock()
         self.compiled = self.failed = 0
@@ -60,18 +60,19 @@ class Bench:
         try:
             running = {pool.submit(self._outcome, *request, chosen): request for request in requests}
             pending = set(running)
+            self._progress.expect(len(running))
             while pending:
                 ended, pending = wait(pending, _PAUSE_SECONDS, FIRST_COMPLETED)
                 for future in ended:
                     self._count(future.result())
                 first = next((request for future, request in running.items() if future in pending), requests[-1])
-                self._watch.tell(len(running) - len(pending), len(running), _described(*first))
+                self._progress.reach(len(running) - len(pending), _described(*first))
             return [future.result() for future in running]
         except BaseException:
             self._crew.stop()
             raise
         finally:
-            self._watch.erase()
+            self._progress.close()
             pool.shutdown(wait=True, cancel_futures=True)
 
     def entries(self, target: Target) -> tuple[ptx.Entry, ...]:

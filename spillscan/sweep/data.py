@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from spillscan import names
-from spillscan.output.safe import printable
 from spillscan.sweep.model import Curve, Point
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ COLUMNS = (
     *("limiters", "best", "overridden", "failure"),
     *("time_median", "time_least", "time_spread", "time_unit", "time_runs", "time_failure"),
 )
-_FORMULA_STARTS = tuple("=+-@＝＋－＠")
 
 
 def curve_data(curve: Curve) -> dict[str, Any]:
@@ -88,8 +86,8 @@ def timing_data(timing: Timing) -> dict[str, Any]:
     }
 
 
-def rows(curves: Sequence[Curve]) -> Iterator[list[str]]:
-    """A row a point, the header first; absent figures are empty, and no cell is taken for a formula."""
+def rows(curves: Sequence[Curve]) -> Iterator[list[Any]]:
+    """A row a point, the header first."""
     yield list(COLUMNS)
     for curve in curves:
         for point in curve.points:
@@ -102,7 +100,8 @@ def rows(curves: Sequence[Curve]) -> Iterator[list[str]]:
             time = data["time"] or {}
             data |= {f"time_{name}": time.get(name) for name in ("median", "least", "spread", "unit", "failure")}
             data["time_runs"] = len(time["figures"]) if time else None
-            yield [_cell(data[column]) for column in COLUMNS]
+            data |= {name: str(data[name]).lower() for name in ("best", "overridden")}
+            yield [data[column] for column in COLUMNS]
 
 
 def curve_data_head(curve: Curve) -> dict[str, Any]:
@@ -114,14 +113,3 @@ def curve_data_head(curve: Curve) -> dict[str, Any]:
         "arch": curve.arch,
         "toolkit": curve.toolkit,
     }
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    text = printable(str(value))
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from spillscan.names import display_name
 from spillscan.output.safe import printable
-from spillscan.output.table import BOLD, DIM, GREEN, RED, Row, paint, table
-from spillscan.reports import Style
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.sweep import measured
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import AS_IS

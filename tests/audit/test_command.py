@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
-import pyte
 import pytest
 
-from spillscan.audit.gauge import Gauge
-from spillscan.audit.messages import FileOutcome, Item
+from spillscan.audit.messages import FileOutcome
 from spillscan.audit.summary import Summary
 from spillscan.cli import main
 from tests.conftest import FIXTURES
-from tests.test_progress import Clock
 
 DEMO = FIXTURES / "demo"
 
@@ -88,57 +84,3 @@ def test_the_summary_folds_what_failed() -> None:
         "  01.o: damaged",
         "  … 28 more (--all shows them)",
     ]
-
-
-def outcomes(count: int, size_bytes: int) -> tuple[list[Item], list[FileOutcome]]:
-    items = [Item(uri=f"{number}", path="/", size_bytes=size_bytes) for number in range(count)]
-    return items, [FileOutcome(label="v1", uri=item.uri, state="read", size_bytes=size_bytes) for item in items]
-
-
-def test_the_gauge_shows_files_bytes_rate_and_time_left_on_one_line() -> None:
-    terminal = io.StringIO()
-    items, told = outcomes(200, 1_000_000)
-    gauge = Gauge(terminal, Clock(1.0))
-    gauge.expect(items)
-    for outcome in told[:50]:
-        gauge.count(outcome)
-    screen = pyte.Screen(200, 3)
-    stream = pyte.Stream(screen)
-    stream.feed(terminal.getvalue())
-    (line,) = [line.rstrip() for line in screen.display if line.strip()]
-    assert line == "██········  25%  50 of 200 files, 50.0 MB of 200.0 MB, 1.0 MB/s, 2:30 left"
-    before = len(terminal.getvalue())
-    gauge.erase()
-    stream.feed(terminal.getvalue()[before:])
-    assert not any(line.strip() for line in screen.display)
-
-
-def test_the_gauge_shows_all_of_a_batch_that_comes_at_once_and_counts_on_while_nothing_does() -> None:
-    terminal = io.StringIO()
-    clock = Clock(0.0)
-    items, told = outcomes(200, 1_000_000)
-    gauge = Gauge(terminal, clock)
-    gauge.expect(items)
-    gauge.draw()
-    assert terminal.getvalue() == "", "it takes no longer than a moment"
-    clock.now += 10
-    for outcome in told[:50]:
-        gauge.count(outcome)
-    clock.now += 10
-    gauge.draw()
-    assert "50 of 200 files, 50.0 MB of 200.0 MB, 2.5 MB/s, 1:00 left" in terminal.getvalue().rpartition("\r")[2]
-    for _ in range(100):
-        clock.now += 1
-        gauge.draw()
-    assert "50 of 200 files, 50.0 MB of 200.0 MB, 445.5 kB/s, 5:37 left" in terminal.getvalue().rpartition("\r")[2]
-
-
-def test_the_gauge_is_silent_about_short_work() -> None:
-    terminal = io.StringIO()
-    items, told = outcomes(20, 10)
-    gauge = Gauge(terminal, Clock(0.0))
-    gauge.expect(items)
-    for outcome in told:
-        gauge.count(outcome)
-    gauge.erase()
-    assert terminal.getvalue() == ""

@@ -17,9 +17,10 @@ import pytest
 from spillscan.compare.pairing import changed, comparison
 from spillscan.model import Build, Change, Kernel, at_least
 from spillscan.occupancy.launches import LaunchMap
+from spillscan.output.terminal import Style
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
-from spillscan.reports import Report, Style, text
+from spillscan.reports import Report, text
 from spillscan.rules import all_rules, regressions, undecided_changes
 from tests import test_readme
 from tests.conftest import FIXTURES, ROOT, read_text, run

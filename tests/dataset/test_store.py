@@ -72,7 +72,7 @@ def test_a_missing_package_is_named(missing: str, tmp_path: Path) -> None:
 
 def test_nobody_pays_for_what_is_not_asked() -> None:
     script = (
-        "import sys, spillscan.cli, spillscan.pipeline, spillscan.dataset; spillscan.cli.build_parser()\n"
+        "import sys, spillscan.cli, spillscan.pipeline, spillscan.dataset; spillscan.commands.build_parser()\n"
         "print(*sorted({'pyarrow', 'duckdb', 'fsspec'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)

@@ -216,7 +216,7 @@ limit_barriers,limit_virtual_resources
 a,12,48,0.75,registers,16,12,18,32,,
 "b,c",2,16,0.25,shared_memory,8,5,2,32,4,
 d,0,0,0.0,registers,1,0,100,16,,
-"""
+""".replace("\n", "\r\n")
     )
     _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "json")
     assert [json.loads(line)["resident_blocks"] for line in out.splitlines()] == [12, 2, 0]

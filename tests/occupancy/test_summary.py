@@ -8,10 +8,11 @@ from spillscan.errors import UsageError
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
 from spillscan.occupancy.data import summary_data
-from spillscan.occupancy.headroom import curve
+from spillscan.occupancy.headroom import curve, steps
 from spillscan.occupancy.summary import advice, summarise, verdict
 from spillscan.occupancy.text import report
-from spillscan.output.chart import draw, steps
+from spillscan.output import chart
+from spillscan.output.terminal import Style
 
 GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)
 
@@ -153,8 +154,10 @@ def test_charts_fit_their_width(varied, width):
     found = occupancy("sm_90", registers=255, threads_per_block=128, static_shared_bytes=49152, barriers=0)
     if varied == "threads":
         found = occupancy("sm_90", registers=32, threads_per_block=1024)
+    points = [(figure, each.fraction) for figure, each in curve(found.configuration, varied)]
+    note = f"{found.resident_blocks} block"
     for ascii_only in (False, True):
-        lines = draw(curve(found.configuration, varied), now, width, colour=False, ascii_only=ascii_only)
+        lines = chart.curve(points, now, note, Style(width=width, ascii_only=ascii_only))
         assert max(map(len, lines)) <= width
         assert "\x1b" not in "".join(lines)
         assert f"{now:,}: {found.resident_blocks} block" in lines[-1]
@@ -163,7 +166,8 @@ def test_charts_fit_their_width(varied, width):
 
 def test_colour_marks_the_current_point_only():
     points = curve(occupancy("sm_80", registers=40, threads_per_block=128).configuration, "threads")
-    lines = draw(points, 128, 80, colour=True)
+    shares = [(figure, each.fraction) for figure, each in points]
+    lines = chart.curve(shares, 128, "16 blocks, 100 %", Style(width=80, color=True))
     assert lines[-1].count("\x1b[") == 2
     assert all(line.count("\x1b[") in (0, 2) for line in lines)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.sweep import chart, pareto
+from spillscan.output.terminal import Style
+from spillscan.sweep import pareto, report
 from spillscan.sweep.model import Curve
 from tests.sweep.support import point
 
@@ -15,7 +16,9 @@ CURVE = Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="1.0", points=POI
 @pytest.mark.parametrize("width", [60, 80, 160])
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_line_for_each_register_count(width: int, plain: bool) -> None:
-    lines = list(chart.draw(CURVE, width, False, plain))
+    whole = list(report.text([CURVE], Style(width=width, ascii_only=plain), plot=True))
+    start = next(at for at, line in enumerate(whole) if line.startswith("  regs"))
+    lines = whole[start : whole.index("", start)]
     assert [line.split()[0] for line in lines] == ["regs", "122", "*", "*"]
     assert [line.split()[1] for line in lines[2:]] == ["72", "40"]
     assert max(map(len, lines)) <= width
@@ -24,4 +27,5 @@ def test_a_line_for_each_register_count(width: int, plain: bool) -> None:
 
 
 def test_one_point_is_no_curve() -> None:
-    assert list(chart.draw(Curve(input="", symbol="k", arch="sm_90", toolkit="", points=POINTS[:1]), 80, False)) == []
+    curve = Curve(input="", symbol="k", arch="sm_90", toolkit="", points=POINTS[:1])
+    assert not [line for line in report.text([curve], Style(), plot=True) if line.startswith("  regs")]

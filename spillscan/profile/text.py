@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from spillscan.output.table import RED, YELLOW, Row, clean, fold, table
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.profile.judged import JudgedLaunch
-from spillscan.reports import Style
 
 _HEADER = (
     "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",
@@ -32,8 +31,8 @@ def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
     for said, same in groupby(shown, key=_said):
         names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
         more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        yield ", ".join(map(clean, names[:_MOST_NAMES])) + more
-        yield from (f"  {clean(line)}" for line in said)
+        yield paint(", ".join(names[:_MOST_NAMES]) + more, "", style)
+        yield from (paint(f"  {line}", "", style) for line in said)
 
 
 def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:

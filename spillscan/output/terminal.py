@@ -1,0 +1,126 @@
+"""What a person at a terminal gets: the one rule for colors and width, plain lines, and tables whose columns give way.
+
+Nothing that comes from a log acts here: :func:`say`, :func:`complain`, :func:`paint` and :func:`table` escape it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spillscan.output.safe import printable
+
+RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
+MARKED = "\x1b[1;33m"
+PLAIN_WIDTH = 120
+"""Columns where no terminal says how many there are."""
+_NARROWEST = 60
+_LONGEST_COMPLAINT = 1000
+"""Characters of a line on standard error: names in it may be very long."""
+_READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
+
+Row = tuple[Sequence[str], str]
+"""Cells and the color of the row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How a person wants it; machine formats ignore it."""
+
+    width: int = 100
+    """Columns of the terminal."""
+    color: bool = False
+    """Whether escape sequences may be used."""
+    rows: int | None = 25
+    """Most rows of a table; ``None`` shows all."""
+    ascii_only: bool = False
+    """Whether the terminal shows nothing but ASCII."""
+
+
+def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
+    """How whoever reads standard output wants it; a file wants it plain.
+
+    ``NO_COLOR`` wins over ``FORCE_COLOR`` (``0``: not forced), which wins over what the terminal is.
+    """
+    stream = sys.stdout
+    terminal = to_terminal and stream.isatty()
+    dumb = os.environ.get("TERM") == "dumb"
+    forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
+    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb))
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
+    ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
+    return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
+
+
+def watched() -> bool:
+    """Whether a person watches standard error, on a terminal that can write a line over."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines, made printable, whatever the terminal's encoding cannot show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    for line in lines:
+        print(printable(line))
+
+
+def complain(text: str) -> None:
+    """A line on standard error."""
+    print(printable(f"spillscan: {text}", _LONGEST_COMPLAINT), file=sys.stderr)
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Row], style: Style, left: Collection[str], spare: Sequence[str] = ()
+) -> Iterator[str]:
+    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
+    and units are cut. ``left`` columns are aligned to the left."""
+    grid = [[printable(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
+    for column in spare:
+        if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
+            at = grid[0].index(column)
+            for row in grid:
+                del row[at]
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
+    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
+        for at in cut:
+            excess = sum(widths) + 2 * (len(widths) - 1) - style.width
+            if excess > 0:
+                widths[at] = min(widths[at], max(smallest, widths[at] - excess))
+    aligned = [name in left for name in grid[0]]
+    yield paint(_line(grid[0], widths, aligned), BOLD, style)
+    for row, (_, color) in zip(grid[1:], rows, strict=True):
+        yield paint(_line(row, widths, aligned), color, style)
+
+
+def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
+    """How much too wide the table is when names and units are cut to ``keeping`` characters."""
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    for column in {0, len(widths) - 1 if grid[0][-1] == "unit" else 0}:
+        widths[column] = min(widths[column], keeping)
+    return sum(widths) + 2 * (len(widths) - 1) - style.width
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, to_left in zip(cells, widths, aligned_left, strict=True):
+        text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
+        padded.append(text.ljust(width) if to_left else text.rjust(width))
+    return "  ".join(padded).rstrip()
+
+
+def fold(more: int, style: Style) -> Iterator[str]:
+    """A line for the tail of a table; none where there is no tail."""
+    if more:
+        yield paint(f"… {more:,} more (--all shows them)", DIM, style)
+
+
+def paint(text: str, color: str, style: Style) -> str:
+    """``text`` made printable, in ``color`` where the style wants colors."""
+    shown = printable(text)
+    return f"{color}{shown}{END}" if style.color and color and shown else shown

@@ -1,0 +1,130 @@
+"""Progress: on a terminal, when it takes long, and gone afterwards."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyte
+import pytest
+
+from spillscan.audit.messages import FileOutcome, Item
+from spillscan.commands import audit
+from spillscan.inputs.source import Source
+from spillscan.output import progress
+from spillscan.output.progress import Progress
+from tests.conftest import FIXTURES, ROOT
+
+LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written on it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        """What it shows now."""
+        screen = pyte.Screen(200, 5)
+        pyte.Stream(screen).feed(self.getvalue())
+        return [line.rstrip() for line in screen.display if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Somewhere to look, where progress is shown at once."""
+    made = Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=made))
+    monkeypatch.setattr(progress, "watched", made.isatty)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE_SECONDS", 0.0)
+    return made
+
+
+def test_nothing_is_shown_of_short_work(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 60.0)
+    progress.scan([str(LARGE)])
+    assert terminal.getvalue() == ""
+
+
+def test_long_work_is_shown_and_erased(terminal: Terminal) -> None:
+    progress.scan([str(LARGE)])
+    assert "reading:  " in terminal.getvalue()
+    assert LARGE.name in terminal.getvalue()
+    assert terminal.lines() == []
+
+
+def test_bytes_add_up_over_inputs(terminal: Terminal, tmp_path: Path) -> None:
+    first, second = Source(str(tmp_path / "a")), Source(str(tmp_path / "b"))
+    for each in (first, second):
+        Path(each.uri).write_bytes(b"x" * 1_000_000)
+    with Progress("reading") as shown:
+        reading = progress._Reading(shown)
+        reading.expect([first, second])
+        reading.read(first, 1_000_000)
+        assert " 50%" in terminal.lines()[0]
+        reading.read(second, 500_000)
+        assert " 75%" in terminal.lines()[0]
+
+
+def test_it_is_one_line_with_share_rate_and_time_left(terminal: Terminal) -> None:
+    shown = Progress("reading")
+    shown.expect(4_000_000)
+    time.sleep(0.01)
+    shown.reach(1_000_000, "a\x1b[2J\nb.log")
+    (line,) = terminal.lines()
+    assert line.startswith("reading:  25%|")
+    assert "1.00M/4.00M [" in line
+    assert "B/s" in line
+    assert line.endswith("a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b.log]")
+    shown.close()
+    assert terminal.lines() == []
+
+
+def test_files_are_counted_beside_bytes(terminal: Terminal) -> None:
+    items = [Item(uri=f"{number}", path="/", size_bytes=1_000_000) for number in range(200)]
+    shown = Progress("reading")
+    watcher = audit._Files(shown)
+    watcher.expect(items)
+    for item in items[:50]:
+        watcher.count(FileOutcome(label="v1", uri=item.uri, state="read", size_bytes=item.size_bytes))
+    (line,) = terminal.lines()
+    assert "25%" in line
+    assert "50.0M/200M" in line
+    assert "50 of 200 files" in line
+    shown.close()
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_no_progress_and_no_tqdm_where_no_person_watches(term: str) -> None:
+    code = "import sys; from spillscan.cli import main; main(); sys.exit('tqdm' in sys.modules)"
+    command = [sys.executable, "-c", code, "scan", str(LARGE), "--top", "1"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, env=os.environ | {"TERM": term})
+    assert b"reading" not in result.stderr
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_terminal_is_left_clean(term: str) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "spillscan", "scan", str(LARGE), "--top", "1"]
+    subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=slave, env=os.environ | {"TERM": term}, check=True
+    )
+    os.close(slave)
+    screen = pyte.Screen(200, 24)
+    stream = pyte.ByteStream(screen)
+    try:
+        while data := os.read(master, 4096):
+            stream.feed(data)
+    except OSError:
+        pass  # Linux says so where the other side is closed
+    finally:
+        os.close(master)
+    assert not any("reading" in line for line in screen.display)
