@@ -18,6 +18,7 @@ _ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?=::|\b)"
 _PLAIN = re.compile(r"_ZL?(\d+)")
 _UNNAMED = "(anonymous namespace)"
 _DIGITS = re.compile("[0-9]+")
+_FEATURES = re.compile(r"(?<=\d)[af]\Z")
 
 BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
 """What the parts of a demangled name stand between."""
@@ -140,6 +141,11 @@ def dissect(name: str) -> Dissected:
         elif depth == 0 and what == " ":
             scopes, start, angle = [], mark.end(), None
     return Dissected(scopes, start, angle, None)
+
+
+def arch_family(arch: str | None) -> str | None:
+    """``sm_90`` of ``sm_90a``, ``sm_100`` of ``sm_100f``: the architecture whose features the code may use."""
+    return arch and _FEATURES.sub("", arch)
 
 
 def natural(arch: str | None) -> tuple[bool, list[tuple[int, str]], str]:

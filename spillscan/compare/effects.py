@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from spillscan.errors import UsageError
 from spillscan.model import Effect, Kernel, Metric, Usage
+from spillscan.names import arch_family
 from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Launch, Occupancy
@@ -21,11 +22,11 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
 
     Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
-    only launch bounds say, and they changed, the launch is unknown. Empty for device functions, where archs differ,
-    and where the arch is unknown.
+    only launch bounds say, and they changed, the launch is unknown. Empty for device functions,
+    where the archs are of two families, and where one is unknown.
     """
     arch = after.key.arch
-    if arch is None or arch != before.key.arch or "function" in (before.role, after.role):
+    if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
         return ()
     launch, old = launches.launch_of(after), launches.launch_of(before)
     if launch is None or old is None:

@@ -71,7 +71,8 @@ class Matrix:
 def matrix(
     builds: Sequence[Build], labels: Sequence[str], by: By, metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
-    """All kernels of ``builds``, paired from each build to the next as :func:`~spillscan.compare.pairing.pair` does."""
+    """All kernels of ``builds``, paired from each build to the next as :func:`~spillscan.compare.pairing.pair` does,
+    within their archs."""
     found = _by_build(builds)
     columns = [Column(build=at) for at in range(len(builds))]
     if by == "arch":
@@ -112,7 +113,7 @@ def _by_build(builds: Sequence[Build]) -> list[Cells]:
         place = {id(kernel): cells for kernel, cells in zip(latest, rows, strict=True)}
         order = {id(kernel): index for index, kernel in enumerate(build.kernels)}
         fresh = []
-        for before, after, _ in pair(latest, build.kernels):
+        for before, after, _ in pair(latest, build.kernels, families=False):
             if after is None:
                 continue
             if before is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -120,6 +120,11 @@ _SAYS_LITTLE = frozenset(("kernel", "kernels", "cuda", "gpu", "device", "impl", 
 _OTHER_INSTANCE = 0.7
 """Factor where all template arguments differ, and other instances of the template are in both builds."""
 
+SAME_CODE = 0.96
+"""The least likeness of kernels with equal machine code; among several the names decide."""
+_SHORT = 48
+"""Instructions; what is shorter is often the same in kernels that have nothing to do with each other."""
+
 _UNLIKE = 0.2
 _MOVED = 0.95
 """Factor where two lists are equal but for the namespaces in them, or less."""
@@ -196,6 +201,15 @@ def record(before: Usage, after: Usage) -> float:
         weight += 1.0
         value += before.constant_bytes[0] == after.constant_bytes[0]
     return value / weight if weight else 0.5
+
+
+def code(kernel: Kernel) -> Hashable:
+    """What equal machine code has in common, wherever it was read: instructions by opcode, and the accesses to local
+    memory; ``None`` where no code was read, or where it is too short to say anything."""
+    sass = kernel.sass
+    if sass is None or sass.instructions < _SHORT:
+        return None
+    return sass.instructions, sass.code_bytes, tuple(sass.opcodes), frozenset(sass.local.groups.items())
 
 
 def _items(ours: Items, theirs: Items) -> float:

@@ -16,10 +16,11 @@ from dataclasses import fields
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from spillscan.identity.likeness import record
+from spillscan.identity.likeness import code, record
 from spillscan.identity.renames import renames
 from spillscan.identity.symbol import canonical, source_file
 from spillscan.model import Kernel, Usage
+from spillscan.names import arch_family
 
 _FEW = 64
 """More namesakes than this are not compared with each other, which costs their number squared."""
@@ -42,18 +43,19 @@ class Pair(NamedTuple):
     """1 where the identity is the same, less where they are alike."""
 
 
-def pair(base: Iterable[Kernel], head: Iterable[Kernel]) -> list[Pair]:
+def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True) -> list[Pair]:
     """Each kernel of either build once: with its counterpart, or alone.
 
-    Device functions pair with device functions, and every kernel with one of the same arch.
+    Device functions pair with device functions, and every kernel with one of the same arch; what is left, unless
+    ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``.
     """
     left, right = list(base), list(head)
     pairs: _Pairs = []
-    for key in _KEYS:
+    for key in _KEYS + (_FAMILY_KEYS if families else ()):
         left, right = _join(left, right, key, pairs)
         if not left or not right:
             break
-    found = renames(left, right, pairs)
+    found = renames(left, right, pairs, families=families)
     gone = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
     return [
         *(Pair(before, after) for before, after in pairs),
@@ -83,10 +85,19 @@ def _canonical_file(kernel: Kernel) -> Hashable:
 
 
 def _canonical(kernel: Kernel) -> Hashable:
-    return kernel.role == "function", canonical(kernel.key.symbol), kernel.key.arch
+    return _family(kernel), kernel.key.arch
+
+
+def _family_unit(kernel: Kernel) -> Hashable:
+    return _family(kernel), source_file(kernel.key.symbol), kernel.key.unit
+
+
+def _family(kernel: Kernel) -> Hashable:
+    return kernel.role == "function", canonical(kernel.key.symbol), arch_family(kernel.key.arch)
 
 
 _KEYS: tuple[_Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
+_FAMILY_KEYS: tuple[_Key, ...] = (_family_unit, _family)
 
 
 def _join(left: list[Kernel], right: list[Kernel], key: _Key, pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
@@ -176,9 +187,10 @@ def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
 
 
 def _known(kernels: list[Kernel]) -> _Key:
-    """A kernel's figures, those only that are known of all ``kernels``."""
+    """A kernel's figures, and what its machine code holds, as far as that is known of all ``kernels``."""
     names = [name for name in _FIGURES if all(getattr(kernel.usage, name) is not None for kernel in kernels)]
-    return lambda kernel: tuple([getattr(kernel.usage, name) for name in names])
+    coded = all(kernel.sass for kernel in kernels)
+    return lambda kernel: (*[getattr(kernel.usage, name) for name in names], code(kernel) if coded else None)
 
 
 def _symbol(kernel: Kernel) -> str:

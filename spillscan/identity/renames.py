@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 
-from spillscan.identity.likeness import THRESHOLD, Likeness, NameParts, name_parts
+from spillscan.identity.likeness import SAME_CODE, THRESHOLD, Likeness, NameParts, code, name_parts
 from spillscan.identity.symbol import source_name
 from spillscan.model import Kernel, Usage
+from spillscan.names import arch_family
 
 Named = tuple[Kernel, NameParts]
 """A kernel with its name taken apart."""
@@ -39,8 +40,14 @@ _SAMPLE = 2000
 """How many paired kernels are asked for the words that are common in the build."""
 
 
-def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
-    """Kernels of the same role and arch, each at most once, the most alike first.
+def renames(
+    left: Sequence[Kernel],
+    right: Sequence[Kernel],
+    paired: Sequence[tuple[Kernel, Kernel]],
+    *,
+    families: bool = True,
+) -> list[Match]:
+    """Kernels of the same role and arch (then, with ``families``, of the same family of archs), each at most once.
 
     ``paired`` are those of both builds that have kept their names: they show which words are common there, and which
     templates live on.
@@ -53,23 +60,40 @@ def renames(left: Sequence[Kernel], right: Sequence[Kernel], paired: Sequence[tu
     for side, known in enumerate(names):
         known += [name_parts(pair[side].key.symbol) for pair in sample]
     likeness = Likeness(names, _living(paired))
-    sure = _best(ours, theirs, likeness, _SURE, strong)
-    gone = {id(kernel) for before, after, _ in sure for kernel in (before, after)}
-    ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
-    return sure + _best(ours, theirs, likeness, THRESHOLD, strong, weak)
+    archs = {kernel.key.arch for kernel in (*left, *right)}
+    related = families and len(set(map(arch_family, archs))) < len(archs)
+    found: list[Match] = []
+    for target in (_arch, _family) if related else (_arch,):
+        for least, kinds in ((_SURE, (strong,)), (THRESHOLD, (strong, weak))):
+            best = _best(candidates(ours, theirs, *kinds, target=target), ours, theirs, likeness, least)
+            gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+            ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
+            found += best
+    return found
 
 
-def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: float, *kinds: Blocks) -> list[Match]:
+def _arch(kernel: Kernel) -> str | None:
+    return kernel.key.arch
+
+
+def _family(kernel: Kernel) -> str | None:
+    return arch_family(kernel.key.arch)
+
+
+def _best(
+    pairs: Iterable[tuple[int, int]], ours: list[Named], theirs: list[Named], likeness: Likeness, least: float
+) -> list[Match]:
     """Each kernel once, the most alike pair first; among equals the order of names decides."""
     scored = []
     tallies: dict[Hashable, list[int]] = defaultdict(list)
-    for index, other in candidates(ours, theirs, *kinds):
+    for index, other in pairs:
         (before, one), (after, two) = ours[index], theirs[other]
         unlike = likeness.unlike(one, two)
         scored.append((likeness.score(before, one, after, two), index, other, unlike))
         if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
             equal = before.usage == after.usage
             tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
+    codes = [[code(kernel) for kernel, _ in side] for side in (ours, theirs)]
     ranked = []
     for score, index, other, unlike in scored:
         if unlike:
@@ -78,6 +102,8 @@ def _best(ours: list[Named], theirs: list[Named], likeness: Likeness, least: flo
             total = score + _SUPPORT * sum(map(bool, tally)) / len(tally) if supported else score * _NO_SUPPORT
         else:
             total = score
+        if codes[0][index] is not None and codes[0][index] == codes[1][other]:
+            total = SAME_CODE + (1 - SAME_CODE) * min(total, 1)
         if total >= least:
             ranked.append((-total, index, other))
     ranked.sort()
@@ -128,6 +154,8 @@ def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
     yield "arguments", scopes, base, parameters
     yield "renamed", scopes, arguments, parameters
     usage = kernel.usage
+    if (same := code(kernel)) is not None:
+        yield "code", same
     yield "record", arguments, parameters, usage.registers, usage.stack_bytes, usage.spills, usage.shared_bytes
 
 
@@ -139,13 +167,18 @@ def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
             yield "word", word
 
 
-def candidates(ours: Sequence[Named], theirs: Sequence[Named], *kinds: Blocks) -> Iterator[tuple[int, int]]:
-    """Pairs of indices, each once."""
+def candidates(
+    ours: Sequence[Named],
+    theirs: Sequence[Named],
+    *kinds: Blocks,
+    target: Callable[[Kernel], str | None] = _arch,
+) -> Iterator[tuple[int, int]]:
+    """Pairs of indices, each once, of kernels that agree on ``target``."""
     seen: set[tuple[int, int]] = set()
     members: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, kernels in enumerate((ours, theirs)):
         for index, (kernel, name) in enumerate(kernels):
-            group = kernel.role == "function", kernel.key.arch
+            group = kernel.role == "function", target(kernel)
             for blocks in kinds:
                 for block in blocks(kernel, name):
                     members[group, block][side].append(index)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.compare.figures import sides
 from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
+from spillscan.names import display_name
 from spillscan.rules import Terms, finding
 
 MAX_BYTES = Limit(
@@ -62,6 +63,9 @@ GROWTH = Rule(
 
 RULES = (SPILL, GROWTH)
 
+_NEARLY_CERTAIN = 0.95
+"""A pair that is no more alike than this may be two kernels: what the older one spilled excuses nothing."""
+
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A kernel or device function that spills more than allowed."""
@@ -88,9 +92,12 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
-    if change.before is None:
+    if change.before is None or change.score <= _NEARLY_CERTAIN:
         if max(change.after.spills or (0,)) > most:
-            yield finding(SPILL, f"is new and {_figures(change.after)}", change.after)
+            like = f"; {_predecessor(change)}" if change.before else ""
+            yield finding(SPILL, f"is new and {_figures(change.after)}{like}", change.after)
+        elif _spills_untold(change.after):
+            yield finding(SPILL, "is new and spills registers; the log does not say how much", change.after)
         return
     pairs = _pairs(change)
     grown = [
@@ -142,3 +149,11 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 def _figures(kernel: Kernel) -> str:
     stores, loads = kernel.spills or (0, 0)
     return f"spills: {stores:,} B stores, {loads:,} B loads per thread"
+
+
+def _predecessor(change: Change) -> str:
+    """What the kernel may have been; less than near certainty excuses no spill."""
+    assert change.before is not None
+    spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
+    name = display_name(change.before.key.symbol)
+    return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"
