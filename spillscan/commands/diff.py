@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.errors import UsageError
+from spillscan.names import arch_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,14 +149,15 @@ def _report(
 def _nothing_in_common(base: Build, head: Build) -> Iterator[Hole]:
     from spillscan.model import Hole
 
-    if base.kernels and head.kernels and _arches(base).isdisjoint(_arches(head)):
-        arches = " and ".join(", ".join(sorted(_arches(build))) for build in (base, head))
+    if base.kernels and head.kernels and not _families(base) & _families(head):
+        named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
+        arches = " and ".join(", ".join(sorted(archs)) for archs in named)
         message = f"the builds have no arch in common ({arches}): nothing was compared"
         yield Hole(code="nothing-compared", message=message, hides=("kernels",))
 
 
-def _arches(build: Build) -> set[str]:
-    return {kernel.key.arch or "arch unknown" for kernel in build.kernels}
+def _families(build: Build) -> set[str | None]:
+    return {arch_family(kernel.key.arch) for kernel in build.kernels}
 
 
 def _labels(paths: Sequence[str]) -> list[str]:

@@ -70,10 +70,10 @@ def _exact(kernel: Kernel) -> Hashable:
 
 
 def _moved(kernel: Kernel) -> Hashable:
-    # A lambda's number is no name: another lambda before it changes it. So its record must be the same too.
+    # A lambda's number is no name: another lambda before it changes it. So its record and code must be the same too.
     key = kernel.key
     numbered = any(mark in key.symbol for mark in _NUMBERED)
-    return kernel.role == "function", key.symbol, key.arch, kernel.usage if numbered else None
+    return kernel.role == "function", key.symbol, key.arch, (kernel.usage, code(kernel)) if numbered else None
 
 
 def _canonical_unit(kernel: Kernel) -> Hashable:

@@ -102,7 +102,8 @@ def _large(name: str) -> bool:
 def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
     kernel = change.kernel
     name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
-    lead = [name, kernel.key.arch or "-"]
+    archs = dict.fromkeys(side.key.arch or "-" for side in (change.before, change.after) if side)
+    lead = [name, " → ".join(archs)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""

@@ -265,6 +265,39 @@ def test_a_base_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
     assert status(HEAD, tmp_path / "empty.log", "--fail-on", "error", "--kernel", "sums") == 2
 
 
+def test_a_deleted_kernel_excuses_no_spill_of_a_new_one(tmp_path: Path) -> None:
+    """`solve` goes, and another kernel that spills as it did comes: no likeness below near certainty makes it known."""
+    new = tmp_path / "new.log"
+    new.write_text(read_text(HEAD).replace("solve", "solve_fast"))
+    result = run("diff", HEAD, new, "--fail-on", "error")
+    assert result.returncode == 1
+    (line,) = [line for line in result.stdout.decode().splitlines() if "[spill]" in line]
+    assert "solve_fast (sm_90): is new and spills: 868 B stores, 884 B loads per thread; perhaps solve under" in line
+    assert line.endswith("% alike), which spilled 1,752 B [spill]")
+    binary = HEAD.with_name("head.sass.zst")
+    with_code = [scan([log, binary]) for log in (HEAD, HEAD)]
+    renamed = replace(with_code[1], kernels=tuple(map(_another_name, with_code[1].kernels)))
+    found = comparison(with_code[0], renamed)
+    assert {change.after.key.symbol for change in found.changes if change.after} == {"solve_fast"}
+    assert all(change.score > 0.95 for change in found.changes)
+    assert not [each for each in regressions(found.changes, Policy()) if each.rule == "spill"], "it has the same code"
+
+
+def _another_name(kernel: Kernel) -> Kernel:
+    return replace(kernel, key=replace(kernel.key, symbol=kernel.key.symbol.replace("solve", "solve_fast")))
+
+
+def test_another_set_of_features_of_an_arch_is_compared(tmp_path: Path) -> None:
+    new = tmp_path / "new.log"
+    new.write_text(read_text(HEAD).replace("'sm_90'", "'sm_90a'"))
+    value = document("diff", BASE, new, "--launch", "*=256")
+    assert {change["state"] for change in value["changes"]} == {"changed"}
+    assert {(change["before"]["arch"], change["after"]["arch"]) for change in value["changes"]} == {("sm_90", "sm_90a")}
+    assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost"}
+    assert status(BASE, new, "--fail-on", "error") == 1
+    assert status(HEAD, new, "--fail-on", "error") == 0
+
+
 def test_builds_of_different_archs_are_undecided() -> None:
     old, new = (FIXTURES / "ptxas" / f"plain-{release}.log" for release in ("11.8", "12.9"))
     base = run("scan", old, "--arch", "sm_80", "-f", "json").stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,10 @@ from spillscan.identity.likeness import name_parts
 from spillscan.identity.pairs import Pair, pair
 from spillscan.identity.renames import candidates, strong, weak
 from spillscan.model import Kernel, KernelKey, Role, Usage
+from spillscan.model.code import SassStats
 from tests.identity import generator
+
+ROLES: tuple[Role, ...] = ("entry", "function")
 
 
 def kernel(symbol: str, registers: int = 32, *, arch: str = "sm_90", unit: str = "", role: Role = "entry") -> Kernel:
@@ -200,3 +204,58 @@ def test_many_namesakes() -> None:
     pairs = pair(base, list(reversed(head)))
     assert sum(before is not None and after is not None for before, after, _ in pairs) == 4990
     assert all(before.usage == after.usage for before, after, _ in pairs if before and after)
+
+
+# ---- archs of one family ------------------------------------------------------------------------------------------
+
+
+def archs(pairs: list[Pair]) -> set[tuple[str | None, str | None]]:
+    return {(p.before and p.before.key.arch, p.after and p.after.key.arch) for p in pairs}
+
+
+@pytest.mark.parametrize(("old", "new"), [("sm_90", "sm_90a"), ("sm_100a", "sm_100f"), ("sm_120f", "sm_120")])
+def test_archs_of_one_family_are_compared(old: str, new: str) -> None:
+    names = ("_Z4moveIfEvPf", "_Z5applyIZ4hostvEUlfE_EvT_Pf", "_ZN36_GLOBAL__N__5cb7265f_4_n_cu_0d6229933barEPi")
+    base = [kernel(name, arch=old, role=role) for name in names for role in ROLES]
+    head = [kernel(name, arch=new, role=role) for name in names for role in ROLES]
+    assert archs(pair(base, head)) == {(old, new)}
+    assert all(score == 1 for _, _, score in pair(base, head))
+    assert archs(pair(base, head, families=False)) == {(old, None), (None, new)}
+    renamed = [kernel("_ZN2ns4moveIfEEvPf", arch=new)]
+    assert archs(pair([kernel("_ZN3old4moveIfEEvPf", arch=old)], renamed)) == {(old, new)}
+
+
+@pytest.mark.parametrize(("old", "new"), [("sm_90", "sm_100"), ("sm_100f", "sm_103f"), ("sm_9", "sm_90"), ("", "a")])
+def test_archs_of_two_families_are_not(old: str, new: str) -> None:
+    assert archs(pair([kernel("_Z4movePf", arch=old)], [kernel("_Z4movePf", arch=new)])) == {(old, None), (None, new)}
+
+
+def test_an_arch_goes_before_its_family() -> None:
+    base = [kernel("_Z4movePf", 20, arch="sm_90"), kernel("_Z4copyPf", 30, arch="sm_90")]
+    head = [kernel("_Z4movePf", 21, arch="sm_90"), kernel("_Z4movePf", 20, arch="sm_90a")]
+    head += [kernel("_Z4copyPf", 31, arch="sm_90a")]
+    assert registers(pair(base, head)) == {(20, 21), (None, 20), (30, 31)}
+
+
+# ---- machine code -------------------------------------------------------------------------------------------------
+
+
+def coded(item: Kernel, loads: int, instructions: int = 400) -> Kernel:
+    opcodes = (("FFMA", instructions - loads), ("LDG", loads))
+    return replace(item, sass=SassStats(instructions=instructions, code_bytes=16 * instructions, opcodes=opcodes))
+
+
+def test_of_namesakes_those_with_equal_code_pair() -> None:
+    base = [coded(lambda_kernel("", 32), 5), coded(lambda_kernel("0", 32), 9)]
+    head = [coded(lambda_kernel("", 32), 7), coded(lambda_kernel("0", 32), 5), coded(lambda_kernel("1", 32), 9)]
+    pairs = [(p.before and p.before.sass, p.after and p.after.sass) for p in pair(base, head)]
+    assert all(before == after for before, after in pairs if before)
+    assert len(pairs) == 3
+
+
+def test_equal_code_is_nearly_certain_whatever_the_names() -> None:
+    base = [coded(kernel("_Z4movePfi"), 5), coded(kernel("_Z5scalePfi"), 9), coded(kernel("_Z3dotPfi"), 3, 20)]
+    head = [coded(kernel("_Z6squarePfi"), 9), coded(kernel("_Z7shufflePfi"), 5), coded(kernel("_Z4fillPfi"), 3, 20)]
+    found = {(p.before.short_name, p.after.short_name): p.score for p in pair(base, head) if p.before and p.after}
+    assert found.keys() == {("move", "shuffle"), ("scale", "square")}, "twenty instructions are too few to say"
+    assert all(0.95 < score < 1 for score in found.values())
