@@ -133,7 +133,7 @@ def test_json_of_a_diff() -> None:
     assert sums["metrics"] == {"resident_blocks": [8, 5], "active_warps": [64, 40], "registers": [32, 48]}
     assert sums["occupancy"][0]["limiters"] == [["warps", "registers"], ["registers"]]
     assert changes["pick"]["unknown"] == {"cumulative_stack_bytes": [None, 64]}
-    assert value["unsettled"] == value["undecided"] == []
+    assert value["unsettled"] == value["holes"] == []
     assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost", "stack-reserve"}
 
 
