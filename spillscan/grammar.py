@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillscan.errors import SpillscanError
+from spillscan.explained import folder
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -38,20 +36,9 @@ _STARTS = {
 }
 
 
-@cache
-def folder() -> Path:
-    """Where the grammars lie: inside the installed package, or beside it in a checkout."""
-    packaged = Path(str(files("spillscan"))) / "grammars"
-    beside = Path(str(files("spillscan"))).parent / "grammars"
-    for candidate in (packaged, beside):
-        if candidate.is_dir():
-            return candidate
-    raise SpillscanError("the grammars are missing from this installation", "install spillscan again")
-
-
 def text(name: str) -> str:
     """The source of grammar ``name``."""
-    return (folder() / f"{name}.lark").read_text(encoding="utf-8")
+    return (folder("grammars") / f"{name}.lark").read_text(encoding="utf-8")
 
 
 @cache
@@ -63,7 +50,7 @@ def load(name: str, *starts: str) -> Lark:
         text(name),
         parser="lalr",
         start=list(starts or _STARTS.get(name, ("start",))),
-        source_path=str(folder() / f"{name}.lark"),
+        source_path=str(folder("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
 
@@ -210,7 +197,7 @@ def lexer(name: str = _SASS) -> Lark:
         parser=None,
         lexer="basic",
         start=list(_starts(name)),
-        source_path=str(folder() / f"{name}.lark"),
+        source_path=str(folder("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
 

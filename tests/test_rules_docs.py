@@ -1,56 +1,65 @@
-"""``docs/rules.md`` is what the rules say of themselves. ``python -m tests.test_rules_docs`` writes it anew."""
+"""``docs/rules.md`` and ``docs/holes.md`` explain all; ``python -m tests.test_rules_docs`` writes their tables."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from spillscan import rules
-from spillscan.commands.explain import suppression
-from spillscan.model import Rule
+import pytest
+
+from spillscan.explained import explanations
+from spillscan.model.holes import KINDS
+from spillscan.rules import all_rules
 from tests.conftest import ROOT
 
-DOCUMENT = ROOT / "docs" / "rules.md"
+TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.S)
 
 
-def test_the_document_is_what_the_rules_say() -> None:
-    assert DOCUMENT.read_text(encoding="utf-8") == text()
+def table(document: str) -> Iterator[str]:
+    """What stands between the marks."""
+    about = explanations(document)
+    if document == "rules":
+        yield "| rule | severity | judges | finds that |\n|---|---|---|---|\n"
+        for rule in all_rules().values():
+            judges = ", ".join(rule.judges)
+            yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {judges} | {about[rule.id].title} |\n"
+        return
+    yield "| kind | may hide | says that |\n|---|---|---|\n"
+    for code, hides in KINDS.items():
+        yield f"| [`{code}`](#{code}) | {', '.join(hides) or 'nothing'} | {about[code].title} |\n"
 
 
-def text() -> str:
-    """The whole document."""
-    return "\n".join(_lines(list(rules.all_rules().values()))) + "\n"
+def text(document: str) -> str:
+    """The document with its table."""
+    old = (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
+    return TABLE.sub(lambda _: "".join(table(document)), old)
 
 
-def _lines(known: list[Rule]) -> Iterator[str]:
-    yield "# Rules"
-    yield ""
-    yield "Each finding names its rule in brackets; `spillscan explain RULE` prints what stands here. A policy changes"
-    yield "the severity of a rule, or turns it off, for all kernels or for some: see [policy.md](policy.md)."
-    yield ""
-    yield "| rule | severity | judges | finds that |"
-    yield "|---|---|---|---|"
-    for rule in known:
-        yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {', '.join(rule.judges)} | {rule.title} |"
-    for rule in known:
-        yield ""
-        yield f"## {rule.id}"
-        yield ""
-        yield f"**{rule.title}.** {rule.means}"
-        yield ""
-        yield f"*Why it matters.* {rule.matters}"
-        yield ""
-        yield f"*What to do.* {rule.remedy}"
-        yield ""
-        yield f"*How to tune it.* {rule.tuning}"
-    yield ""
-    yield "## How to suppress a rule"
-    yield ""
-    yield "In `spillscan.yaml`, and the same for each rule:"
-    yield ""
-    yield "```yaml"
-    yield from suppression(known[0])
-    yield "```"
+@pytest.mark.parametrize("document", ["rules", "holes"])
+def test_the_table_says_what_is_so(document: str) -> None:
+    assert (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8") == text(document)
+
+
+def test_everything_is_explained_and_nothing_else() -> None:
+    assert list(explanations("rules")) == list(all_rules())
+    assert set(explanations("holes")) == set(KINDS)
+
+
+@pytest.mark.parametrize("document", ["rules", "holes"])
+def test_sections_are_whole(document: str) -> None:
+    headings = {
+        "rules": ["What it means", "Why it matters", "What to do", "How to tune it"],
+        "holes": ["What it means", "What to do"],
+    }[document]
+    for name, about in explanations(document).items():
+        assert list(about.parts) == headings, name
+        assert 10 < len(about.title) <= 100
+        assert not about.title.endswith(".")
+        for part in about.parts.values():
+            assert len(part) > 3
+            assert part.endswith((".", ")"))
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(text(), encoding="utf-8")
+    for each in ("rules", "holes"):
+        (ROOT / "docs" / f"{each}.md").write_text(text(each), encoding="utf-8")

@@ -265,12 +265,14 @@ def conclude(found: Verdict) -> int:
     """The exit status of a gate; what it does not know is said in one line."""
     if found.status != 2:
         return found.status
-    from spillscan.model.holes import KINDS
+    from spillscan.explained import explanations
 
     first, others = found.holes[0], len(found.holes) - 1
     name = f"cannot judge {first.kernel.short_name}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({others:,} more like it)" if others else ""
-    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", KINDS[first.code].remedy.rstrip("."))
+    raise UndecidedError(
+        f"{name}{first.message}{more} [{first.code}]", explanations("holes")[first.code].remedy.rstrip(".")
+    )
 
 
 def refuse_issues(issues: Sequence[Issue]) -> None:

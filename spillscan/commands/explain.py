@@ -6,14 +6,14 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
-from spillscan.errors import UsageError
+from spillscan.errors import UsageError, nearest
 from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spillscan.explained import Explanation
     from spillscan.model import Rule
-    from spillscan.model.holes import IssueKind
 
 NAME = "explain"
 HELP = "explain a rule or a hole, or list all"
@@ -33,64 +33,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-    from spillscan.errors import nearest
+    from spillscan.explained import explanations
     from spillscan.model.holes import KINDS
     from spillscan.rules import all_rules
 
-    rules = all_rules()
+    rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("holes")
+    names = (*rules, *KINDS)
     if arguments.rule is None:
-        width = max(map(len, (*rules, *KINDS)))
-        say(f"{rule.id:{width}}  {rule.severity:7}  {rule.title}" for rule in rules.values())
-        say(f"{each.code:{width}}  {'hole' if each.hides else 'issue':7}  {each.title}" for each in KINDS.values())
+        width = max(map(len, names))
+        say(f"{rule.id:{width}}  {rule.severity:7}  {about_rules[rule.id].title}" for rule in rules.values())
+        say(
+            f"{code:{width}}  {'hole' if hides else 'issue':7}  {about_kinds[code].title}"
+            for code, hides in KINDS.items()
+        )
         return 0
     wanted = arguments.rule.strip("[]")
+    if wanted not in names:
+        raise UsageError(f"there is no rule or hole {wanted[:60]!r}", nearest(wanted, names))
     if wanted in rules:
-        say(lines(rules[wanted]))
-    elif wanted in KINDS:
-        say(kind_lines(KINDS[wanted]))
-    else:
-        raise UsageError(f"there is no rule or hole {wanted[:60]!r}", nearest(wanted, (*rules, *KINDS)))
+        say(lines(rules[wanted], about_rules[wanted]))
+    if wanted in rules and wanted in KINDS:
+        say([""])
+    if wanted in KINDS:
+        say(kind_lines(wanted, about_kinds[wanted]))
     return 0
 
 
-def kind_lines(kind: IssueKind) -> Iterator[str]:
-    """What there is to say of a kind of issue, for a terminal."""
-    yield from textwrap.wrap(f"{kind.code}: {kind.title}", WIDTH, break_on_hyphens=False)
-    yield f"may hide {', '.join(kind.hides)}" if kind.hides else "hides nothing that a gate judges"
-    for heading, text in (("What it means", kind.means), ("What to do", kind.remedy)):
-        yield ""
-        yield heading
-        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    if kind.hides:
-        yield ""
-        yield "How to accept it, in spillscan.yaml (once: --accept " + kind.code + "[=GLOB])"
-        yield from (f"  {line}" for line in acceptance(kind))
-
-
-def acceptance(kind: IssueKind) -> tuple[str, ...]:
-    """A piece of a policy file that accepts holes of ``kind`` for some kernels or inputs."""
-    return ("accept:", f"  - hole: {kind.code}", '    match: "third_party/*"', '    reason: "why"')
-
-
-def lines(rule: Rule) -> Iterator[str]:
+def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     """What there is to say of ``rule``, for a terminal."""
-    yield from textwrap.wrap(f"{rule.id}: {rule.title}", WIDTH, break_on_hyphens=False)
-    yield f"{rule.severity}; judges {' and '.join(f'a {judged}' for judged in rule.judges)}"
-    for heading, text in (
-        ("What it means", rule.means),
-        ("Why it matters", rule.matters),
-        ("What to do", rule.remedy),
-        ("How to tune it", rule.tuning),
-    ):
-        yield ""
-        yield heading
-        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    judges = " and ".join(f"a {judged}" for judged in rule.judges)
+    yield from _explained(rule.id, about, f"{rule.severity}; judges {judges}")
     yield ""
     yield "How to suppress it, or make it milder or more severe, in spillscan.yaml"
-    for line in suppression(rule):
-        yield f"  {line}"
+    yield from (f"  {line}" for line in suppression(rule))
     yield ""
     yield "Until a day only: `suppressions` of the baseline (spillscan baseline write makes one)"
+
+
+def kind_lines(code: str, about: Explanation) -> Iterator[str]:
+    """What there is to say of a kind of issue, for a terminal."""
+    from spillscan.model.holes import KINDS
+
+    hides = KINDS[code]
+    yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate judges")
+    if hides:
+        yield ""
+        yield f"How to accept it, in spillscan.yaml (for one call: --accept {code}[=GLOB])"
+        yield from ("  accept:", f"    - hole: {code}", '      match: "third_party/*"', '      reason: "why"')
+
+
+def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:
+    yield from textwrap.wrap(f"{name}: {about.title}", WIDTH, break_on_hyphens=False)
+    yield facts
+    for heading, text in about.parts.items():
+        yield ""
+        yield heading
+        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def suppression(rule: Rule) -> tuple[str, ...]:

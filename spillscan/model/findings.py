@@ -128,10 +128,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is judged, and all that there is to say of it: the one place from which a rule is documented.
-
-    Texts are plain sentences; names of options and of policy keys stand in backquotes.
-    """
+    """What is judged; ``docs/rules.md`` explains it."""
 
     id: str
     """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
@@ -139,16 +136,6 @@ class Rule:
     """Severity of its findings unless a policy says another. A milder or more severe case is a rule of its own."""
     judges: tuple[Judged, ...]
     """Whether it looks at one build, at what changed between two, or at both."""
-    title: str
-    """One line, a sentence without its full stop: what is so where it finds something."""
-    means: str
-    """What exactly it looks at, and what its figures are."""
-    matters: str
-    """Why that is worth somebody's time."""
-    remedy: str
-    """What to do."""
-    tuning: str
-    """Limits that it obeys, and what else keeps it quiet where it is not wanted."""
     needs: tuple[Hidden, ...] = ()
     """What it must know of a kernel: where an input may hide that, a gate by this rule cannot pass."""
     limits: tuple[Limit, ...] = ()

@@ -266,5 +266,4 @@ class Issue:
 
         if self.hides is not None:
             return self.hides
-        kind = KINDS.get(self.code)
-        return kind.hides if kind else EVERYTHING if self.severity == "error" else ()
+        return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())

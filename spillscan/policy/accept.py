@@ -14,7 +14,7 @@ OPTION = "--accept"
 
 def holes() -> tuple[str, ...]:
     """The codes of all kinds that may be accepted."""
-    return tuple(kind.code for kind in KINDS.values() if kind.hides)
+    return tuple(code for code, hides in KINDS.items() if hides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,9 +153,11 @@ _SELECTOR_HELP = {
 
 def schema(rules: Sequence[Rule]) -> dict[str, Any]:
     """The schema of ``spillscan.yaml`` and of ``[tool.spillscan]``."""
+    from spillscan.explained import explanations
+
     values = {name: _value(key) for name, key in keys().items()}
     severity = _mapping(
-        {rule.id: {"enum": list(LEVELS), "description": rule.title} for rule in rules},
+        {rule.id: {"enum": list(LEVELS), "description": explanations("rules")[rule.id].title} for rule in rules},
         "severity by rule; off: the rule finds nothing",
     )
     entry = {

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from spillscan import __version__
+from spillscan.explained import explanations
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.output.records import array, harmless
@@ -54,20 +55,15 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    sections = (
-        ("What it means", rule.means),
-        ("Why it matters", rule.matters),
-        ("What to do", rule.remedy),
-        ("Limits and exceptions", rule.tuning),
-    )
+    about = explanations("rules")[rule.id]
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
-        "shortDescription": {"text": f"{rule.title}."},
-        "fullDescription": {"text": rule.means[:_LONGEST_DESCRIPTION]},
+        "shortDescription": {"text": f"{about.title}."},
+        "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
         "help": {
-            "text": "\n\n".join(f"{title}: {text}" for title, text in sections),
-            "markdown": "\n\n".join(f"**{title}**\n\n{text}" for title, text in sections),
+            "text": "\n\n".join(f"{title}: {text}" for title, text in about.parts.items()),
+            "markdown": "\n\n".join(f"**{title}**\n\n{text}" for title, text in about.parts.items()),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {

@@ -21,17 +21,6 @@ BLOCKS = Rule(
     severity="error",
     judges=("build",),
     needs=("registers", "shared", "launch"),
-    title="Fewer blocks than asked for are resident on an SM",
-    means="How many blocks of the kernel an SM holds at once at its launch, as NVIDIA's occupancy rules count them: by"
-    " warp slots, registers, shared memory, block slots and barriers, and which of them binds. It is judged on the "
-    "policy's `devices` that can run the kernel's code or, without `devices`, on the arch that it was compiled for.",
-    matters="Resident warps hide latency: while some wait for memory, others run. A kernel that was tuned for two "
-    "blocks and gets one has lost that, and no log says so.",
-    remedy="`spillscan limiters` tells what binds, how far the next block is, how to get there, and what that trades "
-    "away.",
-    tuning="`min_blocks_per_sm` is the fewest; by default none are asked for. It needs the kernel's `launch` (threads "
-    "per block and dynamic shared memory), best in the same entry: without one the gate cannot decide, and exits with "
-    "2.",
     limits=(MIN_BLOCKS,),
 )
 

@@ -12,26 +12,12 @@ LOST = Rule(
     severity="error",
     judges=("change",),
     needs=("registers", "shared", "launch"),
-    title="Fewer blocks of the kernel fit an SM than before",
-    means="At the launch that is known for this kernel (`launch` of the policy, or `--launch`), fewer blocks are "
-    "resident on an SM than before, on at least one of the devices compared; 0 blocks means that it cannot be launched "
-    "at all. Both builds are held against the same launch. Where the launch is not known nothing is compared.",
-    matters="A block less per SM is an eighth, a third or half of the warps that cover each other's waiting.",
-    remedy="`spillscan limiters` tells what binds and what the next step takes: fewer registers, less shared memory, "
-    "another block size.",
-    tuning="It obeys no limit. `launch` tells how a kernel is launched, and `devices` (or `--device`) where blocks "
-    "count; by default it is each kernel's own target.",
 )
 BARRIERS = Rule(
     id="barrier-growth",
     severity="note",
     judges=("change",),
     needs=("registers", "shared", "launch"),
-    title="The kernel uses more named barriers than before",
-    means="Named barriers per block, as ptxas counts them (12.6 and later).",
-    matters="From sm_90 on, barriers limit how many blocks are resident; `blocks-lost` tells where they do.",
-    remedy="Nothing, unless blocks are lost.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
 RULES = (LOST, BARRIERS)

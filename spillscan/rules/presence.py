@@ -11,13 +11,6 @@ REMOVED = Rule(
     id="kernel-removed",
     severity="note",
     judges=("change",),
-    title="The kernel is in the older build only",
-    means="No kernel of the newer build has its symbol and arch, nor is any like enough to be the same kernel under "
-    "another name.",
-    matters="It was deleted, is no longer instantiated, or its source was not compiled this time. An incremental build "
-    "prints only what it compiled: compare whole builds.",
-    remedy="Nothing, if it was meant.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
 RULES = (REMOVED,)

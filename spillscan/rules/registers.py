@@ -27,19 +27,6 @@ REGISTERS = Rule(
     severity="error",
     judges=("build", "change"),
     needs=("registers",),
-    title="The kernel uses more registers than allowed, or takes more of them than before",
-    means="Registers per thread, as ptxas counts them or, of relocatable code, as nvlink does. In a build they are "
-    "held against a limit. Between two builds, a growth counts where it takes another allocation step: registers are "
-    "given out in eights, so 25 and 32 cost the same, and 33 costs as much as 40. Where the launch is known, the "
-    "blocks per SM decide instead: `blocks-lost`, or `registers-no-loss`.",
-    matters="The registers of a block are its threads times this figure, and an SM has 65,536. They are the commonest "
-    "limit of how many blocks are resident at once, and so of how well latency is hidden.",
-    remedy="See what the step costs: `spillscan limiters` tells blocks per SM and the next step. To need fewer: "
-    "smaller tiles, less unrolling, fewer values alive across loops, or a cap (`__launch_bounds__`, `__maxnreg__`, "
-    "`-maxrregcount`). A cap that is too low makes the kernel spill: compare the spill bytes afterwards.",
-    tuning="`max_registers` is the most that a kernel may use; by default there is no limit. Between two builds, "
-    "growth up to `max_register_growth` (0 by default) is not reported. `launch` tells how a kernel is launched; a "
-    "growth that costs no block is then a warning.",
     limits=(MAX_REGISTERS, MAX_GROWTH),
 )
 NO_LOSS = Rule(
@@ -47,13 +34,6 @@ NO_LOSS = Rule(
     severity="warning",
     judges=("change",),
     needs=("registers",),
-    title="The kernel takes more registers than before, at no loss of resident blocks",
-    means="Registers per thread grew into another allocation step, but at the launch that is known for this kernel as "
-    "many blocks fit an SM as before, on each device compared.",
-    matters="Nothing is lost at this launch. Another block size, another device or the next step may cost a block.",
-    remedy="Nothing, where the launch that spillscan was told is the only one. `spillscan limiters` tells how far the "
-    "next step is.",
-    tuning="It is a warning and fails a gate only under `fail_on: warning`.",
     recorded_as="registers",
 )
 IN_STEP = Rule(
@@ -61,12 +41,6 @@ IN_STEP = Rule(
     severity="note",
     judges=("change",),
     needs=("registers",),
-    title="The kernel uses more registers than before, inside the same allocation step",
-    means="Registers per thread grew, but no more are allocated: they are given out in eights, and the step that held "
-    "the kernel before still holds it.",
-    matters="It costs nothing now. The kernel is nearer to the next step, which `registers` reports as an error.",
-    remedy="Nothing. If the kernel is the one that matters, see why it grew before the next change takes the step.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
     recorded_as="registers",
 )
 

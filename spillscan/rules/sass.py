@@ -14,41 +14,18 @@ IN_LOOP = Rule(
     severity="warning",
     judges=("build", "change"),
     needs=("code",),
-    title="Spill instructions stand inside loops",
-    means="The machine code shows spill stores or spill loads inside loops. The figures are instructions by loop "
-    "depth, 1 for a loop that no other encloses. Between two builds, it finds more of them, or deeper ones, than "
-    "before. Only a dump (`cuobjdump -sass`, `nvdisasm`) can tell; a log does not.",
-    matters="A spill before a loop is paid once a thread, one inside it with each iteration. A hundred bytes at depth "
-    "0 may be harmless where eight bytes at depth 2 are not.",
-    remedy="`spillscan show KERNEL DUMP` names the slots, loops and (with `-lineinfo`) source lines. Move what is "
-    "spilled out of the loop: load it again from where it came, unroll less, or split the loop.",
-    tuning="It obeys no limit. `max_spill_bytes` judges the bytes whatever loop they stand in.",
 )
 ARRAY = Rule(
     id="local-array",
     severity="note",
     judges=("build",),
     needs=("code",),
-    title="The kernel keeps arrays in local memory",
-    means="The machine code stores and loads local memory that is no spill: arrays with an index that only the run "
-    "decides, or variables whose address is taken. The figures are instructions, and bytes per thread.",
-    matters="Local memory is as slow as global memory where L1 does not hold it. No log tells of it but as a stack "
-    "frame, and no register limit makes it better or worse.",
-    remedy="Make every index a constant after unrolling (`#pragma unroll`, template parameters), use shared memory or "
-    "a `switch` for small tables, do not take the address of a local variable.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 NEW_ARRAY = Rule(
     id="local-array-new",
     severity="warning",
     judges=("change",),
     needs=("code",),
-    title="The kernel keeps arrays in local memory, which it did not before",
-    means="The machine code of the older build had no access to local arrays, that of the newer one has. The figures "
-    "are bytes per thread that the accesses write and read, each instruction counted once.",
-    matters="An array that was in registers is now in memory. One index that is no longer a constant is enough.",
-    remedy="As for `local-array`: constant indices after unrolling, shared memory, no address of a local variable.",
-    tuning="It is a warning and fails a gate only under `fail_on: warning`.",
     recorded_as="local-array",
 )
 MORE_ARRAY = Rule(
@@ -56,13 +33,6 @@ MORE_ARRAY = Rule(
     severity="note",
     judges=("change",),
     needs=("code",),
-    title="The kernel's accesses to local arrays are more than before",
-    means="The bytes per thread that accesses to local arrays write or read grew, each instruction counted once. "
-    "Stores and loads are compared each.",
-    matters="More traffic to memory that is as slow as global memory where L1 does not hold it; or only more unrolling "
-    "of the same accesses.",
-    remedy="See whether the loop around them was unrolled further: `spillscan show KERNEL DUMP`.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
     recorded_as="local-array",
 )
 MISMATCH = Rule(
@@ -70,13 +40,6 @@ MISMATCH = Rule(
     severity="warning",
     judges=("build",),
     needs=("code",),
-    title="The log and the machine code do not tell the same spills",
-    means="The log and a dump of the same kernel and arch were read, and the spill bytes that ptxas printed are not "
-    "those of the spill instructions that the code holds.",
-    matters="Most often log and dump are of different builds, and then nothing that is said of both is true.",
-    remedy="Make log and dump in one build, from the same objects. If they are, the kernel may have been linked or "
-    "optimised again after ptxas wrote its report.",
-    tuning="It obeys no limit.",
 )
 
 RULES = (IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH)

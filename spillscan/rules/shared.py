@@ -21,15 +21,6 @@ LIMIT = Rule(
     severity="error",
     judges=("build",),
     needs=("shared",),
-    title="The kernel's blocks take more shared memory than allowed",
-    means="Bytes of shared memory per block, without the driver's own reserve: the static memory that ptxas prints, "
-    "and the dynamic memory of the launch where the policy tells it.",
-    matters="Shared memory limits how many blocks are resident at once. Beyond 48 KB a kernel must opt in to be "
-    "launched at all, and with static memory alone it cannot.",
-    remedy="Smaller tiles, fewer pipeline stages, narrower types, or one buffer for what is not needed at the same "
-    "time. `spillscan limiters` tells what the next block per SM would take.",
-    tuning="`max_shared_bytes` is the most that a block may take; by default there is no limit. Tell the dynamic part "
-    "by `launch`.",
     limits=(MAX_BYTES,),
 )
 
@@ -38,26 +29,12 @@ GROWTH = Rule(
     severity="note",
     judges=("change",),
     needs=("shared",),
-    title="The kernel uses more static shared memory than before",
-    means="Static shared memory in bytes per block, as ptxas prints it: without what a launch adds, and without the "
-    "driver's reserve.",
-    matters="Shared memory limits how many blocks are resident, and takes from L1. `blocks-lost` tells where it costs "
-    "a block, if the launch is known.",
-    remedy="`spillscan limiters` tells how much more is free.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 MOVED = Rule(
     id="spill-to-shared",
     severity="note",
     judges=("change",),
     needs=("shared",),
-    title="The kernel spills less to local memory, and uses more shared memory",
-    means="Spill stores or loads fell while shared memory grew, which is what ptxas does where it may spill to shared "
-    'memory (`.pragma "enable_smem_spilling"`, 13.0 and later): such spills are in none of its spill bytes. A log '
-    "shows the exchange only; a dump with ptxas's own marks (`nvdisasm` 13.4 and later) counts the instructions.",
-    matters="The spills are not gone. Shared memory is faster than local memory, but limits resident blocks.",
-    remedy="Nothing, if it was meant: look for `blocks-lost`. Else the kernel needs more registers, as for `spill`.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
 SPILL = Rule(
@@ -65,15 +42,6 @@ SPILL = Rule(
     severity="note",
     judges=("build",),
     needs=("shared",),
-    title="The kernel spills to shared memory",
-    means='ptxas marked stores or loads of shared memory as spills (`.pragma "enable_smem_spilling"`, 13.0 and later). '
-    "The figure is instructions, each counted once. Only a dump with ptxas's own marks (`nvdisasm` 13.4 and later) "
-    "can tell: no count of spill bytes holds them, neither a log's nor any other.",
-    matters="The registers did not suffice, though the log says that nothing spills. Shared memory is faster than "
-    "local memory, but limits resident blocks.",
-    remedy="Nothing, if it was meant: look at `spillscan limiters`. Else the kernel needs more registers, as for "
-    "`spill`.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 
 RULES = (LIMIT, GROWTH, MOVED, SPILL)

@@ -28,19 +28,6 @@ SPILL = Rule(
     severity="error",
     judges=("build", "change"),
     needs=("spills",),
-    title="The kernel spills registers to local memory",
-    means="The kernel needs more values at once than it may hold in registers, so the compiler stores some to local "
-    "memory and loads them back. The figures are bytes per thread, each spill instruction counted once, as ptxas "
-    "prints them (`-Xptxas -v`) or, where only a dump was read, as the machine code shows. Between two builds, it "
-    "finds kernels that did not spill before, and new ones that do. A stack frame alone is no spill.",
-    matters="Every spill is a memory instruction that the source does not ask for. Local memory is cached in L1, where"
-    " it competes with the kernel's own data, and spills in an inner loop run once an iteration and thread.",
-    remedy="Find where it hurts first: `spillscan show KERNEL DUMP` tells loops and source lines. Then give the kernel"
-    " more registers (raise `-maxrregcount` or `__maxnreg__`, ask for fewer blocks in `__launch_bounds__`, use a "
-    "smaller block), or let it keep fewer values alive: smaller tiles, less unrolling, recomputing what is cheap, "
-    'splitting the kernel. From CUDA 13 on, ptxas can spill to shared memory (`.pragma "enable_smem_spilling"`).',
-    tuning="`max_spill_bytes` is how many bytes of stores and loads together a kernel may spill, and "
-    "`max_spill_growth_bytes` by how many either may grow between two builds; both are 0 by default.",
     limits=(MAX_BYTES, MAX_GROWTH),
 )
 GROWTH = Rule(
@@ -48,14 +35,6 @@ GROWTH = Rule(
     severity="error",
     judges=("change",),
     needs=("spills",),
-    title="The kernel spills more than before",
-    means="The kernel spilled before, and now its spill stores or its spill loads are more bytes per thread. They "
-    "are compared each: a fall in one does not excuse a rise in the other.",
-    matters="Each further spill is a memory instruction that the source does not ask for. A kernel that spills a "
-    "little is easily made to spill a lot: it has no registers left.",
-    remedy="As for `spill`: more registers, or fewer values alive at once. `spillscan show KERNEL DUMP` tells which "
-    "loops pay.",
-    tuning="`max_spill_growth_bytes` is by how many bytes either may grow; the default is 0.",
     limits=(MAX_GROWTH,),
     recorded_as="spill",
 )

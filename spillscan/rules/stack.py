@@ -22,15 +22,6 @@ LIMIT = Rule(
     severity="error",
     judges=("build",),
     needs=("stack",),
-    title="The kernel's stack is larger than allowed",
-    means="Bytes of local memory that a thread's stack takes: over the whole call tree where ptxas prints the "
-    "cumulative stack size (12.4 and later), else the kernel's own frame. Local arrays, spills and call frames stand "
-    "there.",
-    matters="The driver reserves the largest stack for every thread that the GPU can hold at once: 1 KB a thread is "
-    "hundreds of megabytes on a large GPU. And what stands on the stack is read and written through local memory.",
-    remedy="Local arrays: make their indices constants, or move them to shared memory. Call frames: inline. Recursion:"
-    " bound it. Spills: see `spillscan explain spill`.",
-    tuning="`max_stack_bytes` is the most that a kernel may have; by default there is no limit.",
     limits=(MAX_BYTES,),
 )
 GROWTH = Rule(
@@ -38,27 +29,12 @@ GROWTH = Rule(
     severity="note",
     judges=("change",),
     needs=("stack",),
-    title="The kernel's stack is larger than before",
-    means="The stack frame, the deepest stack over its calls, or the local memory that nvlink counts grew, bytes per "
-    "thread. A stack is no spill: it holds spills, local arrays, and what calls need.",
-    matters="Up to 1 KB a thread the driver has reserved the memory anyway. The growth shows that something went to "
-    "local memory: `spill` says whether it was registers.",
-    remedy="A dump (`cuobjdump -sass`) tells what is on the stack; `spillscan show KERNEL DUMP` reads it.",
-    tuning="It is a note and fails a gate only under `fail_on: note`.",
 )
 RESERVE = Rule(
     id="stack-reserve",
     severity="warning",
     judges=("change",),
     needs=("stack",),
-    title="The kernel's stack is larger than before, and beyond what the driver reserves anyway",
-    means="The stack grew, and is now more than the 1,024 bytes per thread that the driver holds from the start "
-    "(measured on an H200). The finding tells what the launch makes it reserve, where the number of SMs is known.",
-    matters="The driver sets the stack aside for every thread that the GPU can hold, not for those that run: 4,312 "
-    "bytes a thread are 1.1 GiB on an H100, which no allocation of the program can have. The first launch waits for "
-    "it.",
-    remedy="Smaller or fewer local arrays, no recursion, no deep calls that are not inlined.",
-    tuning="It is a warning and fails a gate only under `fail_on: warning`.",
 )
 
 RULES = (LIMIT, GROWTH, RESERVE)

@@ -41,6 +41,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("house")
     shutil.copytree(ROOT / "spillscan", root / "spillscan", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "grammars", root / "grammars")
+    shutil.copytree(ROOT / "docs", root / "docs")
     model = root / "spillscan" / "model" / "usage.py"
     text = model.read_text(encoding="utf-8")
     assert text.count(DECLARED) == 1

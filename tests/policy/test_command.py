@@ -209,15 +209,17 @@ def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: st
 
 def test_every_rule_is_listed_and_explained() -> None:
     from spillscan.commands.explain import lines
+    from spillscan.explained import explanations
     from spillscan.model.holes import KINDS
 
     listing = run("explain").stdout.decode().splitlines()
     assert [line.split()[0] for line in listing] == [*(rule.id for rule in RULES), *KINDS]
     for rule in RULES:
-        text = list(lines(rule))
+        about = explanations("rules")[rule.id]
+        text = list(lines(rule, about))
         assert all(len(line) <= 100 for line in text)
         words = " ".join(text).split()
-        for part in (rule.title, rule.means, rule.matters, rule.remedy, rule.tuning):
+        for part in (about.title, *about.parts.values()):
             assert " ".join(part.split()) in " ".join(words)
 
 
