@@ -6,7 +6,6 @@ import pandas
 
 from spillscan.model import Build
 from spillscan.model.usage import NUMBERS
-from spillscan.serialize import usage_to_json
 
 
 def to_pandas(build: Build) -> pandas.DataFrame:
@@ -15,7 +14,6 @@ def to_pandas(build: Build) -> pandas.DataFrame:
     Constant banks become columns ``constant_bytes_0`` and so on, for the banks that occur. Absent figures are ``<NA>``.
     """
     kernels = build.kernels
-    figures = [usage_to_json(kernel.usage) for kernel in kernels]
     columns: dict[str, object] = {
         "symbol": [kernel.key.symbol for kernel in kernels],
         "name": [kernel.name for kernel in kernels],
@@ -27,7 +25,7 @@ def to_pandas(build: Build) -> pandas.DataFrame:
         "final": pandas.array([kernel.final for kernel in kernels], dtype="boolean"),
     }
     for name in NUMBERS:
-        columns[name] = pandas.array([figure[name] for figure in figures], dtype="Int64")
+        columns[name] = pandas.array([getattr(kernel.usage, name) for kernel in kernels], dtype="Int64")
     banks = [dict(kernel.usage.constant_bytes or ()) for kernel in kernels]
     for bank in sorted({bank for each in banks for bank in each}):
         columns[f"constant_bytes_{bank}"] = pandas.array([each.get(bank) for each in banks], dtype="Int64")

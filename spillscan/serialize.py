@@ -1,163 +1,521 @@
-"""A build as JSON values and back: what ``scan -f json`` writes is itself an input (``schema/build.schema.json``)."""
+"""A build as JSON and back: what ``scan -f json`` writes is itself an input.
+
+The classes below are the one definition of it: they are written and read as they stand, ``schema/build.schema.json`` is
+made from them, and the docstrings of their fields are its descriptions. Where JSON says of a record just what the model
+does, the model's own class is written.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import codecs
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import attrgetter
+from typing import Annotated, Any, Literal, get_args
 
-from spillscan.model import Advisory, Build, Issue, Kernel, KernelKey, LaunchBounds, Origin, Stats, Usage
+import msgspec
+
+from spillscan.model import (
+    Advisory,
+    Build,
+    Confidence,
+    Hidden,
+    Issue,
+    Kernel,
+    KernelKey,
+    LaunchBounds,
+    Origin,
+    Role,
+    Severity,
+    Stats,
+    Usage,
+)
+from spillscan.model.code import (
+    AccessClass,
+    Evidence,
+    FlowKind,
+    Group,
+    LivePeak,
+    LocalTraffic,
+    Maker,
+    Operands,
+    SassStats,
+    Traffic,
+)
+from spillscan.model.figures import BY_NAME
+from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
-from spillscan.serialize_code import from_json as sass_from_json
-from spillscan.serialize_code import to_json as sass_to_json
 
 SCHEMA_VERSION = 1
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 
-def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
-    """One kernel as the schema says; absent figures are ``None``."""
-    key = kernel.key
-    return {
-        "symbol": key.symbol,
-        "name": kernel.name,
-        "short_name": kernel.short_name,
-        "arch": key.arch,
-        "unit": key.unit,
-        "role": kernel.role,
-        "confidence": kernel.confidence,
-        "reasons": list(kernel.reasons),
-        "final": kernel.final,
-        "usage": usage_to_json(kernel.usage, kernel.compile_ms),
-        "advisories": [advisory_to_json(advisory) for advisory in kernel.advisories],
-        "origins": [origin_to_json(origin) for origin in kernel.origins],
-        "source": kernel.source,
-        "sass": None if kernel.sass is None else sass_to_json(kernel.sass),
-        "launch_bounds": bounds_to_json(kernel.launch_bounds),
-    }
-
-
-def usage_to_json(usage: Usage, compile_ms: float | None = None) -> dict[str, Any]:
-    """The figures by name; constant banks by number."""
-    constants = usage.constant_bytes
-    return {
-        **{name: getattr(usage, name) for name in NUMBERS},
-        "constant_bytes": None if constants is None else {str(bank): size for bank, size in constants},
-        "compile_ms": compile_ms,
-        "unknown_clauses": list(usage.unknown_clauses),
-    }
+UsageJson = msgspec.defstruct(
+    "UsageJson",
+    [
+        *((name, Annotated[Count | None, msgspec.Meta(description=BY_NAME[name].about)], None) for name in NUMBERS),
+        (
+            "constant_bytes",
+            Annotated[dict[Count, Count] | None, msgspec.Meta(description=BY_NAME["constant_bytes"].about)],
+            None,
+        ),
+        (
+            "unknown_clauses",
+            Annotated[
+                tuple[str, ...],
+                msgspec.Meta(description="clauses of known lines that this version does not know, as printed"),
+            ],
+            (),
+        ),
+        (
+            "compile_ms",
+            Annotated[Milliseconds | None, msgspec.Meta(description="compile time; never the same twice")],
+            None,
+        ),
+    ],
+    gc=False,
+    namespace={"__doc__": "Figures as ptxas or nvlink printed them; null where the input does not say."},
+)
+_numbers = attrgetter(*NUMBERS)
 
 
-def bounds_to_json(bounds: LaunchBounds | None) -> dict[str, Any] | None:
-    """Launch bounds of a binary."""
-    if bounds is None:
-        return None
-    return {"max_threads": bounds.max_threads, "required_threads": bounds.required_threads}
+class DepthJson(msgspec.Struct, gc=False):
+    """Accesses to local memory by what they are, under one number of loops."""
+
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    spill: Count
+    """spill slots"""
+    array: Count
+    """arrays in local memory"""
+    frame: Count
+    """frames of callees, stack arguments, saved registers"""
+    unknown: Count
+    """none of these, as far as is known"""
 
 
-def advisory_to_json(advisory: Advisory) -> dict[str, Any]:
-    """What the compiler said besides figures."""
-    return {
-        "kind": advisory.kind,
-        "text": advisory.text,
-        "severity": advisory.severity,
-        "code": advisory.code,
-        "location": advisory.location,
-    }
+class GroupJson(msgspec.Struct, gc=False):
+    """Accesses to local memory that no figure tells apart."""
+
+    kind: AccessClass = msgspec.field(name="class")
+    """what they are"""
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    own: bool
+    """false: in a callee that the listing holds after the function"""
+    store: bool
+    """a store, else a load"""
+    bytes: Count
+    """width of the access per thread"""
+    count: Count
+    """instructions"""
 
 
-def origin_to_json(origin: Origin) -> dict[str, Any]:
-    """Where something was read."""
-    return {"input": origin.input, "line": origin.line, "format": origin.format}
+class ConflictsJson(msgspec.Struct, gc=False):
+    """Instructions whose source registers share a bank."""
+
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    instructions: Count
+    """how many"""
 
 
-def issue_to_json(issue: Issue) -> dict[str, Any]:
+class OperandsJson(msgspec.Struct, gc=False):
+    """What the operands of a function's instructions name."""
+
+    highest_register: Count | None
+    """number of the highest general register that is named; null: none is"""
+    highest_uniform_register: Count | None
+    """the same of uniform registers"""
+    highest_predicate: Count | None
+    """the same of predicates"""
+    bank_conflicts: tuple[ConflictsJson, ...] | None
+    """innermost first; null where no public rule says the banks of the architecture"""
+    flops: Count | None
+    """floating-point operations of all instructions, each counted once"""
+    global_bytes: Count | None
+    """bytes of global memory that the instructions move, each counted once"""
+    shared_bytes: Count
+    """the same of shared memory"""
+    arithmetic_intensity: float | None = None
+    """flops by global_bytes: a hint, loops and caches are not weighed"""
+
+
+class SassJson(msgspec.Struct, gc=False):
+    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
+
+    instructions: Count
+    """machine instructions, padding included"""
+    code_bytes: Count
+    """from the first instruction to the end of the last"""
+    stl_count: Count
+    """stores to local memory"""
+    ldl_count: Count
+    """loads from local memory"""
+    stl_bytes: Count
+    """bytes that the stores write"""
+    ldl_bytes: Count
+    """bytes that the loads read"""
+    spill_store_count: Count
+    """stores to spill slots"""
+    spill_load_count: Count
+    """loads from spill slots"""
+    spill_store_bytes: Count
+    """bytes that these write"""
+    spill_load_bytes: Count
+    """bytes that these read"""
+    by_loop_depth: tuple[DepthJson, ...]
+    """innermost first"""
+    local: tuple[GroupJson, ...]
+    """accesses to local memory in groups; the counts add up to stl_count and ldl_count"""
+    frame: Traffic | None
+    """of a device function: all slots of its own frame, which is what ptxas counts as its spills"""
+    flow: FlowKind
+    """how sure loop depths are"""
+    evidence: Evidence
+    """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
+    log, the log's byte counts, the last-use rule alone; none: no local memory"""
+    shared_spills: Count | None
+    """spills to shared memory, in no log's bytes; null without ptxas's annotations"""
+    opcode_classes: dict[str, Count]
+    """instructions by class, largest first"""
+    opcodes: dict[str, Count]
+    """instructions by mnemonic"""
+    unknown_opcodes: tuple[str, ...]
+    """mnemonics of class other"""
+    registers: Count | None
+    """allocated per thread, where the dump says so"""
+    operands: OperandsJson | None
+    """null unless asked for (scan --operands)"""
+    live_peak: LivePeak | None
+    """most live general registers (nvdisasm -plr)"""
+    origin: Origin | None
+    """where the function stands in the dump"""
+    maker: Maker | None = None
+    """of a binary: the tool that wrote its cubin, as far as that says; null from a dump"""
+
+
+class KernelJson(msgspec.Struct, gc=False):
+    """One kernel or device function of one arch in one translation unit."""
+
+    symbol: str
+    """as the tool printed it: the key"""
+    name: str
+    """full demangled name"""
+    short_name: str
+    """base name"""
+    arch: str | None
+    """compilation target"""
+    unit: str
+    """object or source of the build step; empty where the log does not say"""
+    role: Role
+    """unknown: only a message names it"""
+    confidence: Confidence
+    """ambiguous: interleaved output does not decide which figures belong to it"""
+    reasons: tuple[str, ...]
+    """why it is ambiguous"""
+    final: bool | None
+    """false: relocatable code, the linker decides; true: the linker has; null: nothing says that it is relocatable"""
+    usage: UsageJson  # type: ignore[valid-type]
+    """figures as printed"""
+    advisories: tuple[Advisory, ...] = ()
+    """what the compiler said besides figures"""
+    origins: tuple[Origin, ...] = ()
+    """where it was read"""
+    source: str = ""
+    """source file that the build step compiles; empty where the log does not say"""
+    sass: SassJson | None = None
+    """what its machine code shows; null where none was read"""
+    launch_bounds: LaunchBounds | None = None
+    """of a binary: threads per block; null where none was read, or it has no bounds"""
+
+
+class IssueJson(msgspec.Struct, gc=False):
+    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+
+    code: str
+    """stable name of its kind"""
+    severity: Severity
+    """error: figures are missing because of it"""
+    message: str
+    """one line"""
+    origin: Origin | None = None
+    """where it was seen"""
+    hides: tuple[Hidden, ...] | None = None
+    """what it may hide from a gate; empty: nothing"""
+    symbol: str = ""
+    """the kernel that it is about, as the tool printed it; empty: the whole input"""
+
+
+class StatsJson(msgspec.Struct, gc=False):
+    """How much was read, and how much of it was understood."""
+
+    inputs: Count = 0
+    """inputs read"""
+    lines: Count = 0
+    """lines read"""
+    bytes: Count = 0
+    """bytes read, after decompression"""
+    recognised_lines: Count = 0
+    """lines that a grammar rule describes"""
+    unknown_lines: Count = 0
+    """lines of a known tool that none describes"""
+    unknown_clauses: Count = 0
+    """clauses of known lines that none describes"""
+    kernels: Count = 0
+    """entry functions"""
+    functions: Count = 0
+    """device functions, and what only a message names"""
+    ambiguous: Count = 0
+    """of both: those that interleaved output leaves in doubt"""
+
+
+class VersionJson(msgspec.Struct):
+    """What every version of a snapshot says."""
+
+    schema_version: int
+
+
+class SnapshotJson(msgspec.Struct, gc=False):
+    """What of a report is a build."""
+
+    schema_version: Literal[1]
+    kernels: tuple[KernelJson, ...]
+    issues: tuple[IssueJson, ...] = ()
+    stats: StatsJson = msgspec.field(default_factory=StatsJson)
+
+
+_BATCH = 256
+"""Values that are written at once."""
+
+_encoder = msgspec.json.Encoder()
+_snapshots = msgspec.json.Decoder(SnapshotJson)
+_plain = json.JSONEncoder(separators=(",", ":"))
+_ESCAPED = "spillscan.json"
+
+
+def text(value: Any) -> str:
+    """``value`` as JSON in plain ASCII."""
+    return _batch([value], "")
+
+
+def texts(values: Iterable[Any], between: str) -> Iterator[str]:
+    """``values`` as JSON in plain ASCII with ``between`` them, some hundred a piece."""
+    rest = iter(values)
+    while batch := list(islice(rest, _BATCH)):
+        yield _batch(batch, between)
+
+
+def _batch(values: list[Any], between: str) -> str:
+    try:
+        lines = _encoder.encode_lines(values)[:-1].decode()
+    except UnicodeEncodeError:  # names of files may hold half a surrogate
+        lines = "\n".join([_plain.encode(msgspec.to_builtins(value)) for value in values])
+    if not lines.isascii():
+        lines = lines.encode("ascii", _ESCAPED).decode()
+    return lines.replace("\x7f", "\\u007f").replace("\n", between)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
+
+
+def kernel_json(kernel: Kernel) -> KernelJson:
+    """One kernel."""
+    key, usage = kernel.key, kernel.usage
+    banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+    return KernelJson(
+        key.symbol,
+        kernel.name,
+        kernel.short_name,
+        key.arch,
+        key.unit,
+        kernel.role,
+        kernel.confidence,
+        kernel.reasons,
+        kernel.final,
+        UsageJson(*_numbers(usage), banks, usage.unknown_clauses, kernel.compile_ms),
+        kernel.advisories,
+        kernel.origins,
+        kernel.source,
+        None if kernel.sass is None else sass_json(kernel.sass),
+        kernel.launch_bounds,
+    )
+
+
+def sass_json(stats: SassStats) -> SassJson:
+    """All that the machine code shows but the single accesses."""
+    local, operands = stats.local, stats.operands
+    total, spill = local.total, local.spill
+    kinds: tuple[AccessClass, ...] = get_args(AccessClass)
+    return SassJson(
+        instructions=stats.instructions,
+        code_bytes=stats.code_bytes,
+        stl_count=total.stores,
+        ldl_count=total.loads,
+        stl_bytes=total.store_bytes,
+        ldl_bytes=total.load_bytes,
+        spill_store_count=spill.stores,
+        spill_load_count=spill.loads,
+        spill_store_bytes=spill.store_bytes,
+        spill_load_bytes=spill.load_bytes,
+        by_loop_depth=tuple(
+            DepthJson(depth, **{kind: counts[kind] for kind in kinds}) for depth, counts in local.by_loop_depth.items()
+        ),
+        local=tuple(
+            GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
+            for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
+        ),
+        frame=local.frame,
+        flow=local.flow,
+        evidence=local.evidence,
+        shared_spills=stats.shared_spills,
+        opcode_classes=stats.opcode_classes,
+        opcodes=dict(stats.opcodes),
+        unknown_opcodes=stats.unknown_opcodes,
+        registers=stats.registers,
+        operands=None if operands is None else _operands_json(operands),
+        live_peak=stats.live_peak,
+        origin=stats.origin,
+        maker=stats.maker,
+    )
+
+
+def _order(group: Group) -> tuple[int, str, bool, bool, int]:
+    """Innermost first, unknown depth last."""
+    return -(-1 if group.depth is None else group.depth), group.kind, group.inner, group.store, group.bytes
+
+
+def _operands_json(operands: Operands) -> OperandsJson:
+    conflicts = operands.bank_conflicts
+    return OperandsJson(
+        operands.highest_register,
+        operands.highest_uniform_register,
+        operands.highest_predicate,
+        None if conflicts is None else tuple(ConflictsJson(*each) for each in conflicts),
+        operands.flops,
+        operands.global_bytes,
+        operands.shared_bytes,
+        operands.arithmetic_intensity,
+    )
+
+
+def issue_json(issue: Issue) -> IssueJson:
     """One issue."""
-    return {
-        "code": issue.code,
-        "severity": issue.severity,
-        "message": issue.message,
-        "origin": None if issue.origin is None else origin_to_json(issue.origin),
-    }
+    return IssueJson(issue.code, issue.severity, issue.message, issue.origin, issue.hidden, issue.symbol)
 
 
-def stats_to_json(build: Build) -> dict[str, Any]:
+def stats_json(build: Build) -> StatsJson:
     """How much was read, and how many kernels came of it."""
-    stats = build.stats
-    return {
-        "inputs": stats.inputs,
-        "lines": stats.lines,
-        "bytes": stats.bytes,
-        "recognised_lines": stats.recognised_lines,
-        "unknown_lines": stats.unknown_lines,
-        "unknown_clauses": stats.unknown_clauses,
-        "kernels": sum(kernel.role == "entry" for kernel in build.kernels),
-        "functions": sum(kernel.role != "entry" for kernel in build.kernels),
-        "ambiguous": sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
-    }
+    read: dict[str, int] = {name: getattr(build.stats, name) for name in Stats.__dataclass_fields__}
+    return StatsJson(
+        **read,
+        kernels=sum(kernel.role == "entry" for kernel in build.kernels),
+        functions=sum(kernel.role != "entry" for kernel in build.kernels),
+        ambiguous=sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
+    )
 
 
-def build_from_json(document: dict[str, Any]) -> Build:
-    """The build that a snapshot holds. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where it is no snapshot."""
-    if document["schema_version"] != SCHEMA_VERSION:
-        raise ValueError(f"schema version {document['schema_version']!r}; this spillscan reads {SCHEMA_VERSION}")
-    stats = document.get("stats", {})
+def build_of(data: bytes) -> Build:
+    """The build that a snapshot holds. Raises ``ValueError`` where it is no snapshot of this version."""
+    try:
+        found = _snapshots.decode(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    except msgspec.ValidationError:
+        version = msgspec.json.decode(data, type=VersionJson).schema_version
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
+        raise
+    stats = found.stats
     return Build(
-        kernels=tuple(_kernel(value) for value in document["kernels"]),
-        issues=tuple(_issue(value) for value in document.get("issues", [])),
-        stats=Stats(**{name: int(stats.get(name, 0)) for name in Stats.__dataclass_fields__}),
+        kernels=tuple(map(_kernel, found.kernels)),
+        issues=tuple(map(_issue, found.issues)),
+        stats=Stats(**{name: getattr(stats, name) for name in Stats.__dataclass_fields__}),
     )
 
 
-def _kernel(value: dict[str, Any]) -> Kernel:
-    if value["role"] not in ("entry", "function", "unknown"):
-        raise ValueError(f"role {value['role']!r}")
-    if value["confidence"] not in ("certain", "ambiguous"):
-        raise ValueError(f"confidence {value['confidence']!r}")
+def _kernel(found: KernelJson) -> Kernel:
+    usage: Any = found.usage
+    banks = usage.constant_bytes
     return Kernel(
-        key=KernelKey(symbol=str(value["symbol"]), arch=value["arch"], unit=value.get("unit") or ""),
-        role=value["role"],
-        usage=_usage(value["usage"]),
-        confidence=value["confidence"],
-        reasons=tuple(value.get("reasons", ())),
-        final=value.get("final"),
-        advisories=tuple(Advisory(**advisory) for advisory in value.get("advisories", ())),
-        origins=tuple(_origin(origin) for origin in value.get("origins", ())),
-        compile_ms=value["usage"].get("compile_ms"),
-        launch_bounds=_bounds(value.get("launch_bounds")),
-        source=str(value.get("source") or ""),
-        sass=None if value.get("sass") is None else sass_from_json(value["sass"]),
+        key=KernelKey(symbol=found.symbol, arch=found.arch, unit=found.unit),
+        role=found.role,
+        usage=Usage(
+            **dict(zip(NUMBERS, _numbers(usage), strict=True)),
+            constant_bytes=None if banks is None else tuple(sorted(banks.items())),
+            unknown_clauses=usage.unknown_clauses,
+        ),
+        confidence=found.confidence,
+        reasons=found.reasons,
+        final=found.final,
+        advisories=found.advisories,
+        origins=found.origins,
+        compile_ms=usage.compile_ms,
+        launch_bounds=_bounds(found.launch_bounds),
+        source=found.source,
+        sass=None if found.sass is None else sass_of(found.sass),
     )
 
 
-def _bounds(value: dict[str, Any] | None) -> LaunchBounds | None:
-    if value is None:
-        return None
-    for name in ("max_threads", "required_threads"):
-        if value[name] is not None and not 1 <= value[name] <= 1024:
-            raise ValueError(f"{name} is {value[name]!r}")
-    return LaunchBounds(max_threads=value["max_threads"], required_threads=value["required_threads"])
+def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
+    for threads in () if bounds is None else (bounds.max_threads, bounds.required_threads):
+        if threads is not None and not 1 <= threads <= 1024:
+            raise ValueError(f"launch bounds of {threads} threads")
+    return bounds
 
 
-def _usage(value: dict[str, Any]) -> Usage:
-    figures = {name: value.get(name) for name in NUMBERS}
-    for name, figure in figures.items():
-        if figure is not None and (isinstance(figure, bool) or not isinstance(figure, int | float) or figure < 0):
-            raise ValueError(f"{name} is {figure!r}")
-    constants = value.get("constant_bytes")
-    return Usage(
-        **figures,
-        constant_bytes=None if constants is None else tuple(sorted((int(k), int(v)) for k, v in constants.items())),
-        unknown_clauses=tuple(value.get("unknown_clauses", ())),
+def sass_of(found: SassJson) -> SassStats:
+    """What :func:`sass_json` was made of."""
+    operands, peak, frame = found.operands, found.live_peak, found.frame
+    places = () if peak is None else (peak.registers, peak.address, peak.line)
+    for count in (*places, *(() if frame is None else (frame.accesses, frame.store_bytes, frame.load_bytes))):
+        if count < 0:
+            raise ValueError(f"{count} where a number of 0 or more belongs")
+    return SassStats(
+        instructions=found.instructions,
+        code_bytes=found.code_bytes,
+        opcodes=tuple(found.opcodes.items()),
+        local=LocalTraffic(
+            kept=tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local),
+            evidence=found.evidence,
+            flow=found.flow,
+            frame=frame,
+        ),
+        shared_spills=found.shared_spills,
+        registers=found.registers,
+        operands=None if operands is None else _operands(operands),
+        live_peak=peak,
+        origin=found.origin,
+        maker=found.maker,
     )
 
 
-def _origin(value: dict[str, Any]) -> Origin:
-    return Origin(input=str(value["input"]), line=value.get("line"), format=value.get("format", "snapshot"))
+def _operands(found: OperandsJson) -> Operands:
+    conflicts = found.bank_conflicts
+    return Operands(
+        highest_register=found.highest_register,
+        highest_uniform_register=found.highest_uniform_register,
+        highest_predicate=found.highest_predicate,
+        bank_conflicts=None if conflicts is None else tuple((each.depth, each.instructions) for each in conflicts),
+        flops=found.flops,
+        global_bytes=found.global_bytes,
+        shared_bytes=found.shared_bytes,
+    )
 
 
-def _issue(value: dict[str, Any]) -> Issue:
-    origin = value.get("origin")
+def _issue(found: IssueJson) -> Issue:
     return Issue(
-        code=value["code"],
-        message=value["message"],
-        severity=value["severity"],
-        origin=None if origin is None else _origin(origin),
+        code=found.code,
+        message=found.message,
+        severity=found.severity,
+        origin=found.origin,
+        hides=None if found.hides == KINDS.get(found.code) else found.hides,
+        symbol=found.symbol,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -15,8 +16,8 @@ import yaml
 from spillscan import logs as buildlog
 from spillscan.inputs import readers
 from spillscan.inputs.source import Source, Stream
-from spillscan.model import Kernel, Reading
-from spillscan.serialize import usage_to_json
+from spillscan.model import Issue, Kernel, Reading
+from spillscan.serialize import issue_json, kernel_json, text
 from tests import reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,10 +57,9 @@ def read_any(path: Path) -> Reading:
 
 def record(kernel: Kernel) -> dict[str, Any]:
     """A kernel as the reference writes it."""
-    figures = usage_to_json(kernel.usage)
     line = kernel.origins[0].line
     identity = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "role": kernel.role, "line": line}
-    return identity | {name: figures[name] for name in reference.FIGURES}
+    return identity | {name: getattr(kernel.usage, name) for name in reference.FIGURES}
 
 
 def run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
@@ -72,3 +72,13 @@ def run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess
 def log() -> str:
     """One small real log with spills."""
     return read_text(FIXTURES / "ptxas" / "spill-13.0.log")
+
+
+def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    """What ``-f json`` writes of a kernel."""
+    return dict(json.loads(text(kernel_json(kernel))))
+
+
+def issue_to_json(issue: Issue) -> dict[str, Any]:
+    """What ``-f json`` writes of an issue."""
+    return dict(json.loads(text(issue_json(issue))))

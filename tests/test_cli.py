@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ import pytest
 
 from spillscan import reports
 from spillscan.pipeline import scan
-from spillscan.reports.json import kernel_lines
-from spillscan.serialize import kernel_to_json
+from spillscan.serialize import kernel_json, text
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
 SPILLS = FIXTURES / "ptxas" / "spill-13.0.log"
@@ -65,15 +65,18 @@ def test_absent_figures_are_null() -> None:
         assert (kernel["usage"]["constant_bytes"] is None) == (kernel["arch"] == "sm_90")
 
 
-def test_both_ways_of_writing_json_agree() -> None:
+def test_json_is_plain_ascii() -> None:
     for name in (
         "ptxas/warnings-13.0.log",
         "nvcc/rdc-13.0.log",
         "parallel/13.0/capture-8.log.gz",
         "hostile/names.log",
     ):
-        kernels = read_any(FIXTURES / name).kernels
-        assert [json.loads(line) for line in kernel_lines(kernels)] == [kernel_to_json(kernel) for kernel in kernels]
+        for kernel in read_any(FIXTURES / name).kernels:
+            for symbol in (kernel.key.symbol, "é\x7f\u2028𝄞", "half \udc80"):
+                line = text(kernel_json(replace(kernel, key=replace(kernel.key, symbol=symbol))))
+                assert json.loads(line)["symbol"] == symbol
+                assert line == json.dumps(json.loads(line), separators=(",", ":"))
 
 
 def test_snapshot_reads_back_the_same(tmp_path: Path) -> None:

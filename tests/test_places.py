@@ -135,13 +135,14 @@ def test_sources_that_overlapping_steps_leave_open_are_not_told() -> None:
 
 
 def test_snapshots_keep_the_source(tmp_path: Path) -> None:
-    from spillscan.serialize import build_from_json, kernel_to_json
+    from spillscan.serialize import build_of
+    from tests.conftest import kernel_to_json
 
     one = kernel("k", source="src/gemm.cu")
     document = {"schema_version": 1, "kernels": [kernel_to_json(one)]}
-    assert build_from_json(json.loads(json.dumps(document))).kernels[0].source == "src/gemm.cu"
+    assert build_of(json.dumps(document).encode()).kernels[0].source == "src/gemm.cu"
     del document["kernels"][0]["source"]
-    assert build_from_json(document).kernels[0].source == "", "older snapshots have none"
+    assert build_of(json.dumps(document).encode()).kernels[0].source == "", "older snapshots have none"
 
 
 def test_uris_are_quoted() -> None:

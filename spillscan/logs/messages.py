@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spillscan import grammar
 from spillscan.model import Advisory, Usage
-from spillscan.model.usage import PRINTED
+from spillscan.model.usage import PRINTED, Printed
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -224,7 +224,7 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
     advisory = Advisory(
         kind=kind,
         text=printed[match.end() if match else 0 :].decode(),
-        severity=head["SEVERITY"],
+        severity=cast(Printed, head["SEVERITY"]),
         location=head["LOCATION"].strip(" ;") if "LOCATION" in head else None,
         code=head["CODE"].strip(" ()") if "CODE" in head else None,
     )

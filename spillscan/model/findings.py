@@ -34,8 +34,8 @@ class Effect:
     """The kernel's own target (``sm_90``), or the device as the user named it (``H200``)."""
     threads_per_block: int | None = None
     """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
-    dynamic_shared_bytes: int = 0
-    """Dynamic shared memory of the launch, bytes per block."""
+    dynamic_shared_bytes: int | None = None
+    """Dynamic shared memory of the launch, bytes per block; ``None`` where the launch is unknown."""
     launch_source: str | None = None
     """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
     resident_blocks: tuple[int | None, int | None] = (None, None)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
+Printed = Literal["info", "warning", "error", "fatal"]
 Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch"]
 """What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures."""
 
@@ -234,8 +235,8 @@ class Advisory:
     """Stable name of the message, from the grammar: ``wgmma_serialized``, ``register_limit_overridden`` …"""
     text: str
     """The message as printed, without tool, severity and code."""
-    severity: str
-    """As the tool printed it: ``info``, ``warning``, ``error`` or ``fatal``."""
+    severity: Printed
+    """As the tool printed it."""
     code: str | None = None
     """``C7519`` and the like. Their meaning changes between releases: judge by ``kind``."""
     location: str | None = None

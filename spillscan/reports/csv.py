@@ -11,7 +11,6 @@ from spillscan.model.usage import NUMBERS
 from spillscan.output.records import row as _row
 from spillscan.output.terminal import Style
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.serialize import usage_to_json
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"
@@ -42,14 +41,12 @@ def render(report: Report, style: Style) -> Iterator[str]:
         return
     yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
     for kernel in report.build.kernels:
-        figures = usage_to_json(kernel.usage, kernel.compile_ms)
-        banks = figures["constant_bytes"]
-        figures["constant_bytes"] = (
-            None if banks is None else " ".join(f"{bank}:{size}" for bank, size in banks.items())
-        )
+        usage = kernel.usage
+        banks = None if usage.constant_bytes is None else " ".join(f"{b}:{size}" for b, size in usage.constant_bytes)
+        figures = (*(getattr(usage, name) for name in NUMBERS), banks, kernel.compile_ms)
         origin = kernel.origins[0] if kernel.origins else None
         place = (origin.input, origin.line) if origin else ("", "")
-        yield _row((*_identity(kernel), *(figures[name] for name in _FIGURES), *place))
+        yield _row((*_identity(kernel), *figures, *place))
 
 
 def _identity(kernel: Kernel) -> tuple[Any, ...]:

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from spillscan import __version__
 from spillscan.compare.figures import figures
 from spillscan.compare.matrix import KernelRow, Matrix
-from spillscan.model import Change, Effect, Finding, Hole, Kernel, Metric, Origin, Usage
+from spillscan.model import (
+    BaselineState,
+    Change,
+    Confidence,
+    Effect,
+    Finding,
+    Hidden,
+    Hole,
+    Kernel,
+    Metric,
+    Origin,
+    Role,
+    Severity,
+)
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.serialize import (
     SCHEMA_VERSION,
-    advisory_to_json,
-    bounds_to_json,
-    issue_to_json,
-    kernel_to_json,
-    origin_to_json,
-    stats_to_json,
-    usage_to_json,
+    Count,
+    IssueJson,
+    KernelJson,
+    StatsJson,
+    issue_json,
+    kernel_json,
+    stats_json,
+    text,
+    texts,
 )
-from spillscan.serialize_code import to_json as sass_to_json
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, Verdict
@@ -32,9 +47,211 @@ FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
 KINDS = (*ALL_KINDS, "matrix")
 
-_TRUTH = {True: "true", False: "false", None: "null"}
-_string = json.encoder.encode_basestring_ascii
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+Metrics = dict[str, tuple[Count | None, Count | None]]
+
+
+class MessagesJson(msgspec.Struct):
+    """Kinds of compiler messages that one build alone has for the kernel."""
+
+    appeared: tuple[str, ...]
+    """in the newer build"""
+    vanished: tuple[str, ...]
+    """in the older build"""
+
+
+class ChangeJson(msgspec.Struct):
+    """What became of one kernel between two builds."""
+
+    state: Literal["added", "removed", "changed", "renamed", "unknown"]
+    """unknown stands in unsettled only, the others in changes only"""
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    """how sure the pairing is; below 1 where it is renamed"""
+    before: KernelJson | None
+    """in the base; null where it was added"""
+    after: KernelJson | None
+    """in the head; null where it was removed"""
+    metrics: Metrics
+    """[before, after] of each figure that is known of both builds and that differs; several devices in brackets:
+    resident_blocks[H200]"""
+    unknown: Metrics
+    """[before, after] of each figure that is known of one build alone: neither equal nor different"""
+    messages: MessagesJson
+    """kinds of compiler messages that one build alone has for the kernel"""
+    occupancy: tuple[Effect, ...]
+    """residency by device; pairs are [before, after]"""
+
+
+class FindingJson(msgspec.Struct):
+    """A rule's verdict on one kernel or change."""
+
+    rule: str
+    """its id"""
+    severity: Severity
+    """what --fail-on compares"""
+    message: str
+    """one line: what is so, in figures"""
+    symbol: str
+    """the kernel, as the tool printed it"""
+    name: str
+    """its full name"""
+    arch: str | None
+    """its compilation target"""
+    unit: str
+    """object or source of its build step"""
+    fingerprint: str
+    """the same for the same finding in another build"""
+    origin: Origin | None
+    """where to look"""
+    baseline_state: BaselineState | None
+    """what it is to the baseline; null without one"""
+    suppression: str | None
+    """of a suppressed finding: the reason that was written down"""
+
+
+class HoleJson(msgspec.Struct):
+    """What may be hidden of what the rules judge."""
+
+    code: str
+    """kind, as spillscan explain describes it"""
+    hides: tuple[Hidden, ...]
+    """what may be hidden"""
+    message: str
+    """one line"""
+    symbol: str | None
+    """the kernel, as the tool printed it; null: of no one kernel"""
+    name: str | None
+    """its full name"""
+    arch: str | None
+    """its compilation target"""
+    unit: str | None
+    """object or source of its build step"""
+    origin: Origin | None
+    """where it was seen"""
+    accepted: str | None
+    """why the policy accepts it; null: it does not"""
+
+
+class CountsJson(msgspec.Struct):
+    """How many findings are in each state."""
+
+    new: Count
+    """not recorded"""
+    worse: Count
+    """worse than recorded"""
+    outstanding: Count
+    """as recorded"""
+    better: Count
+    """better than recorded"""
+    fixed: Count
+    """recorded, and no longer there"""
+    stale: Count
+    """recorded of kernels that are no longer there"""
+    suppressed: Count
+    """excused by hand"""
+
+
+class AcceptedJson(msgspec.Struct):
+    """What a baseline records and the build does not have."""
+
+    identity: str
+    """the kernel's identity"""
+    short_name: str
+    """its short name, as recorded"""
+    arch: str | None
+    """its compilation target"""
+    role: Literal["entry", "function"]
+    """what it is"""
+    rule: str | None
+    """the rule; null for a kernel of which nothing else is recorded"""
+
+
+class BaselineJson(msgspec.Struct):
+    """What a build's findings are to a baseline."""
+
+    counts: CountsJson
+    """findings by state"""
+    fixed: tuple[AcceptedJson, ...]
+    """recorded, and the kernel no longer has the finding"""
+    untold: tuple[AcceptedJson, ...]
+    """recorded, and the input does not say what the rule must know"""
+    stale: tuple[AcceptedJson, ...]
+    """recorded, and the kernel is no longer there"""
+
+
+class ColumnJson(msgspec.Struct):
+    """Where the cells of a column were compiled."""
+
+    build: Count
+    """place in builds"""
+    arch: str | None
+    """by arch: the target"""
+
+
+class CellJson(msgspec.Struct):
+    """One kernel's record in one column."""
+
+    symbol: str
+    """as the tool printed it there"""
+    arch: str | None
+    """compilation target"""
+    confidence: Confidence
+    """whether its figures are sure"""
+    final: bool | None
+    """as of a kernel"""
+    metrics: dict[str, Count | None]
+    """every figure by name"""
+
+
+class RowJson(msgspec.Struct):
+    """One kernel of a matrix."""
+
+    symbol: str
+    """in the latest build that has it"""
+    name: str
+    """its full name"""
+    short_name: str
+    """its base name"""
+    arch: str | None
+    """null in a matrix by arch"""
+    unit: str
+    """object or source of its build step"""
+    role: Role
+    """what it is"""
+    cells: tuple[CellJson | None, ...]
+    """one a column; null where that build has no such kernel"""
+
+
+class ReportJson(msgspec.Struct):
+    """What scan, check and diff write with -f json. A scan's is a snapshot: an input of every command."""
+
+    schema_version: Literal[1]
+    """of this schema"""
+    tool_version: str
+    """the spillscan that wrote it"""
+    issues: tuple[IssueJson, ...]
+    """what was not understood"""
+    stats: StatsJson
+    """how much was read"""
+    kernels: tuple[KernelJson, ...] = ()
+    """of a scan or check: all kernels"""
+    changes: tuple[ChangeJson, ...] = ()
+    """of a diff: kernels that differ, worst first"""
+    unsettled: tuple[ChangeJson, ...] = ()
+    """of a diff: pairs in which nothing is known to differ, but not all is known of both; state is unknown"""
+    by: Literal["build", "arch"] = "build"
+    """of a matrix: what its columns are"""
+    builds: tuple[str, ...] = ()
+    """of a matrix: what the builds are called"""
+    columns: tuple[ColumnJson, ...] = ()
+    """of a matrix: where the cells of each row were compiled"""
+    rows: tuple[RowJson, ...] = ()
+    """of a matrix: one kernel each (by build: one kernel and arch)"""
+    findings: tuple[FindingJson, ...] = ()
+    """of check and diff"""
+    holes: tuple[HoleJson, ...] = ()
+    """of check and diff: what may be hidden of what the rules judge; accepted ones last"""
+    baseline: BaselineJson | None = None
+    """where there is a baseline"""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -43,179 +260,114 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _pieces(report: Report) -> Iterator[str]:
-    yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {_encode(__version__)},\n'
+    """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
+    yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
-        yield from _array("changes", (_encode(_change(change)) for change in report.changes))
-        yield from _array("unsettled", (_encode(_change(change)) for change in report.unsettled))
+        yield from _array("changes", map(_change, report.changes))
+        yield from _array("unsettled", map(_change, report.unsettled))
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
-        yield from _array("kernels", kernel_lines(report.build.kernels))
+        yield from _array("kernels", map(kernel_json, report.build.kernels))
     if report.kind != "scan":
-        yield from _array("findings", (_encode(_finding(finding)) for finding in report.findings))
-        holes = (*report.holes, *report.accepted)
-        yield from _array("holes", (_encode(_hole(hole)) for hole in holes))
+        yield from _array("findings", map(_finding, report.findings))
+        yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))
     if report.baseline is not None:
-        yield f' "baseline": {_encode(_baseline(report.baseline))},\n'
-    yield from _array("issues", (_encode(issue_to_json(issue)) for issue in report.build.issues))
-    yield f' "stats": {_encode(stats_to_json(report.build))}}}\n'
+        yield f' "baseline": {text(_baseline(report.baseline))},\n'
+    yield from _array("issues", map(issue_json, report.build.issues))
+    yield f' "stats": {text(stats_json(report.build))}}}\n'
 
 
-def kernel_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
-    """The text of :func:`~spillscan.serialize.kernel_to_json` for each kernel, equal parts written once.
-
-    Builds have hundreds of thousands of kernels and few distinct figures; a test holds both ways equal.
-    """
-    usages: dict[int, str] = {}  # by identity: readers share equal figures, and the kernels keep them alive
-    kept: list[Usage] = []
-    for kernel in kernels:
-        usage = usages.get(id(kernel.usage))
-        if usage is None:
-            figures = usage_to_json(kernel.usage)
-            del figures["compile_ms"]
-            usage = usages[id(kernel.usage)] = _encode(figures)[:-1]
-            kept.append(kernel.usage)
-        key, milliseconds = kernel.key, kernel.compile_ms
-        yield (
-            f'{{"symbol":{_string(key.symbol)},"name":{_string(kernel.name)},'
-            f'"short_name":{_string(kernel.short_name)},'
-            f'"arch":{"null" if key.arch is None else _string(key.arch)},"unit":{_string(key.unit)},'
-            f'"role":"{kernel.role}","confidence":"{kernel.confidence}",'
-            f'"reasons":{_encode(kernel.reasons) if kernel.reasons else "[]"},"final":{_TRUTH[kernel.final]},'
-            f'"usage":{usage},"compile_ms":{"null" if milliseconds is None else repr(milliseconds)}}},'
-            f'"advisories":{_advisories(kernel) if kernel.advisories else "[]"},'
-            f'"origins":[{",".join(_origin(origin) for origin in kernel.origins)}],"source":{_string(kernel.source)},'
-            f'"sass":{"null" if kernel.sass is None else _encode(sass_to_json(kernel.sass))},'
-            f'"launch_bounds":{_encode(bounds_to_json(kernel.launch_bounds))}}}'
-        )
-
-
-def _advisories(kernel: Kernel) -> str:
-    return _encode([advisory_to_json(advisory) for advisory in kernel.advisories])
-
-
-def _origin(origin: Origin) -> str:
-    line = "null" if origin.line is None else origin.line
-    return f'{{"input":{_string(origin.input)},"line":{line},"format":{_string(origin.format)}}}'
-
-
-def _array(name: str, values: Iterator[str]) -> Iterator[str]:
+def _array(name: str, values: Iterable[Any]) -> Iterator[str]:
     yield f' "{name}": ['
-    separator = "\n  "
-    for value in values:
-        yield separator + value
-        separator = ",\n  "
+    before = "\n  "
+    for piece in texts(values, ",\n  "):
+        yield before + piece
+        before = ",\n  "
     yield "],\n"
 
 
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "state": change.state,
-        "score": change.score,
-        "before": _brief(change.before),
-        "after": _brief(change.after),
-        "metrics": _metrics(change.metrics),
-        "unknown": _metrics(change.unknown),
-        "messages": {"appeared": list(change.appeared), "vanished": list(change.vanished)},
-        "occupancy": [_effect(effect) for effect in change.effects],
-    }
+def _change(change: Change) -> ChangeJson:
+    before, after = (None if kernel is None else kernel_json(kernel) for kernel in (change.before, change.after))
+    return ChangeJson(
+        change.state,
+        change.score,
+        before,
+        after,
+        _metrics(change.metrics),
+        _metrics(change.unknown),
+        MessagesJson(change.appeared, change.vanished),
+        change.effects,
+    )
 
 
-def _metrics(metrics: Iterable[Metric]) -> dict[str, list[int | None]]:
-    return {name: [before, after] for name, before, after in metrics}
-
-
-def _effect(effect: Effect) -> dict[str, Any]:
-    return {
-        "device": effect.device,
-        "threads_per_block": effect.threads_per_block,
-        "dynamic_shared_bytes": None if effect.threads_per_block is None else effect.dynamic_shared_bytes,
-        "launch_source": effect.launch_source,
-        "resident_blocks": list(effect.resident_blocks),
-        "active_warps": list(effect.active_warps),
-        "limiters": [list(side) for side in effect.limiters],
-        "footprint_bytes": list(effect.footprint_bytes),
-        "gpu": effect.gpu,
-        "unknown": effect.unknown,
-    }
+def _metrics(metrics: Iterable[Metric]) -> Metrics:
+    return {name: (before, after) for name, before, after in metrics}
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:
-    yield f' "by": "{matrix.by}",\n "builds": {_encode(matrix.builds)},\n'
-    columns = [{"build": column.build, "arch": column.arch} for column in matrix.columns]
-    yield f' "columns": {_encode(columns)},\n'
-    yield from _array("rows", (_encode(_row(matrix, row)) for row in matrix.rows))
+    yield f' "by": "{matrix.by}",\n "builds": {text(matrix.builds)},\n'
+    yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
+    yield from _array("rows", (_row(matrix, row) for row in matrix.rows))
 
 
-def _row(matrix: Matrix, row: KernelRow) -> dict[str, Any]:
+def _row(matrix: Matrix, row: KernelRow) -> RowJson:
     kernel = row.kernel
-    return {
-        "symbol": kernel.key.symbol,
-        "name": kernel.name,
-        "short_name": kernel.short_name,
-        "arch": kernel.key.arch if matrix.by == "build" else None,
-        "unit": kernel.key.unit,
-        "role": kernel.role,
-        "cells": [None if cell is None else _cell(matrix, cell) for cell in row.cells],
-    }
+    return RowJson(
+        kernel.key.symbol,
+        kernel.name,
+        kernel.short_name,
+        kernel.key.arch if matrix.by == "build" else None,
+        kernel.key.unit,
+        kernel.role,
+        tuple(None if cell is None else _cell(matrix, cell) for cell in row.cells),
+    )
 
 
-def _cell(matrix: Matrix, kernel: Kernel) -> dict[str, Any]:
+def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
     more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
-    key = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "confidence": kernel.confidence}
-    return {**key, "final": kernel.final, "metrics": figures(kernel) | more}
+    return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, figures(kernel) | more)
 
 
-def _brief(kernel: Kernel | None) -> dict[str, Any] | None:
-    return None if kernel is None else kernel_to_json(kernel)
+def _hole(hole: Hole) -> HoleJson:
+    kernel = hole.kernel
+    key = (None, None, None) if kernel is None else (kernel.key.symbol, kernel.key.arch, kernel.key.unit)
+    return HoleJson(
+        code=hole.code,
+        hides=hole.hides,
+        message=hole.message,
+        symbol=key[0],
+        name=None if kernel is None else kernel.name,
+        arch=key[1],
+        unit=key[2],
+        origin=hole.origin,
+        accepted=hole.accepted,
+    )
 
 
-def _hole(hole: Hole) -> dict[str, Any]:
-    key = hole.kernel.key if hole.kernel else None
-    return {
-        "code": hole.code,
-        "hides": list(hole.hides),
-        "message": hole.message,
-        "symbol": key.symbol if key else None,
-        "name": hole.kernel.name if hole.kernel else None,
-        "arch": key.arch if key else None,
-        "unit": key.unit if key else None,
-        "origin": None if hole.origin is None else origin_to_json(hole.origin),
-        "accepted": hole.accepted,
-    }
+def _finding(finding: Finding) -> FindingJson:
+    key = finding.kernel.key
+    return FindingJson(
+        finding.rule,
+        finding.severity,
+        finding.message,
+        key.symbol,
+        finding.kernel.name,
+        key.arch,
+        key.unit,
+        finding.fingerprint,
+        finding.origin,
+        finding.baseline_state,
+        finding.suppression,
+    )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "symbol": finding.kernel.key.symbol,
-        "name": finding.kernel.name,
-        "arch": finding.kernel.key.arch,
-        "unit": finding.kernel.key.unit,
-        "fingerprint": finding.fingerprint,
-        "origin": None if finding.origin is None else origin_to_json(finding.origin),
-        "baseline_state": finding.baseline_state,
-        "suppression": finding.suppression,
-    }
+def _baseline(verdict: Verdict) -> BaselineJson:
+    fixed, untold, stale = (tuple(map(_accepted, each)) for each in (verdict.fixed, verdict.untold, verdict.stale))
+    return BaselineJson(CountsJson(**verdict.counts()), fixed, untold, stale)
 
 
-def _baseline(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "counts": verdict.counts(),
-        "fixed": [_accepted(each) for each in verdict.fixed],
-        "untold": [_accepted(each) for each in verdict.untold],
-        "stale": [_accepted(each) for each in verdict.stale],
-    }
-
-
-def _accepted(each: Accepted) -> dict[str, Any]:
+def _accepted(each: Accepted) -> AcceptedJson:
     identity = each.identity
-    return {
-        "identity": identity.symbol,
-        "short_name": each.name,
-        "arch": identity.arch,
-        "role": "function" if identity.function else "entry",
-        "rule": each.rule or None,
-    }
+    role: Literal["entry", "function"] = "function" if identity.function else "entry"
+    return AcceptedJson(identity.symbol, each.name, identity.arch, role, each.rule or None)

@@ -16,11 +16,10 @@ from spillscan.audit import Plan, Selection, audit
 from spillscan.errors import InputError, SpillscanError
 from spillscan.model import Build
 from spillscan.pipeline import scan
-from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
 from tests.audit.support import customised, kept, run
 from tests.binary.support import stored
-from tests.conftest import ROOT
+from tests.conftest import ROOT, kernel_to_json
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 

@@ -17,10 +17,9 @@ import pytest
 
 from spillscan.audit.stores import PAUSES_SECONDS, retried
 from spillscan.pipeline import scan
-from spillscan.serialize import kernel_to_json
 from tests.audit.conftest import Reference
 from tests.audit.support import kept, run
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, kernel_to_json
 
 pytest.importorskip("s3fs")
 

@@ -13,8 +13,7 @@ from spillscan.cli import main
 from spillscan.dataset import Unit, write_batch
 from spillscan.model import Build
 from spillscan.pipeline import scan
-from spillscan.serialize import issue_to_json, kernel_to_json
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
 
 BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
 VERSION1 = Path(__file__).parent / "version1"

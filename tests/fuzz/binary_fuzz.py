@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.dumps"])
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.serialize_code import to_json
+from spillscan.serialize import sass_json, text
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 
@@ -32,7 +32,7 @@ def one(data: bytes) -> None:
         else:
             assert isinstance(item, SassFunction)
             assert sum(count for _, count in item.stats.opcodes) == item.stats.instructions
-            assert to_json(item.stats)
+            assert text(sass_json(item.stats))
 
 
 def main() -> None:

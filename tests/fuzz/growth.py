@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spillscan import binary
 from spillscan.model.code import SassFunction
-from spillscan.serialize_code import to_json
+from spillscan.serialize import sass_json, text
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 
@@ -45,7 +45,7 @@ def main() -> None:
     for number in range(1, executions + 1):
         for item in binary.items(mutated(dice.choice(seeds), dice), "fuzz"):
             if isinstance(item, SassFunction):
-                to_json(item.stats)
+                text(sass_json(item.stats))
         if number % max(1, executions // 10) == 0:
             gc.collect()
             held, most = tracemalloc.get_traced_memory()

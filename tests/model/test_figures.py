@@ -17,13 +17,12 @@ import pytest
 
 from spillscan.compare.figures import compare
 from spillscan.model import Kernel, KernelKey
-from spillscan.model.figures import BY_NAME, COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
+from spillscan.model.figures import COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
 from spillscan.model.usage import NUMBERS, PRINTED, Usage
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "figures.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
-SCHEMA = ROOT / "spillscan" / "schema" / "build.schema.json"
 
 DECLARED = """    unknown_clauses: tuple[str, ...] = ()"""
 MADE_UP = """    widgets: int | None = figure("widgets", about="widgets per block", clause="widgets", since=4)\n"""
@@ -175,22 +174,10 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def schema() -> dict[str, Any]:
-    """The figures in ``build.schema.json``."""
-    return {name: {"type": ["integer", "null"], "minimum": 0, "description": BY_NAME[name].about} for name in NUMBERS}
-
-
 def test_the_docs_list_the_figures() -> None:
     found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found
     assert found[2] == page()
-
-
-def test_the_schema_lists_the_figures() -> None:
-    usage = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]["usage"]
-    told = usage["properties"]
-    assert {name: told[name] for name in NUMBERS} == schema()
-    assert set(told) == {*NUMBERS, "constant_bytes", "compile_ms", "unknown_clauses"} == set(usage["required"])
 
 
 def test_the_table_is_whole() -> None:
@@ -208,14 +195,9 @@ def test_the_table_is_whole() -> None:
 
 
 def write() -> None:
-    """Put the present figures into the docs and the schema."""
+    """Put the present figures into the docs."""
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(TABLE.sub(lambda found: found[1] + page() + found[3], text), encoding="utf-8")
-    document = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    usage = document["$defs"]["usage"]
-    usage["properties"] |= schema()
-    usage["required"] = list(usage["properties"])
-    SCHEMA.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
