@@ -338,6 +338,7 @@ def _answers(reader: Iterator[list[str]], form: str, source: str) -> Iterator[st
 def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
     """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
     from spillscan.occupancy import table
+    from spillscan.occupancy.formula import NO_LIMIT
     from spillscan.occupancy.model import LIMITERS
     from spillscan.output import records
     from spillscan.output.safe import printable
@@ -348,7 +349,7 @@ def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin:
     out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
     out["limiters"] = [words[mask] for mask in out["limiters"]]
     for name in limits:
-        out[name] = [None if limit == table.NO_LIMIT else limit for limit in out[name]]
+        out[name] = [None if limit == NO_LIMIT else limit for limit in out[name]]
     found: Iterable[tuple[Any, ...]] = zip(ids, *out.values(), strict=True)
     if form == "csv":
         return (records.row(header) if begin else "") + records.rows(found)

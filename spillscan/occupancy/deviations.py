@@ -19,7 +19,6 @@ from spillscan.occupancy.formula import (
     registers_per_warp,
     resident,
     round_up,
-    shared_allocation,
 )
 from spillscan.occupancy.model import LIMITERS, Configuration, Limiter, Occupancy
 
@@ -141,7 +140,7 @@ def driver_blocks(occupancy: Occupancy) -> int:
     device = configuration.device
     if configuration.carveout_percent is None or not occupancy.can_launch or device.version < (8, 0):
         return occupancy.resident_blocks
-    allocated = shared_allocation(configuration)
+    allocated = occupancy.allocated_shared_bytes_per_block
     wanted = configuration.carveout_percent * device.shared_bytes_per_sm // 100
     user = round_up(configuration.user_shared_bytes, device.shared_alloc_unit)
     need = wanted // user * allocated if user else device.shared_bytes_per_sm

@@ -47,9 +47,9 @@ class Conflict:
     """Why the table keeps its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Device:
-    """What one SM of a compute capability has, and how it is handed out."""
+    """What one SM of a compute capability has, and how it is handed out. There is one object of each."""
 
     compute_capability: str
     """``9.0``"""

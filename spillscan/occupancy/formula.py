@@ -1,28 +1,38 @@
 """The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5 (see ``deviations.py``).
 
-Each function is one rule. "The header" is ``cuda_occupancy.h``; what was measured was measured on an H200.
+:func:`block_limits` is the one formula: for one configuration of whole numbers (:func:`resident`), and for columns of
+them (``table.py``). "The header" is ``cuda_occupancy.h``; what was measured was measured on an H200.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device
-from spillscan.occupancy.model import CachePreference, Configuration, GlobalCaching, Occupancy
+from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Occupancy
 
 NO_LIMIT = 2**31 - 1
-"""What the header (and the table path) gives for a resource that does not limit: ``INT_MAX``."""
+"""What the header (and the formula) gives for a resource that does not limit: ``INT_MAX``."""
+NOT_SET = -1
+"""No carve-out preference, or not opted in."""
+CACHING: tuple[GlobalCaching, ...] = ("off", "on", "strict")
+PREFERENCES: tuple[CachePreference, ...] = ("none", "shared", "l1", "equal")
 
 
-def round_up(value: int, unit: int) -> int:
+def round_up(value: Any, unit: Any) -> Any:
     """The smallest multiple of ``unit`` that holds ``value``."""
-    return -(-value // unit) * unit
+    return (value + unit - 1) // unit * unit
 
 
 def registers_per_warp(device: Device, registers: int) -> int:
     """Registers that one warp takes: allocated per warp, in units of 256 (8 a thread) on every device."""
-    return round_up(registers * 32, device.register_alloc_unit)
+    warp: int = round_up(registers * 32, device.register_alloc_unit)
+    return warp
 
 
 def checked_registers(device: Device) -> int:
@@ -33,45 +43,15 @@ def checked_registers(device: Device) -> int:
     return 255 if device.version < (7, 0) else 256
 
 
-def register_limit(configuration: Configuration, partitions: int) -> tuple[int, GlobalCaching]:
-    """Blocks per SM by registers, and whether partitioned caching stays on.
-
-    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check").
-    The SM then holds ``floor(partition's registers / warp's registers)`` warps in each partition.
-    """
-    device = configuration.device
-    caching: GlobalCaching = configuration.global_caching if device.partitioned_global_caching else "off"
-    warp = registers_per_warp(device, configuration.registers)
-    warps = configuration.warps_per_block
-    if warp * round_up(warps, partitions) > device.registers_per_block:
-        return 0, caching
-    if configuration.registers > checked_registers(device):
-        return 0, caching
-    if warp == 0:
-        return NO_LIMIT, caching
-    in_partition = device.registers_per_sm // partitions // warp
-    blocks = 0
-    if caching != "off":  # a block may use only half the SM
-        blocks = in_partition * (partitions // 2) // warps * 2
-    if blocks == 0 and caching != "strict":
-        caching = "off"
-        blocks = in_partition * partitions // warps
-    return blocks, caching
-
-
-def warp_limit(configuration: Configuration, caching: GlobalCaching) -> int:
-    """Blocks per SM by warp slots; with partitioned caching a block uses only half the SM."""
-    device = configuration.device
-    if configuration.threads_per_block > device.max_threads_per_block:
-        return 0
-    if caching != "off":
-        return device.max_warps_per_sm // 2 // configuration.warps_per_block * 2
-    return device.max_warps_per_sm // configuration.warps_per_block
-
-
 def carveout_step(device: Device, wanted_bytes: int) -> int:
     """The smallest carve-out step that holds ``wanted_bytes``."""
-    return next(step for step in device.carveout_steps if wanted_bytes <= step)
+    steps = device.carveout_steps_kb
+    return 1024 * steps[bisect_left(steps, -(-wanted_bytes // 1024))]
+
+
+def step_without_preference(device: Device, wanted_bytes: int) -> int:
+    """What the SM is set to where the preference does not hold a block: from 7.0 on as little as does, before all."""
+    return carveout_step(device, wanted_bytes) if device.version >= (7, 0) else device.shared_bytes_per_sm
 
 
 def preferred_shared_bytes(device: Device, carveout_percent: int | None, preference: CachePreference) -> int:
@@ -104,92 +84,228 @@ def shared_limit_per_block(device: Device, opted_in: bool, wanted_bytes: int) ->
     return limit + (device.shared_bytes_reserved_per_block if device.version >= (8, 0) else 0)
 
 
-def shared_allocation(configuration: Configuration) -> int:
-    """Shared memory that one block takes, bytes: with the driver's reserve, in units of 256 B, from 8.0 of
-    128 B."""
-    device = configuration.device
-    used = configuration.user_shared_bytes + device.shared_bytes_reserved_per_block
-    return round_up(used, device.shared_alloc_unit)
+# ---- the formula --------------------------------------------------------------------------------------------------
+
+Figure: TypeAlias = Any
+"""A whole number, or an array of them with one for each row: the formula is the same."""
 
 
-def shared_limit(configuration: Configuration) -> tuple[int, int]:
-    """Blocks per SM by shared memory, and the shared memory that the SM is set to, bytes."""
-    device = configuration.device
-    allocated = shared_allocation(configuration)
-    preferred = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)
-    attribute = configuration.max_dynamic_shared_bytes
-    opted_in = attribute is not None
-    wanted = configuration.static_shared_bytes + device.shared_bytes_reserved_per_block + (attribute or 0)
-    if allocated > shared_limit_per_block(device, opted_in, wanted):
-        return 0, preferred
-    if attribute is not None and configuration.dynamic_shared_bytes > attribute:
-        return 0, preferred
-    if preferred < allocated:  # the preference is dropped rather than the launch
-        preferred = carveout_step(device, allocated) if device.version >= (7, 0) else device.shared_bytes_per_sm
-    return (preferred // allocated if allocated else NO_LIMIT), preferred
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """The operations that numbers and arrays write in different ways."""
+
+    where: Callable[[Figure, Figure, Figure], Figure]
+    """(condition, where it holds, elsewhere); both are worked out."""
+    minimum: Callable[[Figure, Figure], Figure]
+    """The lesser of two."""
+    maximum: Callable[[Figure, Figure], Figure]
+    """The greater of two."""
+    some: Callable[[Figure], bool]
+    """Whether it holds anywhere."""
 
 
-def barrier_limit(configuration: Configuration) -> int:
-    """Blocks per SM by named barriers: from 9.0 on, and only where the kernel uses some.
+NUMBERS = Arithmetic(where=lambda holds, yes, no: yes if holds else no, minimum=min, maximum=max, some=bool)
 
-    Confirmed by residency on the H200, where the runtime takes the kernel's own count (ptxas: "used N
-    barriers").
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What the formula needs of a device."""
+
+    registers_per_sm: Figure
+    """As in :class:`~spillscan.occupancy.devices.Device`."""
+    registers_per_block: Figure
+    """Likewise."""
+    checked_registers: Figure
+    """:func:`checked_registers`."""
+    register_alloc_unit: Figure
+    """As in the device."""
+    sub_partitions: Figure
+    """Likewise."""
+    max_threads_per_block: Figure
+    """Likewise."""
+    max_warps_per_sm: Figure
+    """Likewise."""
+    max_blocks_per_sm: Figure
+    """Likewise."""
+    shared_bytes_per_sm: Figure
+    """Likewise."""
+    shared_bytes_per_block: Figure
+    """Likewise."""
+    shared_bytes_reserved_per_block: Figure
+    """Likewise."""
+    shared_alloc_unit: Figure
+    """Likewise."""
+    shared_limit: Figure
+    """:func:`shared_limit_per_block` without opt-in."""
+    shared_limit_opted: Figure
+    """:func:`shared_limit_per_block` with opt-in for all there is."""
+    barriers_per_sm: Figure
+    """Named barriers; 0 where they do not limit: before 9.0."""
+    virtual_resources_per_sm: Figure
+    """Virtual resources; 0 where they do not limit: the converters of the header leave them at 0."""
+    partitioned_global_caching: Figure
+    """Whether it has it."""
+    held_to_61: Figure
+    """Whether what could not run on 6.1 does not run on it either: 6.0."""
+
+
+@lru_cache(maxsize=256)
+def capacity(device: Device) -> Capacity:
+    """The device's, worked out once."""
+    own = ("checked_registers", "shared_limit", "shared_limit_opted", "barriers_per_sm", "held_to_61")
+    return Capacity(
+        checked_registers=checked_registers(device),
+        shared_limit=shared_limit_per_block(device, False, 0),
+        shared_limit_opted=shared_limit_per_block(device, True, 2**31),
+        barriers_per_sm=(device.barriers_per_sm or 0) if device.version >= (9, 0) else 0,
+        held_to_61=device.version == (6, 0),
+        **{field.name: getattr(device, field.name) or 0 for field in fields(Capacity) if field.name not in own},
+    )
+
+
+class BlockLimits(NamedTuple):
+    """What the formula makes of a configuration: blocks per SM that each resource allows, and what a block takes."""
+
+    warps: Figure
+    registers: Figure
+    shared_memory: Figure
+    blocks: Figure
+    barriers: Figure
+    virtual_resources: Figure
+    allocated_registers: Figure
+    allocated_shared_bytes: Figure
+    shared_bytes_per_sm: Figure
+    caching: Figure
+
+
+def block_limits(
+    have: Capacity,
+    how: Arithmetic,
+    *,
+    registers: Figure,
+    threads: Figure,
+    static_bytes: Figure,
+    dynamic_bytes: Figure,
+    attribute: Figure,
+    preferred_bytes: Figure,
+    step: Callable[[Figure], Figure],
+    barriers: Figure,
+    virtual_resources: Figure,
+    caching: Figure,
+) -> BlockLimits:
+    """Every limit in blocks per SM, ``NO_LIMIT`` where a resource does not limit.
+
+    ``attribute``: ``MaxDynamicSharedMemorySize``, or :data:`NOT_SET`. ``preferred_bytes``: what the carve-out asks for;
+    ``step``: the carve-out that holds so many bytes. ``caching``: the place in :data:`CACHING`.
     """
-    device = configuration.device
-    if device.version < (9, 0) or configuration.barriers <= 0 or device.barriers_per_sm is None:
-        return NO_LIMIT
-    return device.barriers_per_sm // configuration.barriers
+    where, some = how.where, how.some
+    warps = (threads + 31) // 32
+    # Registers are allocated per warp: `registers_per_warp`.
+    warp = round_up(registers * 32, have.register_alloc_unit)
+    wanted = where(have.partitioned_global_caching, caching, 0)
+    by_registers, left = _register_limit(have, how, have.sub_partitions, registers, warp, warps, wanted)
+    if some(have.held_to_61):
+        on_61, _ = _register_limit(have, how, 4, registers, warp, warps, wanted)
+        by_registers = where(have.held_to_61 & (on_61 == 0), 0, by_registers)
+
+    # Warp slots; with partitioned caching a block uses only half the SM.
+    by_warps = have.max_warps_per_sm // warps
+    if some(left):
+        by_warps = where(left, have.max_warps_per_sm // 2 // warps * 2, by_warps)
+    by_warps = where(threads > have.max_threads_per_block, 0, by_warps)
+
+    # Shared memory: with the driver's reserve, in units of 256 B, from 8.0 of 128 B.
+    reserve = have.shared_bytes_reserved_per_block
+    allocated = round_up(static_bytes + dynamic_bytes + reserve, have.shared_alloc_unit)
+    opted_in = attribute >= 0
+    wide = opted_in & (static_bytes + reserve + attribute > have.shared_bytes_per_block)
+    limit = where(wide, have.shared_limit_opted, have.shared_limit)
+    refused = (allocated > limit) | (opted_in & (dynamic_bytes > attribute))
+    per_sm = preferred_bytes
+    dropped = (preferred_bytes < allocated) & (refused == 0)
+    if some(dropped):  # the preference rather than the launch
+        per_sm = where(dropped, step(how.minimum(allocated, have.shared_bytes_per_sm)), preferred_bytes)
+    by_shared = where(allocated > 0, per_sm // how.maximum(allocated, 1), NO_LIMIT)
+
+    return BlockLimits(
+        warps=by_warps,
+        registers=by_registers,
+        shared_memory=where(refused, 0, by_shared),
+        blocks=have.max_blocks_per_sm,
+        barriers=_share(how, have.barriers_per_sm, barriers),
+        virtual_resources=_share(how, have.virtual_resources_per_sm, virtual_resources),
+        allocated_registers=warp * warps,
+        allocated_shared_bytes=allocated,
+        shared_bytes_per_sm=per_sm,
+        caching=left,
+    )
 
 
-def virtual_limit(configuration: Configuration) -> int:
-    """Blocks per SM by virtual resources: 10.0 to 12.x; the converters of the header leave them at 0."""
-    device = configuration.device
-    if device.virtual_resources_per_sm is None or configuration.virtual_resources <= 0:
-        return NO_LIMIT
-    return device.virtual_resources_per_sm // configuration.virtual_resources
+def _register_limit(
+    have: Capacity, how: Arithmetic, partitions: Figure, registers: Figure, warp: Figure, warps: Figure, caching: Figure
+) -> tuple[Figure, Figure]:
+    """Blocks per SM by registers, and the partitioned caching that stays on.
+
+    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check").
+    The SM then holds ``floor(partition's registers / warp's registers)`` warps in each partition.
+    """
+    spread = warp * round_up(warps, partitions)
+    refused = (spread > have.registers_per_block) | (registers > have.checked_registers)
+    in_partition = have.registers_per_sm // partitions // how.maximum(warp, 1)
+    blocks = in_partition * partitions // warps
+    if how.some(caching):  # a block may use only half the SM; where it cannot, caching is dropped unless it is strict
+        halves = how.where(caching, in_partition * (partitions // 2) // warps * 2, 0)
+        kept = (halves > 0) | (caching == CACHING.index("strict"))
+        blocks = how.where(kept, halves, blocks)
+        caching = how.where(kept | refused | (warp == 0), caching, 0)
+    return how.where(refused, 0, how.where(warp == 0, NO_LIMIT, blocks)), caching
+
+
+def _share(how: Arithmetic, available: Figure, used: Figure) -> Figure:
+    """Blocks that a resource allows, where there is any and the kernel uses some."""
+    if not how.some(used):
+        return used + NO_LIMIT
+    return how.where((available > 0) & (used > 0), available // how.maximum(used, 1), NO_LIMIT)
 
 
 def resident(configuration: Configuration) -> Occupancy:
     """Resident blocks per SM, every limit, and what is allocated.
 
-    Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check`
-    refuses them.
+    Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check` refuses them.
     """
     device = configuration.device
-    registers, caching = register_limit(configuration, device.sub_partitions)
-    if device.version == (6, 0) and registers and register_limit(configuration, 4)[0] == 0:
-        registers = 0  # what could not run on 6.1 does not run on 6.0 either
-    warps = warp_limit(configuration, caching)
-    shared, shared_per_sm = shared_limit(configuration)
-    barriers = barrier_limit(configuration)
-    virtual = virtual_limit(configuration)
-    blocks = min(registers, warps, shared, device.max_blocks_per_sm, barriers, virtual)
+    attribute, carveout = configuration.max_dynamic_shared_bytes, configuration.carveout_percent
+    preference = configuration.cache_preference
+    plain = carveout is None and preference == "none"
+    found = block_limits(
+        capacity(device),
+        NUMBERS,
+        registers=configuration.registers,
+        threads=configuration.threads_per_block,
+        static_bytes=configuration.static_shared_bytes,
+        dynamic_bytes=configuration.dynamic_shared_bytes,
+        attribute=NOT_SET if attribute is None else attribute,
+        preferred_bytes=device.shared_bytes_per_sm if plain else preferred_shared_bytes(device, carveout, preference),
+        step=lambda wanted: step_without_preference(device, wanted),
+        barriers=configuration.barriers,
+        virtual_resources=configuration.virtual_resources,
+        caching=CACHING.index(configuration.global_caching),
+    )
+    blocks = min(found[: len(LIMITERS)])
     return Occupancy(
         configuration=configuration,
         resident_blocks=blocks,
-        limit_warps=warps,
-        limit_registers=_finite(registers),
-        limit_shared_memory=_finite(shared),
-        limit_blocks=device.max_blocks_per_sm,
-        limit_barriers=_finite(barriers),
-        limit_virtual_resources=_finite(virtual),
-        allocated_registers_per_block=registers_per_warp(device, configuration.registers)
-        * configuration.warps_per_block,
-        allocated_shared_bytes_per_block=shared_allocation(configuration),
-        shared_bytes_per_sm=shared_per_sm,
-        global_caching=caching,
-        reasons=()
-        if blocks
-        else _reasons(
-            configuration,
-            {
-                "warps": warps,
-                "registers": registers,
-                "shared": shared,
-                "barriers": barriers,
-                "virtual": virtual,
-            },
-        ),
+        limit_warps=found.warps,
+        limit_registers=_finite(found.registers),
+        limit_shared_memory=_finite(found.shared_memory),
+        limit_blocks=found.blocks,
+        limit_barriers=_finite(found.barriers),
+        limit_virtual_resources=_finite(found.virtual_resources),
+        allocated_registers_per_block=found.allocated_registers,
+        allocated_shared_bytes_per_block=found.allocated_shared_bytes,
+        shared_bytes_per_sm=found.shared_bytes_per_sm,
+        global_caching=CACHING[found.caching],
+        reasons=() if blocks else _reasons(configuration, found),
     )
 
 
@@ -197,24 +313,24 @@ def _finite(limit: int) -> int | None:
     return None if limit == NO_LIMIT else limit
 
 
-def _reasons(configuration: Configuration, limits: Mapping[str, int]) -> tuple[str, ...]:
+def _reasons(configuration: Configuration, found: BlockLimits) -> tuple[str, ...]:
     device = configuration.device
-    found = []
-    if limits["warps"] == 0:
-        found.append(
+    reasons = []
+    if found.warps == 0:
+        reasons.append(
             f"{configuration.threads_per_block:,} threads: a block has at most {device.max_threads_per_block:,}"
         )
-    if limits["registers"] == 0:
-        found.append(_register_reason(configuration))
-    if limits["shared"] == 0:
-        found.append(_shared_reason(configuration))
-    if limits["barriers"] == 0:
-        found.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
-    if limits["virtual"] == 0:
-        found.append(
+    if found.registers == 0:
+        reasons.append(_register_reason(configuration))
+    if found.shared_memory == 0:
+        reasons.append(_shared_reason(configuration))
+    if found.barriers == 0:
+        reasons.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
+    if found.virtual_resources == 0:
+        reasons.append(
             f"{configuration.virtual_resources} virtual resources: an SM has {device.virtual_resources_per_sm}"
         )
-    return tuple(found)
+    return tuple(reasons)
 
 
 def _register_reason(configuration: Configuration) -> str:

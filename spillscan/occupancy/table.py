@@ -1,29 +1,40 @@
-"""The rules of ``rules.py`` over whole columns: a million configurations in well under two seconds on one
-core.
+"""The formula over whole columns: a million configurations in well under two seconds on one core.
 
-Same figures as the scalar path, bit for bit (a test compares them); here a limit that does not bind is
-``NO_LIMIT``.
+A limit that does not bind is ``NO_LIMIT``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.errors import UsageError
-from spillscan.occupancy import formula as rules
 from spillscan.occupancy.devices import Device, device, devices
+from spillscan.occupancy.formula import (
+    CACHING,
+    NOT_SET,
+    PREFERENCES,
+    Arithmetic,
+    Capacity,
+    block_limits,
+    capacity,
+    preferred_shared_bytes,
+    step_without_preference,
+)
 from spillscan.occupancy.model import LIMITERS
 
 Ints = NDArray[np.int64]
 
-NO_LIMIT = rules.NO_LIMIT
-NOT_SET = -1
-"""In ``carveout_percent`` and ``max_dynamic_shared_bytes``: no preference, not opted in."""
+ARRAYS = Arithmetic(where=np.where, minimum=np.minimum, maximum=np.maximum, some=np.any)
+
+PIECE = 1 << 15
+"""Rows that are worked out at once: so many stay in the processor's cache."""
 
 DEFAULTS = {
     "static_shared_bytes": 0,
@@ -35,7 +46,7 @@ DEFAULTS = {
 }
 """Optional columns, and what an absent column or an empty cell means."""
 REQUIRED = ("arch", "registers", "threads_per_block")
-CODES = {"cache_preference": ("none", "shared", "l1", "equal"), "global_caching": ("off", "on", "strict")}
+CODES = {"cache_preference": PREFERENCES, "global_caching": CACHING}
 """Optional columns of words; absent, empty or the first word: the default."""
 
 
@@ -63,7 +74,6 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
     archs = columns["arch"]
     rows = len(archs)
     known, which = _archs(archs, first_row)
-    tables = _Tables(known)
     figures = {name: _whole(columns[name], name, None, first_row) for name in REQUIRED[1:]}
     for name, default in DEFAULTS.items():
         figures[name] = (
@@ -78,146 +88,78 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
         name: _words(columns[name], name, codes) if name in columns else np.zeros(rows, np.int64)
         for name, codes in CODES.items()
     }
-    return _resident(tables, which, figures, words)
+    devices_in_use = _Devices(known)
+    parts = [slice(first, first + PIECE) for first in range(0, max(rows, 1), PIECE)]
+    answers = [
+        _resident(devices_in_use, which[part], {name: figure[part] for name, figure in (figures | words).items()})
+        for part in parts
+    ]
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
-class _Tables:
+class _Devices:
     """Figures of the devices in use as arrays, one entry a device."""
 
     def __init__(self, known: Sequence[Device]) -> None:
-        def figures(name: str) -> Ints:
-            return np.array([getattr(one, name) or 0 for one in known], np.int64)
-
-        self.registers_per_sm = figures("registers_per_sm")
-        self.registers_per_block = figures("registers_per_block")
-        self.checked_registers = np.array([rules.checked_registers(one) for one in known], np.int64)
-        self.register_alloc_unit = figures("register_alloc_unit")
-        self.partitions = figures("sub_partitions")
-        self.max_threads_per_block = figures("max_threads_per_block")
-        self.max_warps = figures("max_warps_per_sm")
-        self.max_blocks = figures("max_blocks_per_sm")
-        self.reserve = figures("shared_bytes_reserved_per_block")
-        self.shared_unit = figures("shared_alloc_unit")
-        self.shared_most = figures("shared_bytes_per_sm")
-        self.limit_default = np.array([rules.shared_limit_per_block(one, False, 0) for one in known], np.int64)
-        self.limit_opted = np.array([rules.shared_limit_per_block(one, True, 2**31) for one in known], np.int64)
-        self.opt_in_from = figures("shared_bytes_per_block")
-        self.barriers = np.array([one.barriers_per_sm or 0 if one.version >= (9, 0) else 0 for one in known], np.int64)
-        self.virtual = figures("virtual_resources_per_sm")
-        self.caching = figures("partitioned_global_caching")
-        self.is_60 = np.array([one.version == (6, 0) for one in known])
-        # preferred[device, preference, percent + 1] and step[device, KB rounded up]: carve-out as look-ups
+        each = [capacity(one) for one in known]
+        self._capacities = {
+            field.name: np.array([getattr(one, field.name) for one in each]) for field in fields(Capacity)
+        }
+        percents = (None, *range(101))
         self.preferred = np.array(
             [
-                [
-                    [rules.preferred_shared_bytes(one, None if pct < 0 else pct, name) for pct in range(-1, 101)]
-                    for name in ("none", "shared", "l1", "equal")
-                ]
+                [[preferred_shared_bytes(one, percent, name) for percent in percents] for name in PREFERENCES]
                 for one in known
             ],
             np.int64,
-        ).reshape(len(known), 4, 102)
-        most = max((one.shared_bytes_per_sm for one in known), default=0) // 1024
-        self.step = np.array(
-            [
-                [
-                    rules.carveout_step(one, 1024 * kb)
-                    if one.version >= (7, 0) and 1024 * kb <= one.shared_bytes_per_sm
-                    else one.shared_bytes_per_sm
-                    for kb in range(most + 1)
-                ]
-                for one in known
-            ],
+        )
+        """[device, preference, percent + 1]: the shared memory that is asked for, bytes."""
+        wanted = range(0, max(one.shared_bytes_per_sm for one in known) + 1, 1024)
+        self.steps = np.array(
+            [[step_without_preference(one, min(each, one.shared_bytes_per_sm)) for each in wanted] for one in known],
             np.int64,
-        ).reshape(len(known), most + 1)
+        )
+        """[device, KB rounded up]: the carve-out that holds so much, bytes."""
+
+    def capacity(self, which: Ints) -> Capacity:
+        """What the formula needs of each row's device."""
+        return Capacity(**{name: column[which] for name, column in self._capacities.items()})
 
 
-def _resident(
-    tables: _Tables, which: Ints, figures: Mapping[str, Ints], words: Mapping[str, Ints]
-) -> dict[str, NDArray[Any]]:
-    registers, threads = figures["registers"], figures["threads_per_block"]
-    warps = (threads + 31) // 32
-    max_warps = tables.max_warps[which]
-
-    # Registers: allocated per warp, checked per block, floored per sub-partition (rules.register_limit).
-    unit = tables.register_alloc_unit[which]
-    warp = (registers * 32 + unit - 1) // unit * unit
-    columns = {"registers": registers, "warp": warp, "warps": warps, **words}
-    by_registers, caching = _register_limit(tables, which, tables.partitions[which], columns)
-    if tables.is_60[which].any():
-        on_61, _ = _register_limit(tables, which, np.full_like(which, 4), columns)
-        by_registers = np.where(tables.is_60[which] & (on_61 == 0), 0, by_registers)
-
-    half = max_warps // 2 // warps * 2
-    by_warps = np.where(caching != 0, half, max_warps // warps)
-    by_warps = np.where(threads > tables.max_threads_per_block[which], 0, by_warps)
-
-    # Shared memory: reserve, allocation unit, per-block limit, carve-out step (rules.shared_limit).
-    static, dynamic, attribute = (
-        figures["static_shared_bytes"],
-        figures["dynamic_shared_bytes"],
-        figures["max_dynamic_shared_bytes"],
+def _resident(of: _Devices, which: Ints, figures: Mapping[str, Ints]) -> dict[str, NDArray[Any]]:
+    have = of.capacity(which)
+    found = block_limits(
+        have,
+        ARRAYS,
+        registers=figures["registers"],
+        threads=figures["threads_per_block"],
+        static_bytes=figures["static_shared_bytes"],
+        dynamic_bytes=figures["dynamic_shared_bytes"],
+        attribute=figures["max_dynamic_shared_bytes"],
+        preferred_bytes=of.preferred[which, figures["cache_preference"], figures["carveout_percent"] + 1],
+        step=lambda wanted: of.steps[which, (wanted + 1023) // 1024],
+        barriers=figures["barriers"],
+        virtual_resources=figures["virtual_resources"],
+        caching=figures["global_caching"],
     )
-    reserve, shared_unit = tables.reserve[which], tables.shared_unit[which]
-    allocated = (static + dynamic + reserve + shared_unit - 1) // shared_unit * shared_unit
-    opted_in = attribute >= 0
-    wide = opted_in & (static + reserve + attribute > tables.opt_in_from[which])
-    limit = np.where(wide, tables.limit_opted[which], tables.limit_default[which])
-    refused = (allocated > limit) | (opted_in & (dynamic > attribute))
-    preferred = tables.preferred[which, words["cache_preference"], figures["carveout_percent"] + 1]
-    kilobytes = np.minimum((allocated + 1023) // 1024, tables.step.shape[1] - 1)
-    shared_per_sm = np.where(refused | (preferred >= allocated), preferred, tables.step[which, kilobytes])
-    by_shared = np.where(allocated > 0, shared_per_sm // np.maximum(allocated, 1), NO_LIMIT)
-    by_shared[refused] = 0
-
-    def share(available: Ints, used: Ints) -> Ints:
-        return np.where((available > 0) & (used > 0), available // np.maximum(used, 1), NO_LIMIT)
-
-    limits = (
-        by_warps,
-        by_registers,
-        by_shared,
-        tables.max_blocks[which],
-        share(tables.barriers[which], figures["barriers"]),
-        share(tables.virtual[which], figures["virtual_resources"]),
-    )
-    blocks = limits[0]
-    for one in limits[1:]:
-        blocks = np.minimum(blocks, one)
-    binding = np.zeros(len(which), np.uint8)
-    for bit, one in enumerate(limits):
-        binding |= (one == blocks).astype(np.uint8) << np.uint8(bit)
-    active = blocks * warps
+    limits = found[: len(LIMITERS)]
+    blocks = reduce(np.minimum, limits)
+    binding = np.zeros(len(blocks), np.uint8)
+    for bit, limit in enumerate(limits):
+        binding |= (limit == blocks).astype(np.uint8) << np.uint8(bit)
+    active = blocks * ((figures["threads_per_block"] + 31) // 32)
     return {
         "resident_blocks": blocks,
         "active_warps": active,
-        "max_warps": max_warps,
-        "occupancy": active / max_warps,
+        "max_warps": have.max_warps_per_sm,
+        "occupancy": active / have.max_warps_per_sm,
         "limiters": binding,
         **{f"limit_{name}": limit for name, limit in zip(LIMITERS, limits, strict=True)},
-        "allocated_registers_per_block": warp * warps,
-        "allocated_shared_bytes_per_block": allocated,
-        "shared_bytes_per_sm": shared_per_sm,
-        "global_caching": caching,
+        "allocated_registers_per_block": found.allocated_registers,
+        "allocated_shared_bytes_per_block": found.allocated_shared_bytes,
+        "shared_bytes_per_sm": found.shared_bytes_per_sm,
+        "global_caching": found.caching,
     }
-
-
-def _register_limit(tables: _Tables, which: Ints, partitions: Ints, columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
-    registers, warp, warps = columns["registers"], columns["warp"], columns["warps"]
-    caching = np.where(tables.caching[which] > 0, columns["global_caching"], 0)
-    assumed = warp * ((warps + partitions - 1) // partitions * partitions)
-    refused = (assumed > tables.registers_per_block[which]) | (registers > tables.checked_registers[which])
-    in_partition = tables.registers_per_sm[which] // partitions // np.maximum(warp, 1)
-    spread = in_partition * partitions // warps
-    if caching.any():
-        halves = np.where(caching != 0, in_partition * (partitions // 2) // warps * 2, 0)
-        dropped = (halves == 0) & (caching != 2)
-        blocks = np.where(dropped, spread, halves)
-        caching_left = np.where(refused | (warp == 0) | ~dropped, caching, 0)
-    else:
-        blocks, caching_left = spread, caching
-    blocks = np.where(warp == 0, NO_LIMIT, blocks)
-    return np.where(refused, 0, blocks), caching_left
 
 
 def limiter_names() -> list[str]:

@@ -7,10 +7,10 @@ import pytest
 
 from spillscan.occupancy import Configuration, devices
 from spillscan.occupancy.deviations import header_mask
-from spillscan.occupancy.formula import resident
+from spillscan.occupancy.formula import NO_LIMIT, NOT_SET, resident
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.model import LIMITERS
-from spillscan.occupancy.table import NO_LIMIT, NOT_SET, occupancy_table
+from spillscan.occupancy.table import occupancy_table
 from tests.oracle import occupancy_header as header
 
 SAMPLE = 20_000

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from spillscan.occupancy.devices import devices
-from spillscan.occupancy.table import NOT_SET
+from spillscan.occupancy.formula import NOT_SET
 
 VERSION = "13.5.37"
 CACHE = Path(os.environ.get("SPILLSCAN_TOOLCHAINS", Path.home() / ".cache" / "spillscan-toolchains"))

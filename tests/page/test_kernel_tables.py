@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from spillscan.occupancy.devices import devices
+from spillscan.occupancy.formula import NO_LIMIT, NOT_SET
 from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS
-from spillscan.occupancy.table import NO_LIMIT, NOT_SET, limiter_names, occupancy_table
+from spillscan.occupancy.table import limiter_names, occupancy_table
 from spillscan.page.lookup import tables
 from tests.page.lookup import Tables, in_runs, look_up
 
