@@ -6,27 +6,33 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+RUNS   := $(VENV)/.runs
+TESTS  := $(VENV)/.tests
 
 .PHONY: run test lint bench oracle wheel fixtures clean
 
-$(READY): pyproject.toml
+# What running needs, and what tests need besides.
+$(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	@touch $@
+
+$(TESTS): $(RUNS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-run: $(READY)
+run: $(RUNS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh fixtures/demo/run.sh
 
-test: $(READY)
+test: $(TESTS)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-lint: $(READY)
+lint: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
+bench: $(TESTS)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
@@ -38,7 +44,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks.dataset_bench
 	$(BIN)/python -m tests.benchmarks.page_bench
 
-oracle: $(READY)
+oracle: $(TESTS)
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
@@ -49,11 +55,11 @@ oracle: $(READY)
 	$(BIN)/python -m tests.oracle.audit_oracle
 	$(BIN)/python -m tests.oracle.dataset_oracle
 
-wheel: $(READY)
+wheel: $(TESTS)
 	rm -rf dist
 	$(BIN)/python -m build --wheel --sdist --outdir dist .
 
-fixtures: $(READY)
+fixtures: $(TESTS)
 	$(BIN)/python fixtures/make.py
 
 clean:

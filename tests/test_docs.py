@@ -1,0 +1,32 @@
+"""Every page is led to, every link leads somewhere, and the glossary stays short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for target in LINK.findall(text):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / target).resolve() for target in LINK.findall(index.read_text(encoding="utf-8"))}
+    assert {page.resolve() for page in (ROOT / "docs").glob("*.md")} - {index.resolve()} <= linked
+
+
+def test_the_glossary_is_short_and_in_order() -> None:
+    terms = re.findall(r"^\| \*\*([^*]+)\*\* \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.M)
+    assert terms == sorted(terms, key=str.lower)
+    assert 30 < len(terms) <= 40
