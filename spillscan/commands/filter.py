@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 at the end of the input."""
-    from spillscan.wrap.pump import pump
+    from spillscan.wrap.filter import copy
 
     def keep(data: bytes) -> None:
         try:
@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
     with log:
-        pump(sys.stdin.fileno(), sys.stdout.fileno(), keep)
+        copy(sys.stdin.fileno(), sys.stdout.fileno(), keep)
     return 0

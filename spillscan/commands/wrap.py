@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="add the compiler's option that tells registers and spills (nvcc: -Xptxas -v)",
+        help="add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the compiler's command line")
 

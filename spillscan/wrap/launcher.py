@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from spillscan import compilation
 from spillscan.compilation import Compilation
-from spillscan.wrap.pump import pump
+from spillscan.wrap.filter import copy, figures_lines
 from spillscan.wrap.record import Record
-from spillscan.wrap.sieve import figures_lines
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """What shells return for a command that cannot be run, or is not there."""
@@ -21,9 +20,9 @@ _FIGURES_OPTIONS = {"nvcc": ("-Xptxas", "-v"), "clang": ("-Xcuda-ptxas", "-v"), 
 
 
 def run(command: Sequence[str], verbose: bool) -> int:
-    """Run ``command`` and return its exit status; ``verbose`` adds the option that makes a compiler tell its figures.
+    """Run ``command`` and return its exit status; ``verbose`` adds the option that makes a compiler report its figures.
 
-    What it is told to make gets a record file. A command that makes nothing is run in place of this process.
+    What it is asked to make gets a record file. A command that makes nothing is run in place of this process.
     """
     made = compilation.parse(command)
     if made is not None and verbose:
@@ -37,12 +36,12 @@ def run(command: Sequence[str], verbose: bool) -> int:
         record.drop(stale=False)
         return _cannot_run(command, error)
     _stand_aside(child)
-    if tells_figures(command):
+    if asks_figures(command):
         figures_lines()  # the grammar is read while the compiler works
     assert child.stderr is not None
-    sieve = pump(child.stderr.fileno(), sys.stderr.fileno(), record.write)
+    lines = copy(child.stderr.fileno(), sys.stderr.fileno(), record.write)
     status = child.wait()
-    if status == 0 and sieve.figures:
+    if status == 0 and lines.figures:
         prevented = record.keep()
         if prevented is not None:
             _no_record(made.object, prevented)
@@ -52,14 +51,14 @@ def run(command: Sequence[str], verbose: bool) -> int:
 
 
 def with_figures(command: Sequence[str], made: Compilation) -> list[str]:
-    """``command`` with the option that makes its compiler tell registers and spills, unless it is there."""
-    if tells_figures(command):
+    """``command`` with the option that makes its compiler report registers and spills, unless it is there."""
+    if asks_figures(command):
         return list(command)
     after = made.tool_index + 1
     return [*command[:after], *_FIGURES_OPTIONS[made.tool], *command[after:]]
 
 
-def tells_figures(command: Sequence[str]) -> bool:
+def asks_figures(command: Sequence[str]) -> bool:
     """Whether ``command`` asks the assembler for its figures: ``-Xptxas -v`` in any form, ``--resource-usage``."""
     passed_on = ""
     for word, following in zip(command, [*command[1:], ""], strict=True):

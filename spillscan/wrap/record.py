@@ -14,7 +14,7 @@ SUFFIX = ".spillscan.log"
 class Record:
     """The record of one object while its compiler runs. It takes its name only by :meth:`keep`, whole.
 
-    Only the constructor raises: a full disk is no reason to stop a compiler, and is told by :meth:`keep`.
+    Only the constructor raises: a full disk is no reason to stop a compiler, and :meth:`keep` returns it.
     """
 
     def __init__(self, made: str, command: Sequence[str]) -> None:

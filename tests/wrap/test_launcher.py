@@ -15,7 +15,7 @@ import pytest
 
 import spillscan
 from spillscan import compilation
-from spillscan.wrap.launcher import tells_figures, with_figures
+from spillscan.wrap.launcher import asks_figures, with_figures
 from spillscan.wrap.record import Record
 from tests.conftest import FIXTURES, ROOT, read_log, read_text, record
 
@@ -237,8 +237,8 @@ def test_the_option_is_added_where_it_is_missing(command: str, added: str) -> No
     "options", ["-Xptxas=-v", "-Xptxas -O3,-v", "--ptxas-options=-v", "--resource-usage", "-res-usage"]
 )
 def test_forms_of_the_option(options: str) -> None:
-    assert tells_figures(["nvcc", *options.split(), "-c", "a.cu"])
-    assert not tells_figures(["nvcc", "-v", "-Xptxas", "-O3", "-c", "a.cu"])
+    assert asks_figures(["nvcc", *options.split(), "-c", "a.cu"])
+    assert not asks_figures(["nvcc", "-v", "-Xptxas", "-O3", "-c", "a.cu"])
 
 
 def test_filter_copies_all_but_figures_and_keeps_all(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the sieve takes out are the grammar's figures lines, and nothing else, however the stream is cut."""
+"""What the filter takes out are the grammar's figures lines, and nothing else, however the stream is cut."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from lark.exceptions import UnexpectedInput
 
 from spillscan import grammar
 from spillscan.logs.steps import split_prefix
-from spillscan.wrap import derive
-from spillscan.wrap.sieve import Sieve, figures_lines
+from spillscan.wrap.filter import EXPRESSION, Filter, expression, figures_lines
 from tests.conftest import FIXTURES, read_text
 
 LOGS = sorted(
@@ -25,8 +24,8 @@ PREFIXES = ("", "2024-05-01T12:34:56.7890123Z ", "#12 118.5 ", "     1>", "  ")
 
 
 def passed(data: bytes) -> bytes:
-    sieve = Sieve()
-    return sieve.feed(data) + sieve.flush()
+    lines = Filter()
+    return lines.feed(data) + lines.flush()
 
 
 def is_figures(line: str) -> bool:
@@ -42,7 +41,7 @@ def is_figures(line: str) -> bool:
 
 
 def test_the_expression_is_the_grammars() -> None:
-    assert derive.TARGET.read_bytes() == derive.expression()
+    assert Path(EXPRESSION).read_bytes() == expression()
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
@@ -77,9 +76,9 @@ def test_warnings_advisories_and_errors_pass(log: str) -> None:
 def test_cuts_do_not_matter(data: st.DataObject) -> None:
     text = read_text(FIXTURES / "nvcc" / LOGS_OF_NVCC[0].name).encode()[:6000]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
-    sieve = Sieve()
+    lines = Filter()
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert b"".join(sieve.feed(piece) for piece in pieces) + sieve.flush() == passed(text)
+    assert b"".join(lines.feed(piece) for piece in pieces) + lines.flush() == passed(text)
 
 
 @given(st.binary(max_size=300))
@@ -88,19 +87,19 @@ def test_nothing_else_is_lost(noise: bytes) -> None:
 
 
 def test_a_prompt_is_passed_on_and_so_is_the_rest_of_its_line() -> None:
-    sieve = Sieve()
-    assert sieve.feed(b"Proceed? ") == b""
-    assert sieve.holds
-    assert sieve.flush() == b"Proceed? "
+    lines = Filter()
+    assert lines.feed(b"Proceed? ") == b""
+    assert lines.holds
+    assert lines.flush() == b"Proceed? "
     assert (
-        sieve.feed(b"ptxas info    : 0 bytes gmem\nptxas info    : 0 bytes gmem\n") == b"ptxas info    : 0 bytes gmem\n"
+        lines.feed(b"ptxas info    : 0 bytes gmem\nptxas info    : 0 bytes gmem\n") == b"ptxas info    : 0 bytes gmem\n"
     )
-    assert sieve.figures
+    assert lines.figures
 
 
 def test_a_line_without_end_is_not_hoarded() -> None:
-    sieve = Sieve()
-    assert sum(len(sieve.feed(b"x" * (1 << 16))) for _ in range(40)) > 2_000_000
+    lines = Filter()
+    assert sum(len(lines.feed(b"x" * (1 << 16))) for _ in range(40)) > 2_000_000
 
 
 LOGS_OF_NVCC = [path for path in LOGS if path.parent.name == "nvcc"]
