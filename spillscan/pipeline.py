@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from spillscan.dataset import load_build
 from spillscan.errors import InputError
-from spillscan.inputs import readers, reference, source
+from spillscan.inputs import archives, readers, reference, source
 from spillscan.join.links import merge_links
 from spillscan.model import Build, Issue, Origin, Reading
-from spillscan.wrap.record import is_orphan
+from spillscan.wrap.record import draft_of, is_orphan
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
@@ -53,7 +53,8 @@ def scan(
         if reading is None:
             continue
         total.add(reading)
-        if each.explicit and not reading.understood and len(sources) > 1:
+        holes = any(issue.hidden for issue in reading.issues)
+        if each.explicit and len(sources) > 1 and not reading.understood and not holes:
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     if not total.understood:
@@ -82,6 +83,10 @@ def _read(
     watch: Callable[[int], None] | None,
 ) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
+    if made := draft_of(each.uri):
+        message = f"the compilation of {made} still runs, or was killed: it left no record"
+        unfinished = Issue(code="unfinished-record", message=message, severity="error", origin=Origin(input=each.uri))
+        return Reading(issues=[unfinished])
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
@@ -92,30 +97,78 @@ def _read(
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
     try:
         with each.open(watch) as stream:
-            head = stream.head()
-            kind = source.kind_of_binary(head)
-            reader = readers.reader_for(head, binary=kind is not None)
-            if reader is not None:
-                read = getattr(reader, "read_operands", reader.read) if operands else reader.read
-                if unpacking and hasattr(reader, "read_within"):
-                    read = partial(reader.read_within, unpacking=unpacking)
-                reading: Reading = read(stream, each.uri)
-                if kind is None or reading.functions:
-                    return reading
-                if each.explicit:
-                    raise _without_code(each, kind, reading)
-                return reading if reading.issues else None
+            kind = source.kind_of_binary(stream.head())
+            before = stream.state()
+            reading = contents(stream, each.uri, operands=operands, unpacking=unpacking)
+            if before != stream.state():
+                message = f"{each.uri} was written to while it was read: wait for the build's end"
+                reading = reading or Reading()
+                reading.issues.append(Issue(code="changed-input", message=message, origin=Origin(input=each.uri)))
     except InputError as error:
         if each.explicit:
             raise
-        origin = Origin(input=each.uri)
-        return Reading(issues=[Issue(code="unreadable", message=str(error), severity="error", origin=origin)])
+        return _unreadable(each.uri, error)
+    if kind is None or (reading is not None and reading.understood):
+        return reading
     if each.explicit:
-        raise InputError(f"{each.uri} is {kind}, not a build log", HINT)
-    return None
+        raise _without_code(each, kind, reading)
+    return reading if reading is not None and reading.issues else None
 
 
-def _without_code(each: source.Source, kind: str, reading: Reading) -> InputError:
+def contents(
+    stream: source.Stream,
+    name: str,
+    *,
+    operands: bool = False,
+    unpacking: Mapping[str, int] | None = None,
+    depth: int = 0,
+) -> Reading | None:
+    """What one input holds: its records, those of the members of an archive; ``None`` where no reader takes it.
+
+    Raises :class:`~spillscan.errors.InputError` where it cannot be read.
+    """
+    head = stream.head()
+    inside = partial(_members, operands=operands, unpacking=unpacking, depth=depth + 1)
+    if archives.is_tar(head):
+        return inside(archives.tar_members(stream, name))
+    reader = readers.reader_for(head, binary=source.kind_of_binary(head) is not None)
+    reading = None
+    if reader is not None:
+        read = getattr(reader, "read_operands", reader.read) if operands else reader.read
+        if unpacking and hasattr(reader, "read_within"):
+            read = partial(reader.read_within, unpacking=unpacking)
+        reading = read(stream, name)
+    if archives.is_zip(head):
+        reading = reading or Reading()
+        reading.add(inside(archives.zip_members(stream, name)))
+    return reading
+
+
+def _members(
+    members: Iterable[tuple[str, source.Stream]], *, operands: bool, unpacking: Mapping[str, int] | None, depth: int
+) -> Reading:
+    """What the files of an archive hold. What cannot be read of them is an issue, and hides no other."""
+    total = Reading()
+    for name, stream in members:
+        try:
+            with stream:
+                if depth > archives.DEEPEST:
+                    raise InputError(f"{name} stands in more than {archives.DEEPEST} archives", "unpack it by hand")
+                if reading := contents(stream, name, operands=operands, unpacking=unpacking, depth=depth):
+                    total.add(reading)
+        except (InputError, *archives.ERRORS) as error:
+            total.add(_unreadable(name, error))
+    return total
+
+
+def _unreadable(uri: str, error: Exception) -> Reading:
+    message = str(error) if isinstance(error, InputError) else f"cannot read {uri}: {error}"
+    return Reading(issues=[Issue(code="unreadable", message=message, severity="error", origin=Origin(input=uri))])
+
+
+def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:
+    if reading is None:
+        return InputError(f"{each.uri} is {kind}, not a build log", HINT)
     if reading.issues:
         return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
     return InputError(f"{each.uri} is {kind} without GPU machine code", HINT)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spillscan.audit import stores
 from spillscan.audit.messages import FileOutcome, Item
 from spillscan.errors import InputError, UsageError
-from spillscan.wrap.record import object_of
+from spillscan.wrap.record import DRAFT, draft_of, object_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,12 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     for file in sorted(files, key=lambda file: (file.is_link, file.path)):
         if file.path in items:
             continue
-        if file.trouble:
+        if draft_of(file.path):
+            reason = "its compilation still runs, or was killed"
+            left.append(FileOutcome(label=label, uri=file.path, state="failed", reason=reason))
+        elif os.path.basename(file.path).startswith(DRAFT):
+            skip(file.path, "a draft that was left behind")
+        elif file.trouble:
             skip(file.path, file.trouble)
         elif file.identity in seen:
             skip(file.path, "another name of a file")

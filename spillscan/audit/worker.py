@@ -22,10 +22,9 @@ from spillscan.audit import stores
 from spillscan.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item, State
 from spillscan.audit.stores import retried
 from spillscan.errors import InputError, SpillscanError
-from spillscan.inputs import readers, source
-from spillscan.inputs.readers import Reader
+from spillscan.inputs import archives, readers, source
 from spillscan.inputs.source import HEAD_BYTES, Stream
-from spillscan.model import Build, Issue, Kernel, Reading
+from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import is_orphan
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ NO_OUTPUT = "no build output"
 """Why most files of a tree are skipped."""
 NO_CODE = "no GPU machine code"
 """Why most libraries are."""
-
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 class Readable(NamedTuple):
@@ -115,10 +112,10 @@ class BatchReader:
                 if item.store_tag is not None and item.store_tag == stores.tag(item.path, item.uri):
                     tag = item.store_tag
             with stores.opened(path, item.uri) as file, Stream(file, item.uri) as stream:
-                reader = _reader_of(stream)
+                refusal = _refusal(stream)
                 status = os.fstat(file.fileno())
-            if isinstance(reader, str):
-                self._end(number, item, "skipped", reader)
+            if refusal:
+                self._end(number, item, "skipped", refusal)
                 return None
             if is_orphan(path):
                 self._end(number, item, "skipped", "record of an object that is gone")
@@ -138,8 +135,7 @@ class BatchReader:
             stores.opened(readable.path, item.uri) as file,
             Stream(file, item.uri) as stream,
         ):
-            reader = _reader_of(stream)
-            reading = reader if isinstance(reader, str) else _reading_of(reader, stream, item.uri)
+            reading = _reading_of(stream, item.uri)
             status = os.stat(readable.path)
             if (status.st_size, status.st_mtime_ns) != readable.state:
                 self._fail(readable.number, item, f"{item.uri} was written to while it was read; audit it again")
@@ -207,14 +203,17 @@ class BatchReader:
 
 
 def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel], list[Issue]]]:
-    """Each kernel and issue with the input that is named first for it."""
+    """Each kernel and issue with the input that is named first for it; members of an archive are of the archive."""
     parts: dict[str, tuple[list[Kernel], list[Issue]]] = {uri: ([], []) for uri in uris}
+
+    def part(origin: Origin | None) -> tuple[list[Kernel], list[Issue]]:
+        name = origin.input if origin else ""
+        return parts.get(name) or parts.get(name.partition("!")[0]) or parts[uris[0]]
+
     for kernel in build.kernels:
-        uri = kernel.origins[0].input if kernel.origins else ""
-        parts[uri if uri in parts else uris[0]][0].append(kernel)
+        part(kernel.origins[0] if kernel.origins else None)[0].append(kernel)
     for issue in build.issues:
-        uri = issue.origin.input if issue.origin else ""
-        parts[uri if uri in parts else uris[0]][1].append(issue)
+        part(issue.origin)[1].append(issue)
     return parts
 
 
@@ -245,15 +244,17 @@ def _known(run: str, root: str, label: str) -> _Known:
 
 def _may_be_read(head: bytes) -> bool:
     """Whether a file of a store that begins with these bytes is worth fetching."""
-    if head.startswith(_COMPRESSED):
+    if head.startswith(tuple(source.COMPRESSED)) or archives.is_tar(head) or archives.is_zip(head):
         return True
     return readers.reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
 
 
-def _reader_of(stream: Stream) -> Reader | str:
-    """The reader of a file, or why there is none. Little more than the beginning is looked at, of a binary its
+def _refusal(stream: Stream) -> str:
+    """Why a file is not read; empty where it is. Little more than the beginning is looked at, of a binary its
     sections."""
     head = stream.head()
+    if archives.is_tar(head):
+        return ""
     binary = source.kind_of_binary(head) is not None
     reader = readers.reader_for(head, binary=binary)
     if reader is None:
@@ -262,8 +263,8 @@ def _reader_of(stream: Stream) -> Reader | str:
     if silent is not None and len(head) < HEAD_BYTES and silent(head):
         return NO_OUTPUT
     if binary and not _has_code(stream):
-        return NO_CODE
-    return reader
+        return "" if archives.is_zip(head) and any(archives.zip_members(stream, "")) else NO_CODE
+    return ""
 
 
 def _has_code(stream: Stream) -> bool:
@@ -275,16 +276,18 @@ def _has_code(stream: Stream) -> bool:
     return next(containers.images(Window(buffer), Budget(DEFAULT, len(buffer))), None) is not None
 
 
-def _reading_of(reader: Reader, stream: Stream, uri: str) -> Reading | str:
+def _reading_of(stream: Stream, uri: str) -> Reading | str:
     """What a file holds, or why it is no build output. Raises :class:`~spillscan.errors.InputError` where it is one and
     cannot be read."""
-    reading = reader.read(stream, uri)
+    reading = pipeline.contents(stream, uri)
+    if reading is None:
+        return NO_OUTPUT
     if reading.understood:
         return reading
     severe = next((issue for issue in reading.issues if issue.severity != "note"), None)
     if severe is not None:
         raise InputError(f"{severe.origin or uri}: {severe.message}")
-    return NO_CODE if getattr(reader, "BINARY", False) else NO_OUTPUT
+    return NO_OUTPUT if source.kind_of_binary(stream.head()) is None else NO_CODE
 
 
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:

@@ -1,11 +1,10 @@
-"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain, gzip or zstd; UTF-8 or UTF-16."""
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed; UTF-8 or UTF-16."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import glob
-import gzip
 import io
 import mmap
 import os
@@ -14,10 +13,11 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from spillscan.errors import InputError
 from spillscan.inputs import reference
+from spillscan.wrap.record import DRAFT, draft_of
 
 BLOCK_BYTES = 1 << 20
 """How much is read at a time: what stays in the processor's cache is searched several times as fast."""
@@ -26,12 +26,16 @@ LONGEST_LINE_BYTES = 1 << 20
 """Longer lines are no tool's report (symbols of 70,000 characters are the longest seen); they are skipped."""
 
 HEAD_BYTES = 1 << 16
-"""How much of an input its format is told from."""
+"""How much of an input its format is known by."""
 
 LARGEST_BUFFER_BYTES = 1 << 32
 """What is read into memory of a binary that comes through a pipe."""
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zX": "xz"}
+"""What a compressed file begins with."""
+
+_PIECE_BYTES = 1024
+"""What is decompressed at a time: it cannot become more than some 32 MiB, whatever the file claims."""
 
 _BINARY_KINDS = {
     b"\x7fELF": "an ELF binary",
@@ -43,8 +47,6 @@ _BINARY_KINDS = {
     b"\xff\xd8\xff": "a JPEG image",
     b"PAR1": "a Parquet file",
     b"\x50\xed\x55\xba": "a CUDA fatbin",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
 }
 
 
@@ -55,17 +57,19 @@ class Source:
     uri: str
     """Path as given or found, or ``-``."""
     explicit: bool = True
-    """False for a file that was only found in a folder: what it holds is then nobody's claim."""
+    """False for a file that was only found in a folder: nothing is claimed of what it holds."""
 
     @property
     def bytes(self) -> int:
-        """Its size as it lies on disk; 0 where that cannot be told before it is read."""
+        """Its size as it lies on disk; 0 where that is not known before it is read."""
         return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
 
     def open(self, watch: Callable[[int], None] | None = None) -> Stream:
-        """The input's bytes, decompressed and decoded; ``watch`` is told how many were read of it, as they lie on disk.
+        """The input's bytes, decompressed and decoded; ``watch`` learns how many were read of it, as they lie on disk.
         Errors name the input."""
         if self.uri == "-":
+            if sys.stdin is None:  # the caller closed it
+                raise InputError("cannot read standard input: it is closed")
             widen(sys.stdin.buffer)
             return Stream(sys.stdin.buffer, "standard input", watch)
         try:
@@ -85,6 +89,8 @@ class Stream:
         """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
+        self._whole: bytes | None = None
+        """All of what cannot be mapped, once it was asked for."""
 
     def __enter__(self) -> Stream:
         return self
@@ -107,10 +113,10 @@ class Stream:
         if self._watch is None:
             yield from self._chunks
             return
-        told = self._raw.seekable()
+        seekable = self._raw.seekable()
         read = 0
         for chunk in self._chunks:
-            read = self._raw.tell() if told else read + len(chunk)
+            read = self._raw.tell() if seekable else read + len(chunk)
             self._watch(read)
             yield chunk
 
@@ -126,12 +132,21 @@ class Stream:
 
     def buffer(self) -> bytes | mmap.mmap:
         """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read."""
-        if self._raw is not sys.stdin.buffer:
+        if self._label != "standard input":
             try:
                 return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
-            except (OSError, ValueError):
-                pass  # a pipe, or empty
-        return self.read(LARGEST_BUFFER_BYTES)
+            except (OSError, ValueError, AttributeError):
+                pass  # a pipe, a member of an archive, or empty
+        if self._whole is None:
+            self._whole = self.read(LARGEST_BUFFER_BYTES)
+        return self._whole
+
+    def seekable(self) -> BinaryIO:
+        """Everything as it is stored, as a file to be read from anywhere in it; nothing else may be read after it."""
+        with contextlib.suppress(OSError, AttributeError):
+            self._raw.seek(0)
+            return self._raw
+        return io.BytesIO(self.buffer())
 
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""
@@ -148,9 +163,17 @@ class Stream:
         try:
             descriptor = self._raw.fileno()
             status = os.fstat(descriptor)
-        except OSError:
+        except (OSError, AttributeError):
             return None
         return (descriptor, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+    def state(self) -> tuple[int, int] | None:
+        """Size and time of the last change of a regular file; ``None`` of anything else."""
+        try:
+            status = os.fstat(self._raw.fileno())
+        except (OSError, AttributeError):
+            return None
+        return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
     def lines(self) -> Iterator[bytes]:
         """Everything, in blocks of whole lines; only the last may lack its newline.
@@ -195,14 +218,14 @@ class Stream:
         yield decoder.decode(b"", final=True).encode()
 
     def _decompressed(self) -> Iterator[bytes]:
+        format = ""
         try:
             start = self._raw.read(4)
             while 0 < len(start) < 4 and (more := self._raw.read(4 - len(start))):
                 start += more
-            if start.startswith(_GZIP):
-                yield from _blocks(gzip.GzipFile(fileobj=io.BufferedReader(_Rejoined(start, self._raw, self._label))))
-            elif start == _ZSTD:
-                yield from self._zstd(start)
+            format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
+            if format:
+                yield from self._unpacked(start, format)
             elif start:
                 self._plain = True
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
@@ -211,29 +234,49 @@ class Stream:
             raise InputError(
                 f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
             ) from error
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(f"{self._label} is not a sound gzip file: {error}", "fetch it again") from error
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
-    def _zstd(self, start: bytes) -> Iterator[bytes]:
-        import zstandard
-
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        piece = start
-        try:
-            # Small pieces in: a piece of 1 KiB cannot become more than some 32 MiB, whatever the archive claims.
-            while piece or (piece := self._raw.read(1024)):
-                while piece:
-                    if frame.eof:
-                        frame = zstandard.ZstdDecompressor().decompressobj()
-                    if out := frame.decompress(piece):
-                        yield out
-                    piece = frame.unused_data if frame.eof else b""
-        except zstandard.ZstdError as error:
-            raise InputError(f"{self._label} is not a sound zstd file: {error}", "fetch it again") from error
-        if not frame.eof:
+    def _unpacked(self, piece: bytes, format: str) -> Iterator[bytes]:
+        """All frames of a compressed file. Behind the last may stand zeros, with which tapes are filled up."""
+        make, errors = _decompressor(format)
+        unpack = make()
+        block: list[bytes] = []
+        while piece or (piece := self._raw.read(_PIECE_BYTES)):
+            if unpack.eof:
+                if not (piece := piece.lstrip(b"\0")):
+                    continue
+                unpack = make()
+            try:
+                block.append(unpack.decompress(piece))
+            except errors as error:
+                raise InputError(f"{self._label} is not a sound {format} file: {error}", "fetch it again") from error
+            piece = unpack.unused_data if unpack.eof else b""
+            if sum(map(len, block)) >= HEAD_BYTES:
+                yield b"".join(block)
+                block.clear()
+        yield b"".join(block)
+        if not unpack.eof:
             raise EOFError
+
+
+def _decompressor(format: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:
+    """What makes a decompressor of one frame, and what that raises for a damaged one."""
+    if format == "gzip":
+        return lambda: zlib.decompressobj(zlib.MAX_WBITS | 16), (zlib.error,)
+    if format == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor, (OSError,)
+    if format == "xz":
+        import lzma
+
+        return lzma.LZMADecompressor, (lzma.LZMAError,)
+    import zstandard
+
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), (zstandard.ZstdError,)
 
 
 class _Rejoined(io.RawIOBase):
@@ -289,7 +332,7 @@ def widen(stream: BinaryIO) -> None:
         fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
 
 
-def _blocks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
     while chunk := stream.read(BLOCK_BYTES):
         yield chunk
 
@@ -321,19 +364,35 @@ def expand(inputs: Sequence[str]) -> list[Source]:
         elif os.path.exists(given):
             sources.append(Source(given))
         elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
-            sources.extend(Source(path) for path in found if not os.path.isdir(path))
+            for path in found:
+                if not os.path.isdir(path):
+                    sources.append(Source(path))
+                elif "**" not in given:  # ** has found what is in it, too
+                    sources.extend(Source(below, explicit=False) for below in _files_below(path))
         else:
             raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
     return list(dict.fromkeys(sources))
 
 
 def _files_below(folder: str) -> Iterator[str]:
+    """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
+    Hidden folders are not entered, and drafts of reports are no files yet."""
+
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
 
-    for parent, folders, names in os.walk(folder, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = os.path.join(parent, name)
-            if os.path.isfile(path):
-                yield path
+    entered: set[str] = set()
+    tops = [folder]
+    for top in tops:
+        for parent, folders, names in os.walk(top, onerror=unreadable):
+            real = os.path.realpath(parent)
+            if real in entered:
+                folders.clear()
+                continue
+            entered.add(real)
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
+            for name in sorted(names):
+                path = os.path.join(parent, name)
+                if os.path.isfile(path) and (not name.startswith(DRAFT) or draft_of(path)):
+                    yield path

@@ -17,6 +17,8 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unreadable": ("kernels",),
     "nothing-recognised": ("kernels",),
     "left-over-record": (),
+    "unfinished-record": ("kernels",),
+    "changed-input": EVERYTHING,
     "interleaved": (),
     "compiler-error": ("kernels",),
     "truncated": EVERYTHING,

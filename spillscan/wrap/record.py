@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
 SUFFIX = ".spillscan.log"
 """A record's name is its object's with this behind it."""
+DRAFT = ".spillscan-"
+"""How names of files begin that are not whole yet: records of compilers that still run, or were killed, and reports."""
+
+_RECORD_DRAFT = re.compile(re.escape(DRAFT) + r"\d+-(.+)", re.DOTALL)
 
 
 class Record:
@@ -19,7 +24,7 @@ class Record:
 
     def __init__(self, made: str, command: Sequence[str]) -> None:
         self._path = made + SUFFIX
-        self._temporary = os.path.join(os.path.dirname(made), f".spillscan-{os.getpid()}-{os.path.basename(made)}")
+        self._temporary = os.path.join(os.path.dirname(made), f"{DRAFT}{os.getpid()}-{os.path.basename(made)}")
         self._file = open(self._temporary, "wb", buffering=0, opener=_no_link)  # noqa: SIM115 - keep or drop closes it
         self._error: OSError | None = None
         for line in (f"# spillscan record of {made}", f"# directory: {os.getcwd()}", shlex.join(command)):
@@ -68,3 +73,16 @@ def is_orphan(path: str) -> bool:
     """Whether ``path`` is a record whose object is gone."""
     made = object_of(path)
     return bool(made) and not os.path.exists(made)
+
+
+def draft_of(path: str) -> str:
+    """The object whose compiler has not come to its end, by the draft of its record; empty for any other file, and
+    where a later compiler has."""
+    folder, name = os.path.split(path)
+    if not (match := _RECORD_DRAFT.fullmatch(name)):
+        return ""
+    made = os.path.join(folder, match[1])
+    with contextlib.suppress(OSError):
+        if os.stat(made + SUFFIX).st_mtime_ns > os.stat(path).st_mtime_ns:
+            return ""
+    return made

@@ -1,0 +1,71 @@
+"""Archives of logs: each text member of a tar or zip file is an input of its own, ``logs.tar!build/a.log``."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Self, cast
+
+from spillscan.errors import InputError
+from spillscan.inputs.source import Stream
+
+DEEPEST = 4
+"""Archives inside each other; genuine ones are two: logs that a service packed, of logs that a build packed."""
+
+ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+"""What reading a damaged member raises; of an encrypted one ``RuntimeError``."""
+
+_ZIP = b"PK\x03\x04"
+_TAR_AT, _TAR = 257, b"ustar"
+
+
+def is_tar(head: bytes) -> bool:
+    """Whether an input that begins so is a tar file (POSIX and GNU; the format before them has no mark)."""
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
+
+
+def is_zip(head: bytes) -> bool:
+    """Whether an input that begins so is a zip file."""
+    return head.startswith(_ZIP)
+
+
+def tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
+    """Each file of a tar file, in its order, to be read before the next is asked for. Raises
+    :class:`~spillscan.errors.InputError` where it is damaged."""
+    try:
+        with tarfile.open(fileobj=stream.file(), mode="r|", tarinfo=_Member) as archive:
+            for member in archive:
+                if member.isfile() and (file := archive.extractfile(member)) is not None:
+                    inner = f"{name}!{member.name}"
+                    yield inner, Stream(cast(BinaryIO, file), inner)
+    except ERRORS as error:
+        raise InputError(f"{name} is not a sound tar file: {error}", "fetch it again") from error
+
+
+def zip_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
+    """Each file of a zip file, in its order; none of a wheel, which holds no logs. Raises
+    :class:`~spillscan.errors.InputError` where it is damaged or encrypted."""
+    try:
+        with zipfile.ZipFile(stream.seekable()) as archive:
+            files = [member for member in archive.infolist() if not member.is_dir()]
+            if any(member.filename.endswith(".dist-info/WHEEL") for member in files):
+                return
+            for member in files:
+                inner = f"{name}!{member.filename}"
+                with archive.open(member) as file:
+                    yield inner, Stream(cast(BinaryIO, file), inner)
+    except ERRORS as error:
+        raise InputError(f"{name} cannot be unpacked: {error}", "fetch it again, or unpack it by hand") from error
+
+
+class _Member(tarfile.TarInfo):
+    """A member of a tar file that ends as it must, by a block of zeros: others may have been cut off."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile_)
+        except tarfile.EmptyHeaderError as error:  # type: ignore[attr-defined]
+            raise EOFError("it is cut off") from error
