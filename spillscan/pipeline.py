@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -116,21 +116,13 @@ def _read(
 
 
 def contents(
-    stream: source.Stream,
-    name: str,
-    *,
-    operands: bool = False,
-    unpacking: Mapping[str, int] | None = None,
-    depth: int = 0,
+    stream: source.Stream, name: str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None
 ) -> Reading | None:
     """What one input holds: its records, those of the members of an archive; ``None`` where no reader takes it.
 
     Raises :class:`~spillscan.errors.InputError` where it cannot be read.
     """
     head = stream.head()
-    inside = partial(_members, operands=operands, unpacking=unpacking, depth=depth + 1)
-    if archives.is_tar(head):
-        return inside(archives.tar_members(stream, name))
     reader = readers.reader_for(head, binary=source.kind_of_binary(head) is not None)
     reading = None
     if reader is not None:
@@ -138,26 +130,29 @@ def contents(
         if unpacking and hasattr(reader, "read_within"):
             read = partial(reader.read_within, unpacking=unpacking)
         reading = read(stream, name)
-    if archives.is_zip(head):
+    if members := archives.members_of(head):  # the reader of binaries has taken those with code
         reading = reading or Reading()
-        reading.add(inside(archives.zip_members(stream, name)))
+        for inner, member in members(stream.again() if reader else stream, name):
+            reading.add(_text(inner, member, operands, 1))
     return reading
 
 
-def _members(
-    members: Iterable[tuple[str, source.Stream]], *, operands: bool, unpacking: Mapping[str, int] | None, depth: int
-) -> Reading:
-    """What the files of an archive hold. What cannot be read of them is an issue, and hides no other."""
+def _text(name: str, stream: source.Stream, operands: bool, depth: int) -> Reading:
+    """What a member of an archive holds that is text. What cannot be read of it is an issue, and hides no other."""
     total = Reading()
-    for name, stream in members:
-        try:
-            with stream:
-                if depth > archives.DEEPEST:
-                    raise InputError(f"{name} stands in more than {archives.DEEPEST} archives", "unpack it by hand")
-                if reading := contents(stream, name, operands=operands, unpacking=unpacking, depth=depth):
-                    total.add(reading)
-        except (InputError, *archives.ERRORS) as error:
-            total.add(_unreadable(name, error))
+    try:
+        with stream:
+            head = stream.head()
+            if members := archives.members_of(head):
+                if depth == archives.DEEPEST:
+                    raise InputError(f"{name} stands in {depth} archives", "unpack it by hand")
+                for inner, member in members(stream, name):
+                    total.add(_text(inner, member, operands, depth + 1))
+            elif source.kind_of_binary(head) is None and (reader := readers.reader_for(head)) is not None:
+                read = getattr(reader, "read_operands", reader.read) if operands else reader.read
+                total.add(read(stream, name))
+    except (InputError, *archives.ERRORS) as error:
+        total.add(_unreadable(name, error))
     return total
 
 

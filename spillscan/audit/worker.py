@@ -244,7 +244,7 @@ def _known(run: str, root: str, label: str) -> _Known:
 
 def _may_be_read(head: bytes) -> bool:
     """Whether a file of a store that begins with these bytes is worth fetching."""
-    if head.startswith(tuple(source.COMPRESSED)) or archives.is_tar(head) or archives.is_zip(head):
+    if head.startswith(tuple(source.COMPRESSED)) or archives.members_of(head):
         return True
     return readers.reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
 
@@ -253,17 +253,16 @@ def _refusal(stream: Stream) -> str:
     """Why a file is not read; empty where it is. Little more than the beginning is looked at, of a binary its
     sections."""
     head = stream.head()
-    if archives.is_tar(head):
-        return ""
     binary = source.kind_of_binary(head) is not None
     reader = readers.reader_for(head, binary=binary)
+    members = archives.members_of(head)
     if reader is None:
-        return NO_OUTPUT
+        return "" if members else NO_OUTPUT
     silent = getattr(reader, "silent", None)
     if silent is not None and len(head) < HEAD_BYTES and silent(head):
         return NO_OUTPUT
     if binary and not _has_code(stream):
-        return "" if archives.is_zip(head) and any(archives.zip_members(stream, "")) else NO_CODE
+        return "" if members and any(members(stream.again(), "")) else NO_CODE
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Self, cast
 
 from spillscan.errors import InputError
@@ -19,21 +19,22 @@ ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImpleme
 
 _ZIP = b"PK\x03\x04"
 _TAR_AT, _TAR = 257, b"ustar"
+"""POSIX and GNU; the format before them has no mark."""
 
 
-def is_tar(head: bytes) -> bool:
-    """Whether an input that begins so is a tar file (POSIX and GNU; the format before them has no mark)."""
-    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
+Members = Callable[[Stream, str], Iterator[tuple[str, Stream]]]
+"""Of an archive and its name: each file in it with its name, to be read before the next is asked for."""
 
 
-def is_zip(head: bytes) -> bool:
-    """Whether an input that begins so is a zip file."""
-    return head.startswith(_ZIP)
+def members_of(head: bytes) -> Members | None:
+    """How the members are read of an archive that begins so; ``None`` of anything else."""
+    if head.startswith(_ZIP):
+        return _zip_members
+    return _tar_members if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR else None
 
 
-def tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
-    """Each file of a tar file, in its order, to be read before the next is asked for. Raises
-    :class:`~spillscan.errors.InputError` where it is damaged."""
+def _tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
+    """Raises :class:`~spillscan.errors.InputError` where it is damaged."""
     try:
         with tarfile.open(fileobj=stream.file(), mode="r|", tarinfo=_Member) as archive:
             for member in archive:
@@ -44,9 +45,9 @@ def tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
         raise InputError(f"{name} is not a sound tar file: {error}", "fetch it again") from error
 
 
-def zip_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
-    """Each file of a zip file, in its order; none of a wheel, which holds no logs. Raises
-    :class:`~spillscan.errors.InputError` where it is damaged or encrypted."""
+def _zip_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
+    """None of a wheel, which holds no logs. Raises :class:`~spillscan.errors.InputError` where it is damaged or
+    encrypted."""
     try:
         with zipfile.ZipFile(stream.seekable()) as archive:
             files = [member for member in archive.infolist() if not member.is_dir()]

@@ -87,6 +87,8 @@ class Stream:
         self._watch = watch
         self._plain = False
         """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
+        self._format = ""
+        """How it is compressed, as far as has been read."""
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
         self._whole: bytes | None = None
@@ -131,8 +133,10 @@ class Stream:
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read."""
-        if self._label != "standard input":
+        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read. What the
+        reader of binaries does not decompress itself is decompressed."""
+        self.head()
+        if self._label != "standard input" and self._format not in ("bzip2", "xz"):
             try:
                 return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError, AttributeError):
@@ -141,12 +145,19 @@ class Stream:
             self._whole = self.read(LARGEST_BUFFER_BYTES)
         return self._whole
 
-    def seekable(self) -> BinaryIO:
-        """Everything as it is stored, as a file to be read from anywhere in it; nothing else may be read after it."""
-        with contextlib.suppress(OSError, AttributeError):
+    def again(self) -> Stream:
+        """The same from its beginning, after :meth:`buffer`."""
+        if _seekable(self._raw):
             self._raw.seek(0)
+            return Stream(self._raw, self._label)
+        return Stream(io.BytesIO(self.buffer()), self._label)
+
+    def seekable(self) -> BinaryIO:
+        """Everything, decompressed, as a file to be read from anywhere in it."""
+        self.head()
+        if self._plain and _seekable(self._raw):
             return self._raw
-        return io.BytesIO(self.buffer())
+        return io.BytesIO(self.read(LARGEST_BUFFER_BYTES))
 
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""
@@ -218,14 +229,13 @@ class Stream:
         yield decoder.decode(b"", final=True).encode()
 
     def _decompressed(self) -> Iterator[bytes]:
-        format = ""
         try:
             start = self._raw.read(4)
             while 0 < len(start) < 4 and (more := self._raw.read(4 - len(start))):
                 start += more
-            format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
-            if format:
-                yield from self._unpacked(start, format)
+            self._format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
+            if self._format:
+                yield from self._unpacked(start)
             elif start:
                 self._plain = True
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
@@ -239,9 +249,9 @@ class Stream:
         except OSError as error:
             raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
-    def _unpacked(self, piece: bytes, format: str) -> Iterator[bytes]:
+    def _unpacked(self, piece: bytes) -> Iterator[bytes]:
         """All frames of a compressed file. Behind the last may stand zeros, with which tapes are filled up."""
-        make, errors = _decompressor(format)
+        make, errors = _decompressor(self._format)
         unpack = make()
         block: list[bytes] = []
         while piece or (piece := self._raw.read(_PIECE_BYTES)):
@@ -252,7 +262,9 @@ class Stream:
             try:
                 block.append(unpack.decompress(piece))
             except errors as error:
-                raise InputError(f"{self._label} is not a sound {format} file: {error}", "fetch it again") from error
+                raise InputError(
+                    f"{self._label} is not a sound {self._format} file: {error}", "fetch it again"
+                ) from error
             piece = unpack.unused_data if unpack.eof else b""
             if sum(map(len, block)) >= HEAD_BYTES:
                 yield b"".join(block)
@@ -322,6 +334,13 @@ class _Chunked(io.RawIOBase):
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+def _seekable(file: BinaryIO) -> bool:
+    try:
+        return file.seekable()
+    except AttributeError:  # a member of a tar file
+        return False
 
 
 def widen(stream: BinaryIO) -> None:
