@@ -8,12 +8,19 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
 """Suffixes of what a CUDA compiler or linker reads as source."""
 
+HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
+"""Suffixes of what holds no device code, unless the command line says that it does."""
+
 _TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
+_REPORT = re.compile(
+    r"(?:-Xptxas|-Xcuda-ptxas|--ptxas-options|\bptxas\b)[= ,](?:\S*,)?(?:-v|--verbose)\b|--?res(?:ource)?-usage\b"
+)
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
 _COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
 
@@ -82,6 +89,21 @@ def parse(words: Sequence[str]) -> Compilation | None:
         relocatable=relocatable,
         compiles=compiles,
     )
+
+
+def holds_device_code(words: Sequence[str]) -> bool | None:
+    """Whether a source in the command ``words`` may hold device code; ``None`` where there is no source."""
+    sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]
+    if not sources:
+        return None
+    asked = any(word in ("-x", "--x") and following in ("cu", "cuda") for word, following in pairwise(words))
+    asked |= any(word in ("-xcu", "-xcuda", "-x=cu", "--x=cu") for word in words)
+    return asked or not all(word.endswith(HOST_SOURCES) for word in sources)
+
+
+def asks_for_report(command: str) -> bool:
+    """Whether ``command`` lets ptxas say what kernels use."""
+    return _REPORT.search(command) is not None
 
 
 def _base(word: str) -> str:

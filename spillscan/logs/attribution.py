@@ -331,8 +331,6 @@ class Writer:
             self._sections.append(self._section)
 
     def _note(self, note: Note, line: int) -> None:
-        if note.is_error:
-            self._issues.add("compiler-error", f"the compiler failed: {note.advisory.text}", line, "error")
         self._without_abi |= note.advisory.kind == "no_abi"
         self._notes.add(note, line)
 

@@ -15,10 +15,12 @@ from itertools import islice
 from spillscan import grammar
 from spillscan.inputs.source import Stream
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
+from spillscan.logs.failures import Failures
 from spillscan.logs.messages import (
     EntryLine,
     Ignored,
     Message,
+    Note,
     Properties,
     Stack,
     Unknown,
@@ -70,6 +72,7 @@ class _Log:
         self._recognised = 0
         self._unknown = 0
         self._gap = _Gap()
+        self._failures = Failures(name)
         self._usages: dict[tuple[bytes, ...], Usage] = {}
         self._parsed: dict[bytes, Usage] = {}
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
@@ -85,6 +88,7 @@ class _Log:
         self._bytes += len(text)
         position, size = 0, len(text)
         landmarks = _Landmarks(text)
+        self._failures.begin(text)
         while position < size:
             if self._default[0].idle:
                 end = self._blocks(text, position)
@@ -102,7 +106,11 @@ class _Log:
             if _broken_off(line):  # a mail program or a terminal wrapped it
                 start, end = end, text.find(b"\n", end) + 1 or size
                 line = line.rstrip() + b" " + text[start:end].lstrip()
-            self._one_line(line)
+            message = self._one_line(line)
+            if message is None or isinstance(message, Ignored):
+                self._failures.look(position, end, self._line)
+            elif isinstance(message, Note) and message.is_error:
+                self._failures.error(message.advisory.text, position, self._line)
             self._line += text.count(b"\n", position, end) or 1
             position = end
 
@@ -122,6 +130,7 @@ class _Log:
                 )
         placed.sort(key=lambda pair: pair[0])
         reading.kernels = [kernel for _, kernel in placed]
+        reading.issues.extend(self._failures.issues(self._line - 1, placed[-1][0] if placed else 0))
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in reading.kernels)
         if clauses:
             first = next(kernel for kernel in reading.kernels if kernel.usage.unknown_clauses)
@@ -191,7 +200,8 @@ class _Log:
             self._usages[key] = usage
         return usage
 
-    def _one_line(self, raw: bytes) -> None:
+    def _one_line(self, raw: bytes) -> Message | None:
+        """Feed one line, and return what it says; ``None`` for a line that is no tool's report."""
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         if "\x1b" in line:
             line = _ANSI.sub("", line)
@@ -200,7 +210,7 @@ class _Log:
         message = self._message(_without_project(line), writer.awaits_stack)
         if message is None:
             self._gap.add(raw, 0, len(raw))
-            return
+            return None
         self._gap.close(steps)
         steps.output()
         if isinstance(message, Unknown):
@@ -209,6 +219,7 @@ class _Log:
         else:
             self._recognised += 1
         writer.feed(message, self._line, steps.current)
+        return message
 
     def _message(self, line: str, awaits_stack: bool) -> Message | None:
         """What ``line`` says; ``None`` for a line that is no tool's report."""
@@ -243,6 +254,7 @@ class _Log:
     # ---- what lies between ------------------------------------------------------------------------------------------
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
+        self._failures.look(start, end, self._line)
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
             self._line += 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spillscan import compilation, grammar
@@ -18,6 +20,11 @@ WINDOW_BYTES = 1 << 17
 
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
+_BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
+_DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,17 @@ class Steps:
 
     def gap(self, text: bytes, complete: bool) -> None:
         """Lines that are not the compiler's; ``complete`` unless lines before them were left out."""
-        announced = [step for line in _landmark_lines(text) if (step := parse_step(line)) is not None]
-        if not complete and not announced:
-            announced = [NO_STEP]
-        for step in announced:
+        lines = (text[begin:end] for begin, end in lines_with(_LANDMARKS, text, 0, len(text)) if end - begin < 1 << 16)
+        found = (parse_step(line.decode("utf-8", "replace")) for line in lines if _MAY_ANNOUNCE.search(line))
+        steps = [step for step in found if step is not None]
+        if not complete and not steps:
+            steps = [NO_STEP]
+        for step in steps:
             self._announce(step, complete)
 
     def _announce(self, step: Step, complete: bool) -> None:
         current = self.current
-        if step.unit and current.unit and _same_object(step.unit, current.unit):
+        if step.unit and current.unit and same_object(step.unit, current.unit):
             longer = max(step.unit, current.unit, key=len)
             relocatable = current.relocatable if step.relocatable is None else step.relocatable
             self.current = Step(
@@ -79,30 +88,48 @@ class Steps:
         self._unanswered = step.compiles
 
 
-def _landmark_lines(text: bytes) -> list[str]:
-    """The lines of ``text`` that may announce a step."""
-    starts: dict[int, None] = {}
-    for landmark in _LANDMARKS:
-        position = text.find(landmark)
+def lines_with(words: Iterable[bytes], text: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """(begin, end) of each line of ``text[start:end]`` that holds one of ``words``, in their order."""
+    found: dict[int, int] = {}
+    for word in words:
+        position = text.find(word, start, end)
         while position >= 0:
-            start = text.rfind(b"\n", 0, position) + 1
-            end = text.find(b"\n", position)
-            end = len(text) if end < 0 else end
-            starts.setdefault(start)
-            position = text.find(landmark, end)
-    lines = (text[start : _end_of_line(text, start)] for start in sorted(starts))
-    return [line.decode("utf-8", "replace") for line in lines if len(line) < 1 << 16 and _MAY_ANNOUNCE.search(line)]
+            begin = text.rfind(b"\n", start, position) + 1 or start
+            finish = text.find(b"\n", position, end)
+            found[begin] = finish = end if finish < 0 else finish
+            position = text.find(word, finish, end)
+    return sorted(found.items())
 
 
-def _end_of_line(text: bytes, start: int) -> int:
-    end = text.find(b"\n", start)
-    return len(text) if end < 0 else end
-
-
-def _same_object(one: str, other: str) -> bool:
+def same_object(one: str, other: str) -> bool:
     """``sub/CMakeFiles/x.dir/a.o`` and, as a command run in ``sub`` says it, ``CMakeFiles/x.dir/a.o``."""
-    shorter, longer = sorted((one, other), key=len)
-    return longer == shorter or longer.endswith("/" + shorter)
+    shorter, longer = sorted((one.replace("\\", "/"), other.replace("\\", "/")), key=len)
+    return longer == shorter or longer.endswith("/" + shorter.removeprefix("./"))
+
+
+def plain(line: bytes) -> str:
+    """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
+    text = _ANSI.sub("", line.decode("utf-8", "replace")).rstrip()
+    return split_prefix(text.rpartition("\r")[2])[1]
+
+
+def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
+    """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
+    count, too. Nothing for any other line.
+    """
+    number = _NUMBER.match(line)
+    activity = line[number.end() :] if number else line
+    if building := _BUILDING.search(activity):
+        return (building["path"],), building["language"] in _DEVICE_LANGUAGES
+    words = _words(activity)
+    outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
+    sources = tuple(word for word in words if word.endswith(compilation.SOURCES) and not word.startswith("-"))
+    if outputs or (sources and "-c" in words):
+        return outputs + sources, compilation.holds_device_code(words)
+    step = parse_step(line)
+    if step is not None and step.unit:
+        return (step.unit,), True
+    return ((words[-1],), None) if number and words else ((), None)
 
 
 @lru_cache(maxsize=1024)
@@ -146,11 +173,7 @@ def _step(tree: Tree[Token]) -> Step | None:
 
 def _command(line: str) -> Step | None:
     """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
-    try:
-        words = shlex.split(line.replace("\\", "/"))
-    except ValueError:
-        words = line.split()
-    made = compilation.parse(words)
+    made = compilation.parse(_words(line))
     if made is None or not (made.output or made.source):
         return None
     return Step(
@@ -159,3 +182,10 @@ def _command(line: str) -> Step | None:
         relocatable=made.relocatable,
         source=made.source,
     )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command.replace("\\", "/"))
+    except ValueError:
+        return command.split()
