@@ -27,10 +27,19 @@ from spillscan import compilation, grammar
 from spillscan.logs.steps import announced, lines_with, plain, same_object
 from spillscan.model import Issue, Origin
 
-LANDMARKS = (b"rror", b"ERROR", b"FAILED", b"fatal", b"Killed", b"*** ")
+LANDMARKS = (b"rror", b"ERROR", b"FAILED", b"fatal", b"Killed")
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
 
-_LATER_LANDMARKS = (b"uccess", b"Build succeeded", b"Build files have", b"build stopped", b"] ", b" -c ", b" -o ")
+_LATER_LANDMARKS = (
+    b"*** ",
+    b"uccess",
+    b"Build succeeded",
+    b"Build files have",
+    b"build stopped",
+    b"] ",
+    b" -c ",
+    b" -o ",
+)
 _TAIL_BYTES = 1 << 13
 """How much of a log's end is read whatever words it holds."""
 _CONTEXT_BYTES = 1 << 17
@@ -87,6 +96,8 @@ class Failure:
     """How deep the make runs that stops by it, unless it goes on (``-k``); ``None`` where none does."""
     family: str = ""
     """Of a stop: the kind of tool that stopped."""
+    first_line: int = 0
+    """Where its first message stands; 0: on ``line``."""
     named: bool = False
     """The message itself names the subject."""
     rebuilt: int = 0
@@ -146,7 +157,9 @@ class Failures:
             else:
                 host.append(step)
         for step in missing[:_MOST_REPORTED]:
-            yield self._issue("build-failed", f"{step.subject or 'a step'} failed: {step.text}", step.line)
+            yield self._issue(
+                "build-failed", f"{step.subject or 'a step'} failed: {step.text}", step.first_line or step.line
+            )
         if len(missing) > _MOST_REPORTED:
             message = f"{len(missing) - _MOST_REPORTED} more steps failed"
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
@@ -232,7 +245,7 @@ class Failures:
                 return
         if mine:
             self._details = [each for each in self._details if each not in mine]
-            step.text = mine[0].text
+            step.text, step.first_line = mine[0].text, mine[0].line
         self._steps.append(step)
 
     def _detail(self, detail: Failure, form: str, begin: int) -> None:

@@ -1,0 +1,313 @@
+"""Failed, stopped and unfinished builds are holes; healthy ones, and text that only sounds like failure, are none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spillscan import grammar
+from spillscan.logs.failures import LANDMARKS
+from spillscan.model import Issue
+from spillscan.model.holes import KINDS
+from tests.conftest import FIXTURES, manifest, read_any, read_log, run
+
+HARMLESS = ("step-retried", "host-step-failed")
+CODES = ("build-failed", "build-incomplete", *HARMLESS)
+
+KERNEL = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '{0}' for 'sm_90'
+ptxas info    : Function properties for {0}
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, used 0 barriers
+ptxas info    : Compile time = 12.924 ms
+"""
+
+MAKE = f"nvcc -Xptxas -v -c copy.cu -o copy.o\n{KERNEL.format('copy')}"
+NINJA = f"[1/4] Building CUDA object copy.cu.o\n{KERNEL.format('copy')}"
+
+
+def seen(text: str) -> list[Issue]:
+    return [issue for issue in read_log(text).issues if issue.code in CODES]
+
+
+def codes(text: str) -> list[str]:
+    return [issue.code for issue in seen(text)]
+
+
+# ---- the grammar ----------------------------------------------------------------------------------------------------
+
+
+def examples() -> list[tuple[str, str]]:
+    """(rule, a line above it)."""
+    found, above = [], []
+    for line in grammar.text("buildfailure").splitlines():
+        if line.startswith("// ") and not line.startswith("// ----"):
+            above.append(re.sub(r" {20,}\(.*\)$", "", line.removeprefix("// ")))
+            continue
+        if match := re.match(r"([a-z_]+):", line):
+            found += [(match[1], text) for text in above]
+        above = []
+    return found
+
+
+@pytest.mark.parametrize(("rule", "line"), examples())
+def test_every_rule_describes_the_lines_above_it(rule: str, line: str) -> None:
+    if line.startswith("(") and line.endswith(")"):
+        pytest.skip("a remark")
+    tree = grammar.parse("buildfailure", line)
+    assert tree is not None
+    assert tree.data == rule
+
+
+def test_every_rule_has_an_example() -> None:
+    rules = set(re.findall(r"^([a-z][a-z_]+):", grammar.text("buildfailure"), re.MULTILINE))
+    assert rules == {rule for rule, _ in examples()}
+
+
+def test_most_messages_hold_a_landmark() -> None:
+    """Those that do not are found at a log's end, or behind one that does."""
+    without = {rule for rule, line in examples() if not any(word in line.encode() for word in LANDMARKS)}
+    assert without <= {
+        *(
+            "make_stopped",
+            "make_failed",
+            "ninja_stopped",
+            "assembler",
+            "link_error",
+            "container_failed",
+            "clang_summary",
+        ),
+        *("msbuild_stopped", "ci_cancelled", "ci_failed", "build_done", "package_done", "configured", "tests_failed"),
+        *("setuptools_failed", "driver_error"),
+    }
+
+
+# ---- what real tools wrote ------------------------------------------------------------------------------------------
+
+EXIT = {
+    "make-healthy": 1,
+    "make-i-healthy": 1,
+    "make-k-host": 1,
+    "make-retry": 1,
+    "make-test": 1,
+    "ccache-retry": 1,
+    "meson-healthy": 1,
+    "ninja-install": 1,
+    "ninja-k0-host": 1,
+    "ninja-resumed": 1,
+    "pip-healthy": 1,
+}
+"""All of these spill; of the others the kernel that does is missing, or the build stopped."""
+FAILED = [entry["file"] for entry in manifest() if entry["file"].startswith("failures/")]
+
+
+@pytest.mark.parametrize("file", FAILED)
+def test_real_builds(file: str) -> None:
+    name = re.sub(r"-[\d.]+\.log$", "", file.rpartition("/")[2])
+    holes = [issue for issue in read_any(FIXTURES / file).issues if issue.code in CODES and issue.code not in HARMLESS]
+    assert bool(holes) == (name not in EXIT)
+    options = [] if name in EXIT else ["--max-spill-bytes", "1000000"]
+    assert run("check", FIXTURES / file, *options).returncode == EXIT.get(name, 2)
+
+
+@pytest.mark.parametrize("entry", [entry for entry in manifest() if entry["format"] in ("build", "ptxas", "mixed")])
+def test_exit_status_of_the_tools_says_the_same(entry: dict[str, object]) -> None:
+    """Over all fixtures: where the tools failed there is a hole, and nowhere else."""
+    file = str(entry["file"])
+    if file.startswith(("failures/", "large/")) or not file.endswith(".log"):
+        pytest.skip("judged by its own table, or not a log")
+    failed = any(issue.code in CODES for issue in read_any(FIXTURES / file).issues)
+    assert failed == bool(entry["exit_status"])
+
+
+# ---- excerpts: what tools print that are not at hand ----------------------------------------------------------------
+
+BROKEN = {
+    "front end": 'gemm.cu(10): error: identifier "x" is undefined\n',
+    "front end, its count alone": '2 errors detected in the compilation of "gemm.cu".\n',
+    "catastrophic": 'gemm.cu(3): catastrophic error: cannot open source file "missing.cuh"\n',
+    "in a header": "include/tile.cuh(4): error: expected a declaration\n",
+    "nvcc": "nvcc fatal   : Unsupported gpu architecture 'compute_35'\n",
+    "a signal": "nvcc error   : 'cicc' died due to signal 9 (Kill signal)\n",
+    "the host compiler": "gemm.cu:4:10: fatal error: missing.cuh: No such file or directory\ncompilation terminated.\n",
+    "the host compiler is killed": "g++: fatal error: Killed signal terminated program cc1plus\n",
+    "an assembler": "/tmp/cc1.s: Assembler messages:\n/tmp/cc1.s:12: Error: no such instruction: `bogus'\n",
+    "clang": "1 error generated when compiling for sm_70.\n",
+    "clang's driver": "clang: error: ptxas command failed with exit code 255 (use -v to see invocation)\n",
+    "collect2": "main.cpp:(.text+0x33): undefined reference to `f()'\ncollect2: error: ld returned 1 exit status\n",
+    "lld": "ld.lld: error: undefined symbol: f()\n",
+    "Microsoft's linker": "LINK : fatal error LNK1181: cannot open input file 'gemm.obj' [C:\\b\\engine.vcxproj]\n",
+    "killed": "Killed\n",
+    "killed in a script": "./build.sh: line 5: 12345 Killed                  nvcc -c gemm.cu -o gemm.o\n",
+    "make": "make: *** [Makefile:11: gemm.o] Error 2\n",
+    "make, old": "make: *** [gemm.o] Error 1\n",
+    "make, interrupted": "make: *** [Makefile:11: gemm.o] Interrupt\n",
+    "make, another target": "make: *** [Makefile:8: engine] Error 1\n",
+    "make knows no rule": "make: *** No rule to make target 'gone.cu', needed by 'gone.o'.  Stop.\n",
+    "make -k": "make: *** [Makefile:11: gemm.o] Error 2\nmake: Target 'engine' not remade because of errors.\n",
+    "make -k, an inner make": (
+        "g++ -c host.cpp -o host.o\nhost.cpp:1:1: error: no\nmake[1]: *** [Makefile:9: host.o] Error 1\n"
+        "make[1]: Target 'all' not remade because of errors.\nmake: *** [Makefile:2: sub] Error 2\n"
+        "make: Target 'all' not remade because of errors.\n"
+    ),
+    "setuptools": "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 2\n",
+    "PyTorch": (
+        "ninja: build stopped: subcommand failed.\nTraceback (most recent call last):\n"
+        "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n"
+    ),
+    "pip": "  error: subprocess-exited-with-error\n  \n  × Building wheel for engine did not run successfully.\n",
+    "BuildKit": '#12 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 137\n',
+    "BuildKit, at its end": 'ERROR: failed to solve: process "/bin/sh -c make" did not complete successfully: 2',
+    "docker": "The command '/bin/sh -c make' returned a non-zero code: 2\n",
+    "podman": 'Error: building at STEP "RUN make": while running runtime: exit status 2\n',
+    "GitHub": "2026-05-01T12:34:56.7890123Z ##[error]Process completed with exit code 2.\n",
+    "GitHub, cancelled": "2026-05-01T12:34:56.7890123Z ##[error]The operation was canceled.\n",
+    "GitHub, a problem matcher": '##[error]/src/gemm.cu(10): error: identifier "x" is undefined\n',
+    "GitLab": "section_end:1700000000:step_script\r\x1b[0K\x1b[31;1mERROR: Job failed: exit code 1\n\x1b[0;m\n",
+    "GitLab, too long": "ERROR: Job failed: execution took longer than 1h0m0s seconds\n",
+    "Jenkins": "Finished: ABORTED\n",
+    "CMake": "CMake Error at CMakeLists.txt:5 (find_package):\n-- Configuring incomplete, errors occurred!\n",
+    "Meson": "meson.build:2:0: ERROR: Unknown compiler(s): [['nvcc']]\n",
+    "Bazel": (
+        "ERROR: /src/kernels/BUILD:12:11: Compiling kernels/gemm.cu.cc failed: (Exit 1): nvcc failed: error executing\n"
+        "Target //:engine failed to build\nERROR: Build did NOT complete successfully\n"
+    ),
+    "Bazel, its end alone": "FAILED: Build did NOT complete successfully (0 packages loaded)\n",
+    "MSBuild": (
+        'C:\\BuildCustomizations\\CUDA 12.4.targets(799,9): error MSB3721: The command "nvcc.exe" exited with code 1.\n'
+    ),
+    "MSBuild, its end alone": "Build FAILED.\n\n    0 Warning(s)\n    1 Error(s)\n",
+    "Visual Studio": "========== Build: 0 succeeded, 1 failed, 0 up-to-date, 0 skipped ==========\n",
+    "a command without a report at the end": "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("prefix", ["", "2026-05-01T12:34:56.7890123Z ", "#9 12.345 "])
+def test_broken_builds(name: str, prefix: str) -> None:
+    text = MAKE + BROKEN[name]
+    if prefix and BROKEN[name].startswith(("2026", "#12", "section")):
+        pytest.skip("has a prefix of its own")
+    found = seen("".join(prefix + line for line in text.splitlines(keepends=True)))
+    assert found
+    assert {issue.code for issue in found} & {"build-failed", "build-incomplete"}
+    assert all("kernels" in KINDS[issue.code].hides for issue in found if issue.code not in HARMLESS)
+    assert all(issue.origin is not None and issue.origin.line for issue in found)
+
+
+def test_a_hole_names_step_line_and_message() -> None:
+    text = MAKE + "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n" + BROKEN["front end"] + BROKEN["make"]
+    (found,) = seen(text)
+    assert found.message == 'gemm.o failed: gemm.cu(10): error: identifier "x" is undefined'
+    assert found.origin is not None
+    assert text.splitlines()[found.origin.line - 1].startswith("gemm.cu(10)")  # type: ignore[operator]
+
+
+NOISE = [
+    "make: [Makefile:20: clean] Error 1 (ignored)",
+    "make[1]: warning: jobserver unavailable: using -j1.  Add '+' to parent make rule.",
+    "make: warning:  Clock skew detected.  Your build may be incomplete.",
+    "c++ -Werror -Wfatal-errors -c host.cpp -o host.o",
+    'host.cpp:6:2: warning: #warning "error: this is a warning" [-Wcpp]',
+    '    6 | #warning "error: this is a warning"',
+    'gemm.cu(12): warning #177-D: variable "error" was declared but never referenced',
+    '    printf("gemm.cu(10): error: out of memory");',
+    "    error: return -1;  // gemm.cu(3): error: no",
+    "nvcc -c error_handler.cu -o error_handler.o",
+    "-- Performing Test HAVE_FATAL_ERROR - Failed",
+    "-- Looking for pthread_create in pthreads - not found",
+    '0 errors detected in the compilation of "gemm.cu".',
+    "    0 Error(s)",
+    "========== Build: 3 succeeded, 0 failed, 0 up-to-date, 0 skipped ==========",
+    "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.",
+    "fatal: not a git repository (or any of the parent directories): .git",
+    "error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.",
+    "fatal: early EOF",
+    "curl: (56) Recv failure: Connection reset by peer; retrying",
+    "WARNING: Retrying (Retry(total=4, connect=None, read=None, redirect=None, status=None)) after connection broken",
+    "CMake Error at build/cmake_install.cmake:52 (file):",
+    "[==========] Running 3 tests from 1 test suite.",
+    "[  FAILED  ] Gemm.Small (3 ms)",
+    " 1/12 Test  #1: gemm .............................***Failed    0.01 sec",
+    "33% tests passed, 2 tests failed out of 3",
+    "tests/test_gemm.py::test_small FAILED                                    [ 50%]",
+    "FAILED tests/test_gemm.py::test_small - AssertionError: fatal error",
+    "E       RuntimeError: CUDA error: an illegal memory access was encountered",
+    "#8 [2/7] RUN apt-get install -y build-essential",
+    "Killed the previous daemon",
+    "Segfaults fixed: 3",
+    "FAILED: 2 of 30 checks",
+]
+
+
+@pytest.mark.parametrize("line", NOISE)
+def test_what_only_sounds_like_failure(line: str) -> None:
+    assert codes(f"{line}\n{MAKE}{line}\n{KERNEL.format('gemm')}{line}\nar rcs libengine.a copy.o\n{line}\n") == []
+
+
+def test_tests_that_fail_after_the_build_hide_nothing() -> None:
+    for end in (
+        "The following tests FAILED:\n\t  1 - gemm (Failed)\nErrors while running CTest\n"
+        "make: *** [Makefile:20: check] Error 8\n##[error]Process completed with exit code 2.\n",
+        "FAILED: CMakeFiles/test.util\nErrors while running CTest\nninja: build stopped: subcommand failed.\n",
+        "===== 1 failed, 3 passed in 0.12s =====\n##[error]Process completed with exit code 1.\n",
+    ):
+        assert codes(MAKE + "FAILED tests/test_gemm.py::test_small - AssertionError\n" + end) == []
+
+
+def test_what_failed_and_is_built_again() -> None:
+    command = "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n"
+    failed = MAKE + command + BROKEN["front end"] + BROKEN["make"]
+    assert codes(failed + command + KERNEL.format("gemm")) == ["step-retried"]
+    # The link names the object, and does not build it.
+    assert codes(failed + "nvcc copy.o gemm.o -o engine\n") == ["build-failed"]
+    # It fails again.
+    assert "build-failed" in codes(failed + command + BROKEN["front end"] + BROKEN["make"])
+    # Another one is built.
+    assert codes(failed + command.replace("gemm", "other") + KERNEL.format("gemm")) == ["build-failed"]
+
+
+def test_a_job_that_goes_on_was_not_stopped() -> None:
+    """Another step of the job failed, and was allowed to."""
+    assert codes("##[error]Process completed with exit code 1.\n" + MAKE) == []
+
+
+def test_host_code_hides_nothing_where_the_build_goes_on() -> None:
+    host = "c++ -c host.cpp -o host.o\nhost.cpp:3:1: error: expected ';'\nmake: *** [Makefile:9: host.o] Error 1\n"
+    assert codes(MAKE + host) == ["build-incomplete"]
+    on = "make: Target 'engine' not remade because of errors.\n"
+    assert codes(MAKE + host + on) == ["host-step-failed"]
+    # Host code by its name, device code by its command.
+    assert codes(MAKE + host.replace("c++ -c", "nvcc -x cu -c") + on) == ["build-failed"]
+
+
+def test_an_ignored_failure_of_device_code_is_one() -> None:
+    assert codes(MAKE + "make: [Makefile:11: gemm.cu.o] Error 2 (ignored)\n") == ["build-failed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (NINJA, ["build-incomplete"]),
+        (NINJA + "[4/4] Linking CXX executable engine\n", []),
+        (NINJA + "[3/4] Install the project...\n-- Installing: /usr/lib/engine\n", []),
+        (NINJA + "ninja: build stopped: interrupted by user.\n", ["build-incomplete"]),
+        (
+            NINJA + "ninja: build stopped: interrupted by user.\n[1/3] Building CUDA object gemm.cu.o\n"
+            "[3/3] Linking CXX executable engine\n",
+            [],
+        ),
+        ("[ 25%] Building CUDA object copy.cu.o\n" + KERNEL.format("copy"), ["build-incomplete"]),
+        ("[ 25%] Building CUDA object copy.cu.o\n" + KERNEL.format("copy") + "[100%] Built target engine\n", []),
+        ("#9 [build 2/7] RUN make\n" + "".join("#9 1.5 " + line + "\n" for line in MAKE.splitlines()), []),
+    ],
+)
+def test_the_last_numbered_step(text: str, found: list[str]) -> None:
+    assert codes(text) == found
+
+
+def test_many_failures_are_a_few_lines() -> None:
+    text = MAKE + "".join(f'unit{number}.cu(1): error: identifier "x" is undefined\n' for number in range(5000))
+    assert len(seen(text)) == 11
