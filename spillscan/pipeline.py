@@ -19,7 +19,7 @@ HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard
 
 
 class Watch(Protocol):
-    """Who is told while inputs are read."""
+    """Is kept informed while inputs are read."""
 
     def expect(self, sources: Sequence[source.Source]) -> None:
         """These will be read, in this order."""
@@ -38,7 +38,7 @@ def scan(
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
     ``-`` (standard input) into one build.
 
-    ``watch`` is told how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
+    ``watch`` learns how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
     longer. ``unpacking``: fields of :class:`spillscan.binary.window.Limits` that are not to be the default. Raises
     :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """

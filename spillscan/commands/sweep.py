@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spillscan.model import Kernel
-    from spillscan.sweep.model import Curve
+    from spillscan.sweep.model import Curve, Value
     from spillscan.sweep.settings import Setting
-    from spillscan.sweep.timing import Value
 
 
 NAME = "sweep"
@@ -84,17 +83,17 @@ def run(arguments: argparse.Namespace) -> int:
     well, and where Ctrl-C left some of them out.
     """
     from spillscan import workers
-    from spillscan.sweep import commands, data, page, plan, report, settings
-    from spillscan.sweep.bench import Bench
+    from spillscan.sweep import command_line, plan, report, settings
     from spillscan.sweep.cache import Cache, default_folder
-    from spillscan.sweep.process import Crew
+    from spillscan.sweep.compilers import Compilers
+    from spillscan.sweep.processes import Processes
 
     forms = _common.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
     question = plan.Question(
-        units=tuple(dict.fromkeys(commands.unit(text) for text in arguments.inputs)),
+        units=tuple(dict.fromkeys(command_line.unit(text) for text in arguments.inputs)),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
         settings=settings.parse(caps, arguments.bounds, arguments.maxnreg),
@@ -103,14 +102,17 @@ def run(arguments: argparse.Namespace) -> int:
     )
     runs = runs_of(arguments, question.settings)
     folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else default_folder()
-    bench = Bench(
-        Crew(arguments.timeout), Cache(folder), arguments.jobs or workers.processors(), Progress("compiling", "points")
+    compilers = Compilers(
+        Processes(arguments.timeout),
+        Cache(folder),
+        arguments.jobs or workers.processors(),
+        Progress("compiling", "points"),
     )
     try:
-        curves = plan.sweep(question, bench, _policy.policy_of(arguments))
+        curves = plan.sweep(question, compilers, _policy.policy_of(arguments))
     except KeyboardInterrupt:
         if folder is not None:
-            complain(f"{bench.compiled} compilations are kept; the same command goes on")
+            complain(f"{compilers.compiled} compilations are kept; the same command goes on")
         raise
     _common.refuse_unmatched(
         [_kernel(curve) for curve in curves], argparse.Namespace(**vars(arguments) | {"arch": None})
@@ -122,12 +124,12 @@ def run(arguments: argparse.Namespace) -> int:
         forms,
         text=lambda style: report.text(curves, style, arguments.plot),
         json=lambda: report.document(curves),
-        csv=lambda: data.rows(curves),
-        html=lambda: page.document(report.worst_first(curves)),
+        csv=lambda: report.rows(curves),
+        html=lambda: report.html(report.worst_first(curves)),
         rows=_common.rows_of(arguments),
     )
-    if bench.failed:
-        count = "1 compilation" if bench.failed == 1 else f"{bench.failed:,} compilations"
+    if compilers.failed:
+        count = "1 compilation" if compilers.failed == 1 else f"{compilers.failed:,} compilations"
         complain(f"{count} failed; the points say why")
     if ended:
         complain(ended)
@@ -229,7 +231,7 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
 
 def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
-    from spillscan.sweep import measured, timing
+    from spillscan.sweep import timing
 
     total = len(wanted.caps) * (wanted.runs + wanted.warmups)
     begun = 0
@@ -257,4 +259,4 @@ def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
         ended = "interrupted: the times are those of the runs until then"
     elif not any(each.figures for each in found):
         ended = "no run went well; the points say why"
-    return measured.with_times(curves, found), ended
+    return timing.with_times(curves, found), ended

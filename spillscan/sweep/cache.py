@@ -52,7 +52,7 @@ class Cache:
             return None
 
     def put(self, name: str, *pieces: bytes) -> None:
-        """Keep ``pieces``; a full or read-only disk keeps nothing, and nobody is the worse for it."""
+        """Keep ``pieces``; a full or read-only disk keeps nothing, and no result is the worse for it."""
         if self._folder is None:
             return
         body = zlib.compress(b"".join(b"%d:" % len(piece) + piece for piece in pieces), 1)

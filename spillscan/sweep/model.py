@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spillscan.occupancy.model import Launch
 from spillscan.sweep.settings import AS_IS, Setting
-
-if TYPE_CHECKING:
-    from spillscan.sweep.timing import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +19,41 @@ class Depth:
     """Spill stores and loads."""
     bytes: int
     """Bytes per thread that they move."""
+
+
+Value = int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What one value of the sweep took."""
+
+    value: Value
+    """The value, as given."""
+    command: tuple[str, ...]
+    """The words that were run for it."""
+    figures: tuple[float, ...] = ()
+    """Of each counted run, in their order: seconds by the wall clock, or the number that the program printed."""
+    unit: str = ""
+    """``s`` by the wall clock; empty: the program's own."""
+    failure: str = ""
+    """Why there are no more figures, one line; empty where all runs went well."""
+
+    @property
+    def least(self) -> float | None:
+        """The smallest figure; ``None`` without any."""
+        return min(self.figures, default=None)
+
+    @property
+    def median(self) -> float | None:
+        """The median figure; ``None`` without any."""
+        return statistics.median(self.figures) if self.figures else None
+
+    @property
+    def spread(self) -> float | None:
+        """Largest less smallest figure, as a fraction of the median; ``None`` without any, or where that is 0."""
+        middle = self.median
+        return (max(self.figures) - min(self.figures)) / middle if middle else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +73,7 @@ class Point:
     stack_bytes: int | None = None
     """Stack frame per thread."""
     shared_bytes: int | None = None
-    """Static shared memory per block; ``None`` where there is none, or nobody says."""
+    """Static shared memory per block; ``None`` where there is none, or it is not reported."""
     depths: tuple[Depth, ...] | None = None
     """Spill instructions by loop depth, innermost first; ``None`` where the machine code could not be read."""
     threads: int | None = None
@@ -108,7 +140,7 @@ class Curve:
     toolkit: str
     """Release of ptxas, ``13.0.88``."""
     launch: Launch | None = None
-    """How it is launched; ``None`` where nobody said, and it has no launch bounds."""
+    """How it is launched; ``None`` where it is not known, and it has no launch bounds."""
     points: tuple[Point, ...] = ()
     """In the order of the settings, ``as is`` first."""
     facts: str = ""

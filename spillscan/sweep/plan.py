@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from spillscan.errors import InputError, UsageError
 from spillscan.occupancy.launches import Launches
-from spillscan.sweep import advice, ptx, reading, results, toolkits
-from spillscan.sweep.bench import Bench, Chosen, Target
-from spillscan.sweep.commands import Unit
-from spillscan.sweep.jobs import Outcome
+from spillscan.sweep import advice, ptx, toolkits
+from spillscan.sweep.command_line import TranslationUnit
+from spillscan.sweep.compilers import Chosen, Compiled, Compilers, CompileTarget
+from spillscan.sweep.curves import Series, curves_of, is_chosen, kernels_of, point
 from spillscan.sweep.model import Curve
-from spillscan.sweep.results import Series
 from spillscan.sweep.settings import Setting
 from spillscan.sweep.toolkits import Toolkit
 
@@ -22,7 +21,7 @@ from spillscan.sweep.toolkits import Toolkit
 class Question:
     """What a sweep is to find out."""
 
-    units: tuple[Unit, ...]
+    units: tuple[TranslationUnit, ...]
     """What is compiled."""
     archs: tuple[str, ...] = ()
     """Real archs; empty: those of the command line, or the PTX's own target."""
@@ -36,7 +35,7 @@ class Question:
     """Whether the next steps of occupancy are to be compiled, too."""
 
 
-def targets(question: Question) -> list[Target]:
+def targets(question: Question) -> list[CompileTarget]:
     """Every unit for each arch by each toolkit. Raises where one of them is missing."""
     found = []
     chosen = toolkits.choose(question.toolkits) if question.toolkits else None
@@ -49,7 +48,7 @@ def targets(question: Question) -> list[Target]:
             default = toolkits.choose(())
         for toolkit in chosen or ([own] if own else default or []):
             front_end = None if unit.is_ptx else _front_end(toolkit, own)
-            found += [Target(unit, toolkit, front_end, arch) for arch in question.archs or _archs(unit)]
+            found += [CompileTarget(unit, toolkit, front_end, arch) for arch in question.archs or _archs(unit)]
     return found
 
 
@@ -64,7 +63,7 @@ def _front_end(toolkit: Toolkit, own: Toolkit | None) -> Toolkit:
     return nvcc
 
 
-def _archs(unit: Unit) -> tuple[str, ...]:
+def _archs(unit: TranslationUnit) -> tuple[str, ...]:
     if unit.targets:
         return tuple(real for real, _ in unit.targets)
     if unit.is_ptx:
@@ -76,7 +75,7 @@ def _archs(unit: Unit) -> tuple[str, ...]:
     raise UsageError(f"{unit.path}: no arch", "give --arch sm_90, or a command line that has one")
 
 
-def sweep(question: Question, bench: Bench, launches: Launches) -> list[Curve]:
+def sweep(question: Question, compilers: Compilers, launches: Launches) -> list[Curve]:
     """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit.
 
     Raises :class:`~spillscan.errors.InputError` where nothing at all could be compiled, or no kernel is chosen.
@@ -85,12 +84,12 @@ def sweep(question: Question, bench: Bench, launches: Launches) -> list[Curve]:
     requests = [(target, setting) for target in wanted for setting in question.settings]
     chosen: Chosen | None = None
     if question.globs:
-        chosen = lambda target, _, entry: results.wanted(entry, target.arch, question.globs)  # noqa: E731
-    outcomes = dict(zip(requests, bench.compile(requests, chosen), strict=True))
+        chosen = lambda target, _, entry: is_chosen(entry, target.arch, question.globs)  # noqa: E731
+    outcomes = dict(zip(requests, compilers.compile(requests, chosen), strict=True))
     _refuse_nothing(outcomes.values())
     found: list[Curve] = []
     for target in wanted:
-        entries = bench.entries(target)
+        entries = compilers.entries(target)
         series = Series(
             input=target.unit.path,
             arch=target.arch,
@@ -99,23 +98,27 @@ def sweep(question: Question, bench: Bench, launches: Launches) -> list[Curve]:
             own_cap=target.unit.cap,
             outcomes=tuple((setting, outcomes[target, setting]) for setting in question.settings),
         )
-        curves = results.curves(series, launches, question.globs)
-        found += _advised(target, entries, curves, bench, launches) if question.advise else curves
+        curves = curves_of(series, launches, question.globs)
+        found += _advised(target, entries, curves, compilers, launches) if question.advise else curves
     if not found:
-        known = sorted({entry.symbol for target in wanted for entry in bench.entries(target)})
+        known = sorted({entry.symbol for target in wanted for entry in compilers.entries(target)})
         named = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
         raise InputError("no kernel to sweep", f"--kernel names none of {named}" if known else "the PTX has no entry")
     return found
 
 
-def _refuse_nothing(outcomes: Iterable[Outcome]) -> None:
+def _refuse_nothing(outcomes: Iterable[Compiled]) -> None:
     failures = [outcome.failure for outcome in outcomes]
     if all(failures):
         raise InputError(f"nothing could be compiled: {failures[0]}", "compile it once by hand to see all that is said")
 
 
 def _advised(
-    target: Target, entries: Sequence[ptx.Entry], curves: Sequence[Curve], bench: Bench, launches: Launches
+    target: CompileTarget,
+    entries: Sequence[ptx.PtxEntry],
+    curves: Sequence[Curve],
+    compilers: Compilers,
+    launches: Launches,
 ) -> list[Curve]:
     """``curves`` with their next steps, each distinct setting compiled once."""
     proposed = [advice.proposals(curve) for curve in curves]
@@ -123,18 +126,18 @@ def _advised(
     for curve, (steps, _) in zip(curves, proposed, strict=True):
         for setting, _ in steps:
             symbols.setdefault(setting, set()).add(curve.symbol)
-    compiled = bench.compile(
+    compiled = compilers.compile(
         [(target, setting) for setting in symbols], lambda _, setting, entry: entry.symbol in symbols[setting]
     )
     outcomes = dict(zip(symbols, compiled, strict=True))
-    kernels = {setting: reading.kernels(outcome) for setting, outcome in outcomes.items() if not outcome.failure}
+    kernels = {setting: kernels_of(outcome) for setting, outcome in outcomes.items() if not outcome.failure}
     by_symbol = {entry.symbol: entry for entry in entries}
     found = []
     for curve, (steps, why) in zip(curves, proposed, strict=True):
         entry = by_symbol[curve.symbol]
         points = tuple(
             (
-                reading.point(
+                point(
                     setting,
                     entry,
                     curve.arch,

@@ -19,7 +19,7 @@ _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class PtxEntry:
     """One kernel of a module."""
 
     symbol: str
@@ -55,13 +55,13 @@ def target(text: str) -> str | None:
     return match[1] if match else None
 
 
-def entries(text: str) -> tuple[Entry, ...]:
+def entries(text: str) -> tuple[PtxEntry, ...]:
     """Every entry that has a body, in order."""
     found = []
     for symbol, head, _ in _heads(_masked(text)):
         figures = {match[1]: prod(int(part) for part in match[2].split(",")) for match in _DIRECTIVE.finditer(head)}
         found.append(
-            Entry(
+            PtxEntry(
                 symbol=symbol,
                 max_threads=figures.get("maxntid"),
                 required_threads=figures.get("reqntid"),

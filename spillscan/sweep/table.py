@@ -8,10 +8,9 @@ from dataclasses import replace
 from spillscan.names import display_name
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
-from spillscan.sweep import measured
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.settings import AS_IS
-from spillscan.sweep.timing import INTERRUPTED
+from spillscan.sweep.timing import INTERRUPTED, figure
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
@@ -106,14 +105,14 @@ def cells(group: Sequence[Point]) -> list[str]:
 
 def times(point: Point) -> list[str]:
     """What the program took, and how much its runs differ; ``failed`` where a run ended badly."""
-    timing = point.timing
-    if timing is None:
+    timed = point.timing
+    if timed is None:
         return [NOT_SAID, NOT_SAID]
-    if timing.failure and not timing.figures:
-        return ["failed" if timing.failure != INTERRUPTED else INTERRUPTED, NOT_SAID]
-    mark = "!" if timing.failure else ""
-    spread = NOT_SAID if timing.spread is None else f"{100 * timing.spread:.1f}%"
-    return [f"{mark}{measured.figure(timing)}", spread]
+    if timed.failure and not timed.figures:
+        return ["failed" if timed.failure != INTERRUPTED else INTERRUPTED, NOT_SAID]
+    mark = "!" if timed.failure else ""
+    spread = NOT_SAID if timed.spread is None else f"{100 * timed.spread:.1f}%"
+    return [f"{mark}{figure(timed)}", spread]
 
 
 def by_depth(point: Point) -> str:

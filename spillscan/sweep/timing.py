@@ -1,6 +1,6 @@
 """The user's own program, timed at each value of a sweep: interleaved runs, so that what drifts drifts for all of them.
 
-Nothing here knows what a cap is: a command template, the values of its placeholder, and numbers that come back.
+Nothing that runs knows what a cap is: a command template, the values of its placeholder, and numbers that come back.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import math
 import os
 import re
 import shlex
-import signal
-import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import IO
 
 from spillscan.errors import UsageError
 from spillscan.output.safe import printable
-from spillscan.sweep.interrupts import held_back
+from spillscan.sweep.model import Curve, Point, Timing, Value
+from spillscan.sweep.processes import end, held_back
 
 LAST_NUMBER = r"(?s).*(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])"
 """A ``measure`` that takes the last number that a program prints."""
@@ -33,40 +32,6 @@ _TAIL_BYTES = 1 << 20
 _LONGEST_REASON = 200
 _END_SECONDS = 5
 """A program that was killed is gone sooner."""
-
-Value = int | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """What one value of the sweep took."""
-
-    value: Value
-    """The value, as given."""
-    command: tuple[str, ...]
-    """The words that were run for it."""
-    figures: tuple[float, ...] = ()
-    """Of each counted run, in their order: seconds by the wall clock, or the number that the program printed."""
-    unit: str = ""
-    """``s`` by the wall clock; empty: the program's own."""
-    failure: str = ""
-    """Why there are no more figures, one line; empty where all runs went well."""
-
-    @property
-    def least(self) -> float | None:
-        """The smallest figure; ``None`` without any."""
-        return min(self.figures, default=None)
-
-    @property
-    def median(self) -> float | None:
-        """The median figure; ``None`` without any."""
-        return statistics.median(self.figures) if self.figures else None
-
-    @property
-    def spread(self) -> float | None:
-        """Largest less smallest figure, as a fraction of the median; ``None`` without any, or where that is 0."""
-        middle = self.median
-        return (max(self.figures) - min(self.figures)) / middle if middle else None
 
 
 def words_of(template: str, placeholders: Mapping[str, Value], needed: str = "") -> tuple[str, ...]:
@@ -114,7 +79,7 @@ def time_runs(
     ``placeholder`` is what ``values`` are put for, ``fixed`` fills in others (``{arch}``, ``{kernel}``). ``measure`` is
     a regular expression of what the program prints: its first group (without groups, all of it) at its last match is
     the figure, in the program's own unit; without ``measure`` a figure is wall seconds, process start included.
-    ``watch`` is told the value of each run that is about to begin.
+    ``watch`` gets the value of each run that is about to begin.
 
     A run that fails, takes longer than ``timeout_s`` or prints no figure ends the runs of its value, and says so in
     ``failure``. Ctrl-C ends the program that runs, and what was measured comes back; the rest is ``INTERRUPTED``.
@@ -207,8 +172,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
     Not for ever: an interrupt may have left the lock behind that :mod:`subprocess` waits with.
     """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    end(process)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
 
@@ -221,3 +185,66 @@ def _tail(output: IO[bytes]) -> str:
 
 def _line(reason: str) -> str:
     return printable(reason, _LONGEST_REASON)
+
+
+_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def with_times(curves: Sequence[Curve], timings: Sequence[Timing]) -> list[Curve]:
+    """``curves`` with the timing of each cap at its point, and the fastest of them in a sentence.
+
+    The times are the program's: curves of several kernels, archs and releases share them.
+    """
+    by_cap = {timing.value: timing for timing in timings}
+    return [_timed(curve, by_cap) for curve in curves]
+
+
+def _timed(curve: Curve, by_cap: dict[int | str, Timing]) -> Curve:
+    points = tuple(
+        replace(point, timing=by_cap.get(point.setting.registers or 0)) if point.setting.kind == "cap" else point
+        for point in curve.points
+    )
+    return replace(curve, points=points, measured=fastest(points))
+
+
+def fastest(points: Sequence[Point]) -> str:
+    """``fastest measured: cap 128, 3.04 ms``, and the caps whose runs overlap with its runs: so few runs do not show
+    which of these is faster. Empty where nothing was measured.
+    """
+    best = winner(points)
+    if best is None or best.timing is None:
+        return ""
+    slowest = max(best.timing.figures)
+    near = [
+        point.setting.label
+        for point in points
+        if point is not best and _counts(point) and point.timing and min(point.timing.figures) <= slowest
+    ]
+    alike = f" (not to be distinguished from {', '.join(near)})" if near else ""
+    return f"fastest measured: {best.setting.label}, {figure(best.timing)}{alike}"
+
+
+def winner(points: Sequence[Point]) -> Point | None:
+    """The point of the least median; caps that the kernel's own bounds override are none of its points."""
+    return min(filter(_counts, points), key=_median, default=None)
+
+
+def _median(point: Point) -> float:
+    return (point.timing and point.timing.median) or 0.0
+
+
+def _counts(point: Point) -> bool:
+    """A cap at which a run failed is no winner; one that the user's Ctrl-C cut short may be."""
+    timing = point.timing
+    return not point.overridden and timing is not None and bool(timing.figures) and timing.failure in ("", INTERRUPTED)
+
+
+def figure(timing: Timing) -> str:
+    """The median: ``3.04 ms`` of seconds, ``3.04`` of a unit that only the program knows; ``-`` without any."""
+    middle = timing.median
+    if middle is None:
+        return "-"
+    if timing.unit != "s":
+        return f"{middle:.4g}"
+    scale, unit = next((each for each in _SCALES if middle >= each[0]), _SCALES[-1])
+    return f"{middle / scale:{',.0f' if middle >= 100 * scale else '.3g'}} {unit}"

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.cli import main
-from spillscan.sweep import measured
-from spillscan.sweep.model import Curve
+from spillscan.sweep import timing
+from spillscan.sweep.model import Curve, Timing
 from spillscan.sweep.settings import AS_IS
-from spillscan.sweep.timing import INTERRUPTED, Timing
+from spillscan.sweep.timing import INTERRUPTED
 from tests.conftest import ROOT
 from tests.sweep.conftest import run
 from tests.sweep.support import point, program, toolkit
@@ -48,7 +48,7 @@ print("time_ms:", {128: 3.0, 96: 2.5, 64: 40}[cap])
 """
 
 
-def timing(cap: int, *figures: float, unit: str = "s", failure: str = "") -> Timing:
+def measured(cap: int, *figures: float, unit: str = "s", failure: str = "") -> Timing:
     return Timing(value=cap, command=("x", str(cap)), figures=figures, unit=unit, failure=failure)
 
 
@@ -56,11 +56,11 @@ def curve(*timings: Timing) -> Curve:
     """As it is and at four caps, with these times."""
     points = (replace(point(200, 8), setting=AS_IS), *(point(cap, 16) for cap in CAPS))
     plain = Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="13.0.88", points=points, facts="facts")
-    return measured.with_times([plain], timings)[0]
+    return timing.with_times([plain], timings)[0]
 
 
 def test_each_cap_has_its_own_time_and_the_kernel_as_it_is_none() -> None:
-    found = curve(timing(32, 1.0), timing(96, 0.5))
+    found = curve(measured(32, 1.0), measured(96, 0.5))
     assert [each.timing and each.timing.value for each in found.points] == [None, None, 96, None, 32]
     assert (found.facts, found.measured) == ("facts", "fastest measured: cap 96, 500 ms")
 
@@ -73,14 +73,17 @@ def test_without_times_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("timings", "said"),
     [
-        ((timing(128, 3.0, 3.1, unit=""), timing(64, 9.0, unit="")), "fastest measured: cap 128, 3.05"),
+        ((measured(128, 3.0, 3.1, unit=""), measured(64, 9.0, unit="")), "fastest measured: cap 128, 3.05"),
         (
-            (timing(128, 3.0, 3.4), timing(96, 3.3, 3.5), timing(64, 3.41)),
-            "fastest measured: cap 128, 3.2 s (not told apart from cap 96)",
+            (measured(128, 3.0, 3.4), measured(96, 3.3, 3.5), measured(64, 3.41)),
+            "fastest measured: cap 128, 3.2 s (not to be distinguished from cap 96)",
         ),
-        ((timing(128, 1.0, failure="exit status 1"), timing(64, 2.0)), "fastest measured: cap 64, 2 s"),
-        ((timing(128, 1.0, failure=INTERRUPTED), timing(64, failure=INTERRUPTED)), "fastest measured: cap 128, 1 s"),
-        ((timing(128, failure="exit status 1"), timing(64, failure="exit status 1")), ""),
+        ((measured(128, 1.0, failure="exit status 1"), measured(64, 2.0)), "fastest measured: cap 64, 2 s"),
+        (
+            (measured(128, 1.0, failure=INTERRUPTED), measured(64, failure=INTERRUPTED)),
+            "fastest measured: cap 128, 1 s",
+        ),
+        ((measured(128, failure="exit status 1"), measured(64, failure="exit status 1")), ""),
     ],
 )
 def test_the_fastest(timings: tuple[Timing, ...], said: str) -> None:
@@ -88,15 +91,15 @@ def test_the_fastest(timings: tuple[Timing, ...], said: str) -> None:
 
 
 def test_a_cap_that_bounds_override_is_no_winner() -> None:
-    points = [replace(each, overridden="__launch_bounds__(64)") for each in curve(timing(64, 1.0)).points]
-    assert measured.winner(points) is None
-    assert measured.fastest(points) == ""
+    points = [replace(each, overridden="__launch_bounds__(64)") for each in curve(measured(64, 1.0)).points]
+    assert timing.winner(points) is None
+    assert timing.fastest(points) == ""
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=4))
 def test_no_other_point_has_a_smaller_median(figures: list[float]) -> None:
-    found = curve(*(timing(cap, figure) for cap, figure in zip(CAPS, figures, strict=False)))
-    winner = measured.winner(found.points)
+    found = curve(*(measured(cap, figure) for cap, figure in zip(CAPS, figures, strict=False)))
+    winner = timing.winner(found.points)
     assert winner is not None
     assert winner.timing is not None
     assert winner.timing.median == min(figures)
@@ -107,7 +110,7 @@ def test_no_other_point_has_a_smaller_median(figures: list[float]) -> None:
     [(0.00304, "3.04 ms"), (0.9999, "1,000 ms"), (2.5e-5, "25 us"), (1e-9, "0.001 us"), (158.5, "158 s"), (0, "0 us")],
 )
 def test_seconds_are_written_with_their_unit(seconds: float, text: str) -> None:
-    assert measured.figure(timing(1, seconds)) == text
+    assert timing.figure(measured(1, seconds)) == text
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 from spillscan.cli import main
 from spillscan.errors import UsageError
 from spillscan.sweep import plan, toolkits
-from spillscan.sweep.commands import unit
+from spillscan.sweep.command_line import unit
 from spillscan.sweep.settings import AS_IS
 from tests.conftest import ROOT
 from tests.oracle.sweep_oracle import by_hand

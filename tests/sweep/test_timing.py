@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
-from spillscan.sweep.timing import INTERRUPTED, LAST_NUMBER, Timing, order, time_runs, words_of
+from spillscan.sweep.model import Timing
+from spillscan.sweep.timing import INTERRUPTED, LAST_NUMBER, order, time_runs, words_of
 from tests.conftest import ROOT
 
 PYTHON = f"'{sys.executable}' -c"

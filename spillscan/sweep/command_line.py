@@ -45,7 +45,7 @@ _SHELL = re.compile(r"[\"$`\\\n\r]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class TranslationUnit:
     """One translation unit."""
 
     path: str
@@ -74,7 +74,7 @@ class Unit:
         return dict(self.targets).get(arch, arch.replace("sm_", "compute_"))
 
 
-def unit(text: str) -> Unit:
+def unit(text: str) -> TranslationUnit:
     """What an argument of the command names. Raises where it is neither a file to compile nor a command line."""
     if os.path.exists(text):
         return _file(text)
@@ -84,10 +84,10 @@ def unit(text: str) -> Unit:
     raise InputError(f"{text}: no such file", "give a PTX file, a CUDA source, or a quoted nvcc command line")
 
 
-def _file(path: str) -> Unit:
+def _file(path: str) -> TranslationUnit:
     if not path.endswith((".ptx", ".cu")) or os.path.isdir(path):
         raise InputError(f"{path} is no .ptx or .cu file", "compile others by their command: 'nvcc -x cu … -c FILE'")
-    return _checked(Unit(path=path))
+    return _checked(TranslationUnit(path=path))
 
 
 def _split(text: str) -> list[str]:
@@ -97,7 +97,7 @@ def _split(text: str) -> list[str]:
         raise UsageError(f"the command line cannot be taken apart: {error}", "quote it as a shell would") from None
 
 
-def _command(text: str, words: list[str]) -> Unit:
+def _command(text: str, words: list[str]) -> TranslationUnit:
     parsed = compilation.parse(words)
     if parsed is None or parsed.tool != "nvcc":
         raise UsageError(
@@ -124,7 +124,7 @@ def _command(text: str, words: list[str]) -> Unit:
     if cap and not cap.isdigit():
         raise UsageError(f"-maxrregcount={cap} is no number")
     return _checked(
-        Unit(
+        TranslationUnit(
             path=parsed.source,
             compiler=words[parsed.tool_index],
             options=tuple(options),
@@ -179,7 +179,7 @@ def _targets(kinds: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _checked(found: Unit) -> Unit:
+def _checked(found: TranslationUnit) -> TranslationUnit:
     if not os.path.isfile(found.path):
         raise InputError(f"{found.path}: no such file", "run from the folder that the command line is meant for")
     if not found.is_ptx and _SHELL.search(found.path):

@@ -1,9 +1,10 @@
-"""Figures of every kernel in one outcome: the log says registers and spills, the machine code loops and stack. Pure."""
+"""Outcomes of compilations into curves: the log says registers and spills, the machine code loops and stack. Pure."""
 
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from spillscan import binary
 from spillscan import logs as buildlog
@@ -15,10 +16,12 @@ from spillscan.model.code import SassFunction
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Launch
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.sweep.jobs import Outcome
-from spillscan.sweep.model import Depth, Point
-from spillscan.sweep.ptx import Entry
-from spillscan.sweep.settings import Setting
+from spillscan.patterns import matches
+from spillscan.sweep import advice
+from spillscan.sweep.compilers import Compiled
+from spillscan.sweep.model import Curve, Depth, Point
+from spillscan.sweep.ptx import PtxEntry
+from spillscan.sweep.settings import AS_IS, Setting
 
 _NAME = "ptxas -v"
 _REMARKS = (
@@ -28,11 +31,11 @@ _REMARKS = (
 """Kinds of messages about registers and bounds that name the kernel, and are more than that a cap is obeyed."""
 
 
-def kernels(outcome: Outcome) -> dict[str, Kernel]:
+def kernels_of(outcome: Compiled) -> dict[str, Kernel]:
     """Every entry that was compiled, by symbol."""
-    told = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
+    logged = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
     functions = [item for item in binary.items(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
-    joined, _ = attach(told, functions)
+    joined, _ = attach(logged, functions)
     unlinked = {item.symbol for item in functions if item.final is False}
     entries = (kernel for kernel in joined if kernel.role == "entry")
     return {
@@ -41,7 +44,7 @@ def kernels(outcome: Outcome) -> dict[str, Kernel]:
     }
 
 
-def stand_in(entry: Entry, arch: str) -> Kernel:
+def stand_in(entry: PtxEntry, arch: str) -> Kernel:
     """What patterns and launches are held against: the kernel as its PTX declares it."""
     bounds = None
     if entry.threads is not None:
@@ -49,7 +52,7 @@ def stand_in(entry: Entry, arch: str) -> Kernel:
     return Kernel(key=KernelKey(symbol=entry.symbol, arch=arch), role="entry", usage=Usage(), launch_bounds=bounds)
 
 
-def launch_at(setting: Setting, entry: Entry, arch: str, launches: Launches) -> Launch | None:
+def launch_at(setting: Setting, entry: PtxEntry, arch: str, launches: Launches) -> Launch | None:
     """How the kernel is launched at a setting: blocks are as large as bounds under trial say."""
     known = launches.launch_of(stand_in(entry, arch))
     if setting.kind != "bounds" or setting.threads is None:
@@ -60,7 +63,7 @@ def launch_at(setting: Setting, entry: Entry, arch: str, launches: Launches) -> 
 
 
 def point(
-    setting: Setting, entry: Entry, arch: str, outcome: Outcome, kernel: Kernel | None, launches: Launches
+    setting: Setting, entry: PtxEntry, arch: str, outcome: Compiled, kernel: Kernel | None, launches: Launches
 ) -> Point:
     """One kernel at one setting."""
     if outcome.failure:
@@ -114,3 +117,67 @@ def _depths(kernel: Kernel) -> tuple[Depth, ...] | None:
             found[group.depth] = instructions + count, moved + count * group.bytes
     order = sorted(found, key=lambda depth: -1 if depth is None else depth, reverse=True)
     return tuple(Depth(depth=depth, instructions=found[depth][0], bytes=found[depth][1]) for depth in order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One input for one arch by one release of ptxas, at every setting."""
+
+    input: str
+    """The file, as the user named it."""
+    arch: str
+    """Real arch."""
+    toolkit: str
+    """Release of ptxas."""
+    entries: tuple[PtxEntry, ...]
+    """Its kernels, as its PTX declares them."""
+    own_cap: int | None
+    """``-maxrregcount`` of its build."""
+    outcomes: tuple[tuple[Setting, Compiled], ...]
+    """What came of each setting, in their order."""
+
+
+def curves_of(series: Series, launches: Launches, globs: Sequence[str] = ()) -> list[Curve]:
+    """A curve for each kernel that one of ``globs`` names (all, without any), in the order of the PTX."""
+    chosen = [entry for entry in series.entries if is_chosen(entry, series.arch, globs)]
+    found = [(setting, outcome, {} if outcome.failure else kernels_of(outcome)) for setting, outcome in series.outcomes]
+    return [
+        _curve(
+            series,
+            entry,
+            launches,
+            tuple(
+                point(setting, entry, series.arch, outcome, kernels.get(entry.symbol), launches)
+                for setting, outcome, kernels in found
+            ),
+        )
+        for entry in chosen
+    ]
+
+
+def is_chosen(entry: PtxEntry, arch: str, globs: Sequence[str]) -> bool:
+    """Whether one of ``globs`` names the kernel; without globs, every one is."""
+    kernel = stand_in(entry, arch)
+    return not globs or any(matches(kernel, pattern) for pattern in globs)
+
+
+def damage(curve: Curve) -> tuple[object, ...]:
+    """Sort key: most spilled bytes as it is, then most registers, first."""
+    point = curve.as_is
+    return -(point.spill_bytes or 0), -(point.registers or 0)
+
+
+def _curve(series: Series, entry: PtxEntry, launches: Launches, points: tuple[Point, ...]) -> Curve:
+    marked = advice.mark(points)
+    as_is = next((point for point in marked if point.setting == AS_IS), marked[0])
+    swept = any(point.setting.kind == "cap" for point in marked)
+    return Curve(
+        input=series.input,
+        symbol=entry.symbol,
+        arch=series.arch,
+        toolkit=series.toolkit,
+        launch=launch_at(AS_IS, entry, series.arch, launches),
+        points=marked,
+        facts=advice.facts(marked),
+        flags=tuple(advice.flags(entry, series.arch, as_is, series.own_cap, swept)),
+    )

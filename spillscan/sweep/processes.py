@@ -1,4 +1,4 @@
-"""Compilers as child processes: no shell, a time limit, and an end to all of them when the user wants one."""
+"""Programs as child processes: no shell, a time limit, an end to all that they started, and Ctrl-C while one starts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Ended:
     """Why it never ended by itself, or never began; empty where it did."""
 
 
-class Crew:
+class Processes:
     """Runs processes, each in a group of its own, and can stop all of them from another thread."""
 
     def __init__(self, timeout_seconds: float) -> None:
@@ -55,7 +57,7 @@ class Crew:
         try:
             out, err = process.communicate(timeout=self._timeout_seconds)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            end(process)
             out, err = process.communicate()
             return Ended(process.returncode, out, err, f"took more than {self._timeout_seconds:g} s")
         finally:
@@ -68,9 +70,33 @@ class Crew:
         with self._lock:
             self._stopped = True
             for process in self._running:
-                _kill(process)
+                end(process)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started in a group of its own, and all that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], None]]:
+    """Interrupts that come inside act when what is yielded is called: outside, where they are caught.
+
+    Where Ctrl-C is ignored, or this is not the main thread, which alone gets it, nothing is changed.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    came: list[tuple[int, FrameType | None]] = []
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield lambda: None
+        return
+
+    def act() -> None:
+        if came:
+            usual(*came[0])
+
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield act
+    finally:
+        signal.signal(signal.SIGINT, usual)

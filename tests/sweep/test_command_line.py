@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spillscan.errors import SpillscanError
-from spillscan.sweep.commands import unit
-from spillscan.sweep.frontend import ptxas_options
+from spillscan.sweep.command_line import unit
+from spillscan.sweep.compilers import ptxas_options
 
 
 @pytest.fixture(autouse=True)
