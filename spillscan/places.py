@@ -1,4 +1,4 @@
-"""Where in a repository a kernel or a finding stands: the source file where somebody tells, else the log's line.
+"""Where in a repository a kernel or a finding stands: the source file where it is known, else the log's line.
 
 Pure: what the file system and the environment say is in the :class:`Tree`.
 """
@@ -27,7 +27,7 @@ _DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
 _DEEPEST, _LONGEST_UNIT = 64, 1024
 
 UNKNOWN = "unknown"
-"""The path of what nobody has a place for."""
+"""The path of what has no known place."""
 
 
 def _nothing(path: str) -> bool:
@@ -91,7 +91,7 @@ def place_of(finding: Finding, tree: Tree) -> Place:
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
         return _place(tree.relative(line.file), line.line)
-    for path, number in _told_places(finding):
+    for path, number in _named_places(finding):
         return _place(tree.relative(path), number)
     if source := source_of(kernel):
         return _place(tree.relative(source), 1)
@@ -136,13 +136,13 @@ def _place(path: str, line: int) -> Place:
     return Place(path=printable(path) or UNKNOWN, line=max(1, line))
 
 
-def _told_places(finding: Finding) -> Iterator[tuple[str, int]]:
+def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
     """(file, line) that the compiler's message gives, where the finding is one and the file is no temporary one."""
     for advisory in finding.kernel.advisories:
         if advisory.kind.replace("_", "-") == finding.rule and advisory.location:
-            told = _ADVISORY_PLACE.match(advisory.location)
-            if told and not _TEMPORARY.search(told["path"].replace("\\", "/")):
-                yield told["path"], int(told["line"])
+            match = _ADVISORY_PLACE.match(advisory.location)
+            if match and not _TEMPORARY.search(match["path"].replace("\\", "/")):
+                yield match["path"], int(match["line"])
 
 
 def _line_in_code(finding: Finding, tree: Tree) -> SourceLine | None:
@@ -153,8 +153,8 @@ def _line_in_code(finding: Finding, tree: Tree) -> SourceLine | None:
     if finding.rule.startswith("registers"):
         return None if sass.live_peak is None else _in_repository(sass.live_peak.source, tree)
     kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
-    told = [access for access in sass.local.accesses if access.kind == kind and access.source is not None]
-    return _in_repository(min(told, key=_outwards).source, tree) if told else None
+    found = [access for access in sass.local.accesses if access.kind == kind and access.source is not None]
+    return _in_repository(min(found, key=_outwards).source, tree) if found else None
 
 
 def _outwards(access: LocalAccess) -> tuple[int, int, int]:

@@ -97,7 +97,7 @@ class DepthJson(msgspec.Struct, gc=False):
 
 
 class GroupJson(msgspec.Struct, gc=False):
-    """Accesses to local memory that no figure tells apart."""
+    """Accesses to local memory that no figure distinguishes."""
 
     kind: AccessClass = msgspec.field(name="class")
     """what they are"""

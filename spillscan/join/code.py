@@ -126,17 +126,17 @@ def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
 
 def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
     stats, issues = function.stats, []
-    told = kernel.usage.spills
-    if told is not None and kernel.confidence == "certain":
-        stats = _weigh(stats, kernel, told)
+    reported = kernel.usage.spills
+    if reported is not None and kernel.confidence == "certain":
+        stats = _weigh(stats, kernel, reported)
         if not _agrees(stats.local, kernel):
             stored, loaded = _counted(stats.local, kernel)
             issues.append(
                 _contradiction(
                     "spill-mismatch",
                     kernel,
-                    f"the log counts {told[0]} bytes spill stores and {told[1]} bytes spill loads, the dump shows "
-                    f"{stored} and {loaded} ({stored - told[0]:+d}, {loaded - told[1]:+d})",
+                    f"the log counts {reported[0]} bytes spill stores and {reported[1]} bytes spill loads, the dump "
+                    f"shows {stored} and {loaded} ({stored - reported[0]:+d}, {loaded - reported[1]:+d})",
                     stats.origin,
                 )
             )
@@ -175,8 +175,8 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
     assert usage is not None
     assert origin is not None
     if kernel.final is False and function.final is not False:
-        told = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
-        known = {name: value for name, value in told.items() if value is not None}
+        reported = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
+        known = {name: value for name, value in reported.items() if value is not None}
         kernel = replace(kernel, usage=replace(usage, **known), final=True)
         return replace(kernel, launch_bounds=function.launch_bounds), []
     kernel, issues = _filled(kernel, usage, origin, PRINTED, "the binary")
@@ -186,15 +186,15 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
 def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
     """A register that was not allocated: the dump is of another compilation. A kernel that asks for more registers
     while it runs may name them."""
-    told, operands = kernel.usage.registers, stats.operands
-    if told is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
+    reported, operands = kernel.usage.registers, stats.operands
+    if reported is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
         return
-    if operands.highest_register >= told and not any(opcode == GROWS for opcode, _ in stats.opcodes):
-        text = f"the log says {told} registers, the code names R{operands.highest_register}"
+    if operands.highest_register >= reported and not any(opcode == GROWS for opcode, _ in stats.opcodes):
+        text = f"the log says {reported} registers, the code names R{operands.highest_register}"
         yield _contradiction("registers-mismatch", kernel, text, stats.origin)
 
 
-def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
+def _weigh(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
     """The evidence that the log adds to what the text alone allows to say."""
     local = stats.local
     if local.evidence != "last-use":
@@ -203,11 +203,11 @@ def _weigh(stats: SassStats, kernel: Kernel, told: Bytes) -> SassStats:
         return replace(stats, local=replace(local, evidence="last-use+log"))
     if kernel.role == "function":
         return stats
-    accesses = _from_slot_on(local.accesses, told)
+    accesses = _from_slot_on(local.accesses, reported)
     return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
 
 
-def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAccess, ...]:
+def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[LocalAccess, ...]:
     """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
     counts: arrays lie below the spill area. Empty where no offset fits."""
     own = [access for access in accesses if not access.part and access.slot is not None]
@@ -215,7 +215,7 @@ def _from_slot_on(accesses: Sequence[LocalAccess], told: Bytes) -> tuple[LocalAc
         chosen = [access for access in own if access.slot is not None and access.slot >= lowest]
         stored = sum(access.bytes for access in chosen if access.store)
         loaded = sum(access.bytes for access in chosen if not access.store)
-        if (stored, loaded) == told:
+        if (stored, loaded) == reported:
             spilled = {access.address for access in chosen}
             return tuple(
                 replace(access, kind="spill")
@@ -235,7 +235,7 @@ def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[
 def _filled(
     kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Figure], whose: str
 ) -> tuple[Kernel, list[Issue]]:
-    """The kernel with what only the other input tells, and an issue where both tell and differ."""
+    """The kernel with what only the other input says, and an issue where both have it and differ."""
     issues = []
     missing = {}
     for figure in figures:
@@ -266,7 +266,7 @@ def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
 
 
 def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
-    """The kernel as one more input tells it; ``None``: the first that does."""
+    """The kernel as one more input says it; ``None``: the first that does."""
     origin = _origin(item)
     key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
     origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))

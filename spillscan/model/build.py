@@ -38,7 +38,7 @@ class Kernel:
     compile_ms: float | None = None
     """Compile time as printed (ptxas 12.8 and later); never the same twice, never judged."""
     source: str = ""
-    """Source file that the build step compiles, as its command line names it; empty where no line tells."""
+    """Source file that the build step compiles, as its command line names it; empty where no line says."""
     sass: SassStats | None = None
     """What a SASS dump or a binary says of it; ``None`` where none was read."""
     launch_bounds: LaunchBounds | None = None
@@ -47,7 +47,7 @@ class Kernel:
     @property
     def spills(self) -> tuple[int, int] | None:
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
-        where no input tells.
+        where no input says.
         """
         if self.usage.spills is None and self.sass is not None:
             spilled = self.sass.local.spill

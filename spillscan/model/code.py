@@ -13,7 +13,7 @@ from spillscan.model import opcodes as mix
 from spillscan.model.usage import LaunchBounds, Origin, Role, Usage
 
 AccessClass = Literal["spill", "array", "frame", "unknown"]
-"""Spill slot; local array; callee frame, stack argument or saved register; cannot be told."""
+"""Spill slot; local array; callee frame, stack argument or saved register; not known."""
 
 Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
 """Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
@@ -98,7 +98,7 @@ class Traffic:
 
 
 class Group(NamedTuple):
-    """Accesses that no figure tells apart."""
+    """Accesses that no figure distinguishes."""
 
     kind: AccessClass
     store: bool
@@ -239,7 +239,7 @@ class Operands:
     """The same of predicates."""
     bank_conflicts: tuple[tuple[int | None, int], ...] | None
     """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
-    ``None`` where no public rule tells the banks of the architecture (:mod:`spillscan.machine.operands`)."""
+    ``None`` where no public rule says the banks of the architecture (:mod:`spillscan.machine.operands`)."""
     flops: int | None
     """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.machine.operands`); ``None``
     where the shape of one is not in its text, or its opcode is unknown."""
@@ -257,14 +257,14 @@ class Operands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """The tool that wrote a cubin, as far as the cubin tells."""
+    """The tool that wrote a cubin, as far as the cubin says."""
 
     tool: str
-    """``ptxas`` or ``nvlink``; empty where only a version is told (cubins of the old layout, before CUDA 13)."""
+    """``ptxas`` or ``nvlink``; empty where only a version is given (cubins of the old layout, before CUDA 13)."""
     version: str
-    """``13.5.37``; ``12.6`` where no more is told."""
+    """``13.5.37``; ``12.6`` where no more is given."""
     options: str
-    """Its command line; empty where it is not told."""
+    """Its command line; empty where it is not given."""
 
     def __str__(self) -> str:
         return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
@@ -293,7 +293,7 @@ class SassStats:
     origin: Origin | None = None
     """Where the function stands in the dump."""
     maker: Maker | None = None
-    """What wrote its cubin; ``None`` from a dump, or where the cubin does not tell."""
+    """What wrote its cubin; ``None`` from a dump, or where the cubin does not report."""
 
     @property
     def opcode_classes(self) -> dict[str, int]:
@@ -315,12 +315,12 @@ class SassFunction:
     arch: str | None
     """``sm_90a``; ``None`` where the dump does not say."""
     role: Role
-    """Entry or device function, as far as the dump tells."""
+    """Entry or device function, as far as the dump says."""
     member: int
     """0-based number of the cubin in the dump."""
     identifier: str = ""
     """Source that the fatbin member names (builds with line information), else the object of a static library that
-    holds it; empty where the dump tells neither."""
+    holds it; empty where the dump says neither."""
     stats: SassStats
     """Its figures."""
     usage: Usage | None = None

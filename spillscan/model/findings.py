@@ -23,7 +23,7 @@ def at_least(severity: Severity, threshold: str) -> bool:
 
 
 Metric = tuple[str, int | None, int | None]
-"""(name, before, after) of one figure; ``None`` where that build does not tell it."""
+"""(name, before, after) of one figure; ``None`` where that build does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Effect:
     device: str
     """The kernel's own target (``sm_90``), or the device as the user named it (``H200``)."""
     threads_per_block: int | None = None
-    """The launch; ``None`` where nobody said how the kernel is launched: then there are no blocks to compare."""
+    """The launch; ``None`` where it is not known how the kernel is launched: then there are no blocks to compare."""
     dynamic_shared_bytes: int | None = None
     """Dynamic shared memory of the launch, bytes per block; ``None`` where the launch is unknown."""
     launch_source: str | None = None
@@ -63,8 +63,8 @@ class Change:
     """What became of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown"]
-    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not tell all
-    that the other tells; such a pair is in no list of changes."""
+    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not report
+    all that the other reports; such a pair is in no list of changes."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None
@@ -74,7 +74,7 @@ class Change:
     score: float = 1.0
     """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
     unknown: tuple[Metric, ...] = ()
-    """Each figure that only one of the builds tells: neither equal nor different."""
+    """Each figure that only one of the builds reports: neither equal nor different."""
     appeared: tuple[str, ...] = ()
     """Kinds of compiler messages that only the head build has for this kernel."""
     vanished: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class Finding:
     """What it is to the baseline: not recorded, worse than recorded, as recorded, better, or excused by hand; ``None``
     where it was held against no baseline."""
     suppression: str | None = None
-    """Of a suppressed finding: the reason that somebody wrote down."""
+    """Of a suppressed finding: the reason that was written down."""
 
     @property
     def excused(self) -> bool:

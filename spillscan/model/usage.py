@@ -38,7 +38,7 @@ class KernelKey:
     """What a kernel is called in one build."""
 
     symbol: str
-    """The symbol as the tool printed it: mangled, unless somebody piped the log through a demangler."""
+    """The symbol as the tool printed it: mangled, unless the log went through a demangler."""
     arch: str | None = None
     """Compilation target such as ``sm_90a``; ``None`` where the log does not say."""
     unit: str = ""
@@ -185,14 +185,14 @@ class Usage:
 
     @property
     def spills(self) -> tuple[int, int] | None:
-        """(spill store bytes, spill load bytes) per thread; ``None`` unless the input told both."""
+        """(spill store bytes, spill load bytes) per thread; ``None`` unless the input has both."""
         if self.spill_store_bytes is None or self.spill_load_bytes is None:
             return None
         return self.spill_store_bytes, self.spill_load_bytes
 
     @property
     def spill_bytes(self) -> int | None:
-        """Spill stores plus spill loads; ``None`` unless the input told both."""
+        """Spill stores plus spill loads; ``None`` unless the input has both."""
         return None if self.spills is None else sum(self.spills)
 
 
