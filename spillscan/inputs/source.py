@@ -1,8 +1,7 @@
-"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed; UTF-8 or UTF-16."""
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed, in any encoding."""
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import glob
 import io
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from spillscan.errors import InputError
-from spillscan.inputs import reference
+from spillscan.inputs import encoding, reference
 from spillscan.wrap.record import DRAFT, draft_of
 
 BLOCK_BYTES = 1 << 20
@@ -212,21 +211,13 @@ class Stream:
     def _decoded(self) -> Iterator[bytes]:
         chunks = self._decompressed()
         first = next(chunks, b"")
-        encoding = None
-        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            encoding, self._plain = "utf-16", False
-        elif first.startswith(codecs.BOM_UTF8):
-            first, self._plain = first[len(codecs.BOM_UTF8) :], False
-        if encoding is None:
-            if first:
-                yield first
+        encoded = None if first.startswith(tuple(_BINARY_KINDS)) else encoding.is_encoded(first)
+        self._plain = self._plain and not encoded
+        if encoded is not None:
+            yield from encoding.decoded(first, chunks)
+        elif first:
+            yield first
             yield from chunks
-            return
-        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        yield decoder.decode(first).encode()
-        for chunk in chunks:
-            yield decoder.decode(chunk).encode()
-        yield decoder.decode(b"", final=True).encode()
 
     def _decompressed(self) -> Iterator[bytes]:
         try:
