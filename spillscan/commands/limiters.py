@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
+    from spillscan.model.build import damage
     from spillscan.output.progress import scan
-    from spillscan.reports.text import damage
 
     forms = _common.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None

@@ -58,6 +58,16 @@ class Matrix:
         """A figure in each column; ``None`` where the kernel is not there, or its build does not report it."""
         return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
 
+    def ranked(self, metric: str) -> list[KernelRow]:
+        """The rows, widest spread of a figure first, then its largest value."""
+
+        def order(row: KernelRow) -> tuple[object, ...]:
+            values, key = self.values(row, metric), row.kernel.key
+            most = max((value for value in values if value is not None), default=-1)
+            return -spread(values), -most, key.symbol, key.arch or "", key.unit
+
+        return sorted(self.rows, key=order)
+
     def value(self, kernel: Kernel, metric: str) -> int | None:
         """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks),
         or ``resident_blocks``, which is known only where the launch is."""

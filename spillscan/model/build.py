@@ -145,3 +145,10 @@ class Reading:
     def understood(self) -> bool:
         """Whether anything in the input was."""
         return bool(self.stats.recognised_lines or self.functions)
+
+
+def damage(kernel: Kernel) -> tuple[object, ...]:
+    """Sort key of every table of kernels: most spilled bytes, then most registers, first."""
+    usage, key = kernel.usage, kernel.key
+    worst = (-sum(kernel.spills or (0,)), -(usage.registers or 0), -(usage.stack_bytes or 0))
+    return (*worst, key.symbol, key.arch or "", key.unit)

@@ -28,7 +28,7 @@ _LONGEST_NAME = 30
 
 
 class Progress:
-    """One line that is kept up to date; where nobody can see it, nothing."""
+    """One line that is kept up to date; where no person can see it, nothing."""
 
     def __init__(self, doing: str, unit: str = "B") -> None:
         self._doing, self._unit = doing, unit

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spillscan.compare.matrix import Matrix, spread
+from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Finding, Kernel, Severity
 from spillscan.model.figures import figure
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip
 from spillscan.page.columns import shown_arch, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
 from spillscan.places import Place
@@ -25,8 +25,8 @@ def findings(found: Sequence[Finding], index: Index, place: Callable[[Finding], 
         {
             "rule": finding.rule,
             "severity": finding.severity,
-            "message": printable(finding.message, LONGEST_MESSAGE),
-            "place": printable(str(place(finding)), LONGEST_PLACE) if finding.origin else "",
+            "message": clip(finding.message, LONGEST_MESSAGE),
+            "place": clip(str(place(finding)), LONGEST_PLACE) if finding.origin else "",
             "state": finding.baseline_state,
             "excused": finding.excused,
             "kernel": index.get(id(finding.kernel)),
@@ -63,9 +63,9 @@ def changes(
             row["registers"] = kernel.usage.registers
             row["spills"] = kernel.spills
         if change.state == "renamed" and change.before is not None:
-            row["old"] = printable(change.before.key.symbol, _LONGEST_SYMBOL)
+            row["old"] = clip(change.before.key.symbol, _LONGEST_SYMBOL)
             row["old_name"] = shown_name(change.before.key.symbol)
-            row["new"] = printable(kernel.key.symbol, _LONGEST_SYMBOL)
+            row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
             row["score"] = round(change.score, 3)
         if change.appeared:
             row["appeared"] = list(change.appeared)
@@ -108,14 +108,9 @@ _LONGEST_LABEL = 80
 def heat(matrix: Matrix) -> dict[str, Any]:
     """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` tells
     which rows have a kernel in which column: 1 and 0."""
-    first = matrix.metrics[0]
-    rows = sorted(
-        matrix.rows,
-        key=lambda row: (-spread(matrix.values(row, first)), row.kernel.key.symbol, row.kernel.key.arch or ""),
-    )
     return {
         "by": matrix.by,
-        "builds": [printable(build, _LONGEST_LABEL) for build in matrix.builds],
+        "builds": [clip(build, _LONGEST_LABEL) for build in matrix.builds],
         "columns": [{"build": column.build, "arch": shown_arch(column.arch)} for column in matrix.columns],
         "metrics": [{"name": name, "label": figure(name).label, "unit": figure(name).unit} for name in matrix.metrics],
         "rows": [
@@ -125,6 +120,6 @@ def heat(matrix: Matrix) -> dict[str, Any]:
                 "there": [int(cell is not None) for cell in row.cells],
                 "values": [matrix.values(row, name) for name in matrix.metrics],
             }
-            for row in rows
+            for row in matrix.ranked(matrix.metrics[0])
         ],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
 
@@ -19,23 +19,13 @@ from spillscan.model.usage import PRINTED, Figure
 from spillscan.names import demangle, display_name
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip, printable
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED = 1, 2, 4, 8, 16
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
 best block size, because nobody said how it is launched."""
 LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT = 120, 24, 300
 """Characters of what a table shows of them; the full name comes on demand."""
-
-
-def worst_first(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Most spilled bytes, then most registers, first."""
-    return sorted(kernels, key=_damage)
-
-
-def _damage(kernel: Kernel) -> tuple[object, ...]:
-    key = kernel.key
-    return (-sum(kernel.spills or (0,)), -(kernel.usage.registers or 0), key.symbol, key.arch or "", key.unit)
 
 
 def identifiers(kernels: Sequence[Kernel]) -> list[str]:
@@ -68,8 +58,8 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
             symbols.append(kernel.key.symbol)
         row = (
             symbol,
-            None if kernel.key.arch is None else arches.number(printable(kernel.key.arch, LONGEST_ARCH)),
-            units.number(printable(kernel.key.unit, LONGEST_UNIT)),
+            None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
+            units.number(clip(kernel.key.unit, LONGEST_UNIT)),
             flags,
             None if occupancy is None else round(1000 * occupancy.fraction),
             None if found is None or occupancy is None else limiters.number(words(found)),
@@ -122,12 +112,12 @@ _FIGURES = dict(_figures())
 
 def shown_name(symbol: str) -> str:
     """What tables call a kernel: short, printable."""
-    return printable(display_name(symbol), LONGEST_NAME) or "(no name)"
+    return clip(display_name(symbol), LONGEST_NAME) or "(no name)"
 
 
 def shown_arch(arch: str | None) -> str | None:
     """A target as tables show it."""
-    return None if arch is None else printable(arch, LONGEST_ARCH)
+    return None if arch is None else clip(arch, LONGEST_ARCH)
 
 
 class Texts:

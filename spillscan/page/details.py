@@ -11,7 +11,7 @@ from spillscan.occupancy.devices import devices
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import LABELS, Summary, verdict
 from spillscan.occupancy.text import size
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip
 from spillscan.page.lookup import tables
 from spillscan.page.strip import MARKS, spill_map
 
@@ -101,7 +101,7 @@ def subject(summary: Summary) -> dict[str, Any]:
     launched = found is not None and not summary.assumed
     said = {
         "setting": None if found is None else setting(found.configuration),
-        "unknown": printable(summary.unknown, LONGEST_REASON),
+        "unknown": clip(summary.unknown, LONGEST_REASON),
         "assumed": summary.assumed,
         "notes": list(_notes(summary)),
         "advice": [

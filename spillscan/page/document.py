@@ -7,6 +7,7 @@ attribute, no markup made of text. What comes from logs is inside of JSON in whi
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,9 +16,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from spillscan.output.records import harmless
 from spillscan.output.safe import printable
 
 _ASSETS = Path(__file__).parent / "assets"
+_ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4})+|\\.")
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
@@ -71,9 +74,16 @@ def _json(payload: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _harmless(piece: str) -> str:
-    """JSON that ends no script element and holds no command of a CI service; outside of strings it has neither sign."""
-    piece = piece.replace("<", "\\u003c")
-    return piece.replace("##", "#\\u0023") if "##" in piece else piece
+    """JSON that ends no script element, holds no command of a CI service (outside of strings it has neither sign), and
+    shows only what is printable: what comes from a log may be put into a payload as it is."""
+    return harmless(_ESCAPES.sub(_printable_escape, piece).replace("<", "\\u003c"))
+
+
+def _printable_escape(match: re.Match[str]) -> str:
+    """An escape of JSON, or several of them, as far as they are printable."""
+    if match[0][1] in '"\\/':
+        return match[0]
+    return _encode(printable(json.loads(f'"{match[0]}"')))[1:-1]
 
 
 @cache

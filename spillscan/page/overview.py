@@ -8,7 +8,7 @@ from typing import Any
 
 from spillscan.model import Build, Issue, Kernel, Severity
 from spillscan.names import natural
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip
 from spillscan.page.columns import LIMITERS, LONGEST_ARCH, Summaries, binds, shown_arch
 
 BIN_REGISTERS = 8
@@ -95,9 +95,9 @@ def issues(found: Sequence[Issue]) -> dict[str, Any]:
         "shown": [
             {
                 "severity": issue.severity,
-                "code": printable(issue.code, LONGEST_ARCH * 2),
-                "message": printable(issue.message, LONGEST_MESSAGE),
-                "place": "" if issue.origin is None else printable(str(issue.origin), LONGEST_PLACE),
+                "code": clip(issue.code, LONGEST_ARCH * 2),
+                "message": clip(issue.message, LONGEST_MESSAGE),
+                "place": "" if issue.origin is None else clip(str(issue.origin), LONGEST_PLACE),
             }
             for issue in ranked[:MOST_ISSUES]
         ],

@@ -8,7 +8,7 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model.figures import figure as declared
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip
 from spillscan.page.columns import LONGEST_ARCH, LONGEST_NAME
 from spillscan.page.document import document
 from spillscan.page.static import figure, table
@@ -100,7 +100,7 @@ def trend_document(trend: Trend) -> Iterator[str]:
     """The page of a trend, piece by piece."""
     payload = {
         **_head(trend.title, "trend", "Trend"),
-        "builds": [printable(build, _LONGEST_LABEL) for build in trend.builds],
+        "builds": [clip(build, _LONGEST_LABEL) for build in trend.builds],
         "metrics": [
             {"name": name, "label": declared(name).label, "unit": declared(name).unit}
             for name in dict.fromkeys(line.metric for line in trend.series)
@@ -121,8 +121,8 @@ def sweep_document(sweep: Sweep) -> Iterator[str]:
             {
                 "name": _name(kernel.name),
                 "arch": _arch(kernel.arch),
-                "facts": [printable(fact, _LONGEST_SENTENCE) for fact in kernel.facts],
-                "time_unit": printable(kernel.time_unit, _LONGEST_LABEL),
+                "facts": [clip(fact, _LONGEST_SENTENCE) for fact in kernel.facts],
+                "time_unit": clip(kernel.time_unit, _LONGEST_LABEL),
                 "points": [_point(point) for point in kernel.points],
             }
             for kernel in sweep.kernels
@@ -133,7 +133,7 @@ def sweep_document(sweep: Sweep) -> Iterator[str]:
 
 def _head(title: str, view: str, label: str) -> dict[str, Any]:
     return {
-        "title": printable(title, LONGEST_NAME),
+        "title": clip(title, LONGEST_NAME),
         "tool": f"spillscan {__version__}",
         "kind": view,
         "views": [{"name": view, "label": label}],
@@ -150,9 +150,9 @@ def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
 def _point(point: Point) -> dict[str, Any]:
     label = point.label or ("no cap" if point.cap is None else f"cap {point.cap}")
     return asdict(point) | {
-        "label": printable(label, _LONGEST_LABEL),
-        "failure": printable(point.failure, _LONGEST_SENTENCE),
-        "time_text": printable(point.time_text, _LONGEST_LABEL),
+        "label": clip(label, _LONGEST_LABEL),
+        "failure": clip(point.failure, _LONGEST_SENTENCE),
+        "time_text": clip(point.time_text, _LONGEST_LABEL),
     }
 
 
@@ -171,8 +171,8 @@ def _static_sweep(swept: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    return printable(name, LONGEST_NAME) or "(no name)"
+    return clip(name, LONGEST_NAME) or "(no name)"
 
 
 def _arch(arch: str | None) -> str | None:
-    return None if arch is None else printable(arch, LONGEST_ARCH)
+    return None if arch is None else clip(arch, LONGEST_ARCH)

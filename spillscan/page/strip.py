@@ -10,7 +10,6 @@ from typing import Any, get_args
 from spillscan.machine import spillmap
 from spillscan.model import Kernel
 from spillscan.model.code import AccessClass, LocalAccess, SassFunction, SassStats
-from spillscan.output.safe import printable
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
@@ -49,7 +48,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
         **_marks(stats, slots, marks),
         "bands": list(_bands(local.accesses, _instruction_bytes(stats))),
-        "sentences": [printable(sentence) for sentence in sentences[:LISTED]],
+        "sentences": sentences[:LISTED],
         "more_sentences": max(len(sentences) - LISTED, 0),
         "slots": [[slot.name, slot.kind, len(slot.stores), len(slot.loads), slot.depth] for slot in slots[:LISTED]],
         "more_slots": max(len(slots) - LISTED, 0),
@@ -108,7 +107,7 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[
             "slot": [mark.slot for mark in chosen],
             "line": [mark.line for mark in chosen],
         },
-        "lines": [printable(place) for place in lines],
+        "lines": list(lines),
     }
 
 

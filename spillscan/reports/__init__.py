@@ -2,8 +2,8 @@
 
 A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style) -> Iterator[str]``: pieces of text, in
 order. It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
-What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/test_hostile.py`` holds
-every format to that.
+What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/reports/test_hostile.py``
+holds every format to that.
 """
 
 from __future__ import annotations

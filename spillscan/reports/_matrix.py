@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from spillscan.compare.matrix import KernelRow, Matrix, spread
+from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.model.figures import figure
 from spillscan.names import display_name
 from spillscan.output.terminal import DIM, GREEN, RED, Row, Style, fold, paint, table
@@ -52,7 +52,7 @@ def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
 
 
 def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> Iterator[str]:
-    ranked = sorted(matrix.rows, key=lambda row: _order(matrix.values(row, metric), row))
+    ranked = matrix.ranked(metric)
     differing = [row for row in ranked if _differs(matrix, row, metric)]
     wanted = ranked if style.rows is None else differing
     shown = wanted[: style.rows]
@@ -69,13 +69,6 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
     yield from fold(len(wanted) - len(shown), style)
     if len(differing) < len(ranked) and style.rows is not None:
         yield paint(f"{equal} without a difference", DIM, style)
-
-
-def _order(values: Sequence[int | None], row: KernelRow) -> tuple[object, ...]:
-    """Widest spread first, then the largest figure."""
-    key = row.kernel.key
-    most = max((value for value in values if value is not None), default=-1)
-    return -spread(values), -most, key.symbol, key.arch or "", key.unit
 
 
 def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:

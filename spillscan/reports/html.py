@@ -8,10 +8,11 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model import SEVERITIES, Build, Severity
-from spillscan.output.safe import printable
+from spillscan.model.build import damage
+from spillscan.output.safe import clip
 from spillscan.output.terminal import Style
 from spillscan.page.changes import Index, changes, findings, heat
-from spillscan.page.columns import Summaries, columns, worst_first
+from spillscan.page.columns import Summaries, columns
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
 from spillscan.page.document import document
@@ -40,7 +41,7 @@ _LONGEST_TITLE = 120
 def payload(report: Report) -> dict[str, Any]:
     """What the views of :mod:`spillscan.page` read, in the order of their use."""
     summaries = Summaries(report.launches)
-    kernels = worst_first(report.build.kernels)
+    kernels = sorted(report.build.kernels, key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
     found: dict[str, Any] = {
         "title": title(report),
@@ -98,9 +99,9 @@ def _views(report: Report) -> list[dict[str, str]]:
 def title(report: Report) -> str:
     """The inputs: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
     if report.matrix is not None:
-        return printable(" → ".join(report.matrix.builds), _LONGEST_TITLE)
+        return clip(" → ".join(report.matrix.builds), _LONGEST_TITLE)
     sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
-    return printable(" → ".join(side for side in sides if side), _LONGEST_TITLE)
+    return clip(" → ".join(side for side in sides if side), _LONGEST_TITLE)
 
 
 def _inputs(build: Build) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spillscan.model import Change, Finding, Kernel, at_least
+from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
@@ -52,7 +53,7 @@ def _gap(body: str) -> str:
 
 
 def _scan(report: Report) -> Iterator[str]:
-    kernels = sorted(report.build.kernels, key=_damage)
+    kernels = sorted(report.build.kernels, key=damage)
     spilling = [kernel for kernel in kernels if sum(kernel.spills or ())]
     rest = [kernel for kernel in kernels if not sum(kernel.spills or ())]
     yield f"**spillscan** {_sentence(report)}"
@@ -68,11 +69,6 @@ def _scan(report: Report) -> Iterator[str]:
             count(len(rest), "other kernel" if spilling else "kernel"),
             _sized(header, rows, "kernel", len(rest) - len(rows)),
         )
-
-
-def _damage(kernel: Kernel) -> tuple[object, ...]:
-    key = kernel.key
-    return (-sum(kernel.spills or (0,)), -(kernel.usage.registers or 0), key.symbol, key.arch or "", key.unit)
 
 
 def _kernel_row(report: Report, kernel: Kernel) -> Row:

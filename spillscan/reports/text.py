@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from heapq import nsmallest
 
 from spillscan.model import Kernel
+from spillscan.model.build import damage
 from spillscan.names import display_name
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
@@ -31,19 +32,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 # ---- scan ---------------------------------------------------------------------------------------------------------
-
-
-def damage(kernel: Kernel) -> tuple[object, ...]:
-    """Sort key: most spilled bytes, then most registers, first."""
-    usage, key = kernel.usage, kernel.key
-    return (
-        -sum(kernel.spills or (0,)),
-        -(usage.registers or 0),
-        -(usage.stack_bytes or 0),
-        key.symbol,
-        key.arch or "",
-        key.unit,
-    )
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:

@@ -9,10 +9,11 @@ import pytest
 
 from spillscan import scan
 from spillscan.model import Build, Kernel, KernelKey, Usage
+from spillscan.model.build import damage
 from spillscan.names import display_name
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.occupancy.model import Launch
-from spillscan.page.columns import identifiers, worst_first
+from spillscan.page.columns import identifiers
 from spillscan.reports import Report
 from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious
 from tests.conftest import FIXTURES
@@ -43,7 +44,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, build: Build) -> dict[str, P
 
 
 def address(build: Build, name: str, arch: str) -> str:
-    kernels = worst_first(build.kernels)
+    kernels = sorted(build.kernels, key=damage)
     found = next(each for each in kernels if display_name(each.key.symbol).startswith(name) and each.key.arch == arch)
     return f"#/kernel/{identifiers(kernels)[kernels.index(found)]}"
 

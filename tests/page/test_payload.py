@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
+from spillscan.model.build import damage
 from spillscan.names import demangle
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.page import Line, Trend, trend_document
-from spillscan.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed, worst_first
+from spillscan.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed
 from spillscan.page.document import document, text
 from spillscan.page.overview import LIMITERS, binds
 from spillscan.reports import Report
@@ -42,7 +43,7 @@ def names(full: dict[str, Any]) -> list[list[str]]:
 def test_columns_are_the_kernels(launches: LaunchMap) -> None:
     found = build("demo/head.log")
     columns = payload(Report(kind="scan", build=found, launches=launches))["kernels"]
-    for at, each in enumerate(worst_first(found.kernels)):
+    for at, each in enumerate(sorted(found.kernels, key=damage)):
         told = summarise(each.usage, each.key.arch, launches.launch_of(each))
         assert told.occupancy is not None
         assert names(columns["full"])[0][columns["symbol"][at]] == each.key.symbol

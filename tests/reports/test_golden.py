@@ -1,4 +1,4 @@
-"""Reports of real builds, byte for byte as they were last looked at. ``python -m tests.test_golden`` writes them."""
+"""Reports of real builds, byte for byte as last looked at; ``python -m tests.reports.test_golden`` writes them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,192 @@
+"""What every command does alike: -f, selectors, colors, errors, a closed pipe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spillscan import commands
+from spillscan.cli import main
+from spillscan.output import records
+from spillscan.output.terminal import style_of
+from tests.conftest import FIXTURES, ROOT, run
+
+HEAD = FIXTURES / "demo" / "head.log"
+BASE = FIXTURES / "demo" / "base.log"
+LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
+
+
+# ---- selectors ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
+        ("scan", HEAD, "--kernel", "gemm*", "--kernel", "tpyo*"),
+        ("scan", HEAD, "--launch", "tpyo*=128"),
+        ("check", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
+        ("check", HEAD, "--kernel", "gemm*", "--kernel", "tpyo*"),
+        ("check", HEAD, "--launch", "gemm*=128", "--launch", "tpyo*=128"),
+        ("diff", BASE, HEAD, "--arch", "sm_80", "--arch", "sm_99"),
+        ("diff", BASE, HEAD, "--kernel", "gemm*", "--kernel", "tpyo*", "--fail-on", "error"),
+        ("diff", BASE, HEAD, "--launch", "tpyo*=128"),
+        ("diff", BASE, HEAD, "--device", "H100", "--device", "K80"),
+        ("limiters", HEAD, "--launch", "tpyo*=128"),
+        ("limiters", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
+        ("limiters", HEAD, "--device", "H100", "--device", "K80"),
+        ("baseline", "write", HEAD, "-o", "never-written.yaml", "--arch", "sm_80", "--arch", "sm_99"),
+    ],
+    ids=lambda words: " ".join(str(word) for word in words if not isinstance(word, Path)),
+)
+def test_a_selector_that_names_nothing_is_refused(
+    words: tuple[object, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*map(str, words)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(("spillscan: no kernel matches --", "spillscan: no kernel runs on K80"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> None:
+    policy = tmp_path / "spillscan.yaml"
+    policy.write_text("kernels:\n  - match: tpyo*\n    max_registers: 32\n")
+    result = run("check", HEAD, "--config", policy, "--fail-on", "never")
+    assert result.returncode == 0
+    assert b"'tpyo*' names no kernel of this build" in result.stderr
+
+
+# ---- formats ------------------------------------------------------------------------------------------------------
+
+
+ANSWERING = (
+    ("devices",),
+    ("limiters", HEAD),
+    ("occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40"),
+    ("scan", HEAD),
+    ("check", HEAD, "--fail-on", "never"),
+    ("diff", BASE, HEAD),
+)
+
+
+@pytest.mark.parametrize("words", ANSWERING, ids=lambda words: words[0])
+def test_every_command_takes_several_formats_and_files(words: tuple[object, ...], tmp_path: Path) -> None:
+    text, made = tmp_path / "a.txt", tmp_path / "a.json"
+    both = run(*words, "-f", f"text:{text}", "-f", f"json:{made}")
+    assert (both.returncode, both.stdout) == (0, b"")
+    assert made.read_bytes() == run(*words, "-f", "json").stdout
+    assert text.read_bytes() == run(*words, "-f", "text").stdout == run(*words).stdout
+    for wrong in ("pdf", "json:", f"json:{tmp_path / 'no' / 'x'}"):
+        assert run(*words, "-f", wrong).returncode == 2
+
+
+def test_every_command_with_formats_has_the_same_option() -> None:
+    parser = commands.build_parser()
+    subparsers = next(action for action in parser._actions if isinstance(action.choices, dict))
+    assert isinstance(subparsers.choices, dict)
+    found = {
+        name: action
+        for name, command in subparsers.choices.items()
+        for action in command._actions
+        if action.dest == "format"
+    }
+    assert len(found) >= 12
+    for name, action in found.items():
+        assert (action.metavar, action.default) == ("FORMAT[:FILE]", []), name
+        assert str(action.help).startswith("text (default), json"), name
+
+
+def test_csv_has_one_line_end_and_one_guard() -> None:
+    for words in (("devices",), ("scan", HEAD), ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2")):
+        out = run(*words, "-f", "csv").stdout
+        assert out.count(b"\n") == out.count(b"\r\n") > 0
+    row = records.row(["=1+1", " =1+1", "\t@x", "＝1", "a", -1, None, "-5", ["=", 1]])
+    assert next(csv.reader(io.StringIO(row))) == [*("'=1+1", "' =1+1", "�@x", "'＝1", "a", "-1", "", "'-5", '["=",1]')]
+
+
+# ---- colors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "colored"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"FORCE_COLOR": "0", "TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+def test_one_rule_for_colors(
+    environment: dict[str, str], terminal: bool, colored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Screen(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return terminal
+
+    for name in ("FORCE_COLOR", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", Screen())
+    assert style_of().color == colored
+
+
+def test_a_curve_obeys_it() -> None:
+    words = ("occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--vary", "registers")
+    plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    assert b"\x1b" not in run(*words, env=plain | {"FORCE_COLOR": "0"}).stdout
+    assert b"\x1b" in run(*words, env=plain | {"FORCE_COLOR": "1"}).stdout
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+
+def test_an_unexpected_error_is_one_line_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(paths: object, watch: object = None, **more: object) -> None:
+        raise RuntimeError("a\nb\x1b[2J")
+
+    monkeypatch.setattr("spillscan.pipeline.scan", broken)
+    monkeypatch.delenv("SPILLSCAN_DEBUG", raising=False)
+    assert main(["check", str(HEAD)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("spillscan: unexpected error: RuntimeError: a�b�[2J; please report it")
+    assert err.count("\n") == 1
+    monkeypatch.setenv("SPILLSCAN_DEBUG", "1")
+    assert main(["check", str(HEAD)]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_wrong_call_is_exit_2() -> None:
+    for words in (("check", "--no-such"), ("nope",), (), ("check", HEAD, "--top", "x")):
+        result = run(*words)
+        assert result.returncode == 2
+        assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal here")
+@pytest.mark.parametrize("words", [("scan", LARGE, "--all"), ("check", LARGE), ("explain",)])
+def test_a_closed_pipe_ends_it_as_unix_tools_end(words: tuple[object, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "spillscan", *map(str, words)]
+    result = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (-signal.SIGPIPE, b"")
