@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from spillscan import serialize
-from spillscan.model import code, findings, usage
+from spillscan.model import code, findings, holes, usage
 from spillscan.reports import json as report
 from tests.conftest import ROOT
 
@@ -25,7 +25,7 @@ KINDS = ("kernels", "changes", "rows")
 def schema() -> dict[str, Any]:
     """All that is written is required and described; what a report of another kind has is left out."""
     (_,), definitions = msgspec.json.schema_components([report.ReportJson], ref_template="#/$defs/{name}")
-    about = _docstrings(serialize, report, code, findings, usage)
+    about = _docstrings(serialize, report, code, findings, holes, usage)
     found = {_name(name): _described(name, each, about) for name, each in definitions.items()}
     whole = found.pop("report")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "spillscan report"}

@@ -231,7 +231,7 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=16)
 def _known(run: str, root: str, label: str) -> _Known:
     from spillscan.dataset import seen
-    from spillscan.dataset.extra import without_pandas
+    from spillscan.dataset.store import without_pandas
 
     with without_pandas():
         units = retried(lambda: seen(root, label))

@@ -385,7 +385,7 @@ def add_dataset(parser: argparse.ArgumentParser, *, order: bool = True) -> None:
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
     from spillscan.dataset import open_dataset
-    from spillscan.dataset.extra import without_pandas
+    from spillscan.dataset.store import without_pandas
 
     with without_pandas():
         return open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)

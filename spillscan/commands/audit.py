@@ -135,7 +135,7 @@ def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]
 def _check_dataset(plan: Plan, append: bool) -> None:
     """A build goes into a dataset of others only where the user says so; labels must be such as can be kept."""
     from spillscan.dataset import open_dataset
-    from spillscan.dataset.names import check_label
+    from spillscan.dataset.store import check_label
 
     for label in plan.builds:
         check_label(label)

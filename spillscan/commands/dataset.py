@@ -59,15 +59,13 @@ def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Fo
 
 
 def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    from spillscan.dataset.listing import summary
-
     builds = [
         build
         for build in _common.builds_of(dataset, arguments)
         if not arguments.label or build.label in arguments.label
     ]
     rows, shown = [], []
-    for held in summary(dataset, builds):
+    for held in dataset.summary(builds):
         build = held.build
         counts = [held.kernels, held.units, held.failures, held.files, held.size_bytes]
         rows.append([build.label, build.time, *counts, build.meta])

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     forms = _common.forms_of(arguments)
     sql.check(arguments.query)
-    connection = sql.connect(_common.dataset_of(arguments), arguments.memory_limit)
+    connection = _common.dataset_of(arguments).connect(arguments.memory_limit)
     most = _common.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):

@@ -69,10 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     """The kernels of a build, without figures."""
-    from spillscan.dataset.sql import ask
     from spillscan.model import Kernel, KernelKey, Usage
 
-    rows = ask(dataset.connection, "SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
+    rows = dataset.ask("SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
 
 

@@ -70,12 +70,12 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
     )
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
-    sides = [_occupancy(side.usage, name, launch) for side in (before, after)]
+    sides = [resident(side.usage, name, launch) for side in (before, after)]
     # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
     for at, side in enumerate((before, after)):
         other = (before, after)[1 - at]
         if side.usage.barriers is None and other.usage.barriers is not None:
-            without = _occupancy(replace(other.usage, barriers=None), name, launch)
+            without = resident(replace(other.usage, barriers=None), name, launch)
             if _blocks(without) != _blocks(sides[1 - at]):
                 sides[at] = None
     old, new = sides
@@ -88,7 +88,8 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
     )
 
 
-def _occupancy(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
+def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
+    """The occupancy of one launch on one device; ``None`` where the record does not decide it."""
     return _resident(usage.registers, usage.shared_bytes, usage.barriers, name, launch)
 
 
@@ -135,4 +136,4 @@ def blocks(kernel: Kernel, launches: Launches) -> int | None:
     launch = launches.launch_of(kernel)
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
         return None
-    return _blocks(_occupancy(kernel.usage, kernel.key.arch, launch))
+    return _blocks(resident(kernel.usage, kernel.key.arch, launch))

@@ -74,7 +74,7 @@ def growth(change: Change, name: str) -> int:
 
 def moved_to_shared(change: Change) -> bool:
     """Whether spills went to shared memory, where no spill bytes count them: the code marks more of them there; or,
-    where no marks tell, spill bytes fell while shared memory grew.
+    where there are no marks, spill bytes fell while shared memory grew.
     """
     if growth(change, "shared_spills") > 0:
         return True

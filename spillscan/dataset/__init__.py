@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.dataset.unit import Unit
+from spillscan.dataset.store import Unit
 
 if TYPE_CHECKING:
     from spillscan.dataset.reading import Claim, Dataset
@@ -24,7 +24,7 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
 
     ``root`` is a local folder or a URL that fsspec knows, made where it is not there. A unit without a build is one
     that could not be read; it says why. ``meta`` is kept with the build, later words win; its ``time``, an ISO 8601
-    date, is when the build was made. The same units written twice count once, whoever writes them, in whatever
+    date, is when the build was made. The same units written twice count once, by whatever process, in whatever
     batches and at the same time. Raises :class:`~spillscan.errors.UsageError` for a label or meta that cannot be kept,
     :class:`~spillscan.errors.InputError` where the place cannot be written.
     """
@@ -36,14 +36,14 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
 def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[str, str]]:
     """(uri, content hash) of the units of ``label`` that need no second reading; empty where there is no dataset yet.
 
-    A unit whose content nobody saw is never finished; one that failed with its content known is, unless ``failed`` is
+    A unit whose content was not seen is never finished; one that failed with its content known is, unless ``failed`` is
     false.
     """
     return frozenset((each.uri, each.content_hash) for each in seen(root, label) if failed or not each.failed)
 
 
 def seen(root: str, label: str) -> list[Claim]:
-    """The units of ``label`` whose content somebody saw, read or failed, one a uri; none where there is no dataset."""
+    """The units of ``label`` whose content was seen, read or failed, one a uri; none where there is no dataset."""
     from spillscan.dataset.reading import seen
 
     return seen(root, label)

@@ -1,17 +1,113 @@
-"""The builds of a dataset, in their order."""
+"""The builds of a dataset, and the commit records that make them up.
+
+A batch counts from the moment its record is there, and no file counts that no record names.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spillscan.dataset.commit import Commit
+import msgspec
+
+from spillscan.dataset import schema
+from spillscan.dataset.store import COMMITS, Store, folder
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
+
+_SUFFIX = ".json"
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One Parquet file."""
+
+    path: str
+    """Below the root."""
+    table: str
+    """``kernels``, ``units`` or ``issues``."""
+    arch: str | None
+    """The arch of all its kernels; ``None`` where theirs is not known, and of the other tables."""
+    rows: int
+    """How many it holds."""
+    size_bytes: int = msgspec.field(name="bytes")
+    """Its size."""
+
+    def __post_init__(self) -> None:
+        inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
+        if self.table not in schema.TABLES or not inside:
+            raise ValueError(f"a part {self.path!r} of {self.table!r}")
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What one append, or one compaction, made; its record is this, as JSON."""
+
+    version: int = msgspec.field(name="schema_version", default=schema.VERSION)
+    """Of the schema of its files."""
+    tool: str = msgspec.field(name="tool_version", default="")
+    """The version of spillscan that wrote it."""
+    name: str
+    """16 hexadecimal digits, the same for the same batch."""
+    label: str
+    """The build."""
+    time: str
+    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
+    first_time: str = ""
+    """When the first of what it holds was committed, of a compaction; else empty."""
+    meta: dict[str, str] = {}
+    """What the user said of the build."""
+    parts: tuple[Part, ...]
+    """Its files."""
+    replaces: dict[str, str] = {}
+    """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
+    replaced."""
+
+    @property
+    def path(self) -> str:
+        """Where its record lies."""
+        return f"{folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
+
+    def rows(self, table: str) -> int:
+        """Rows of one table."""
+        return sum(part.rows for part in self.parts if part.table == table)
+
+    def to_bytes(self) -> bytes:
+        """The record."""
+        return (json.dumps(msgspec.to_builtins(self), indent=1) + "\n").encode()
+
+
+def _read(data: bytes, path: str) -> Commit:
+    """A record as :meth:`Commit.to_bytes` wrote it."""
+    try:
+        document = json.loads(data)
+        version = document["schema_version"]
+        if version > schema.VERSION:
+            raise InputError(
+                f"{path} was written with version {version} of the schema; this spillscan reads up to {schema.VERSION}",
+                "use the newer spillscan",
+            )
+        return msgspec.convert(document, Commit)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no sound commit record: {error}", "move it away, and audit again") from error
+
+
+def load(store: Store, label: str | None = None, *, replaced: bool = False) -> list[Commit]:
+    """The commits of all builds, or of one, by time; those that others replace are left out unless asked for."""
+    place = COMMITS if label is None else folder(COMMITS, label)
+    paths = [each.path for each in store.list(place) if each.path.endswith(_SUFFIX)]
+    found = [_read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
+    return sorted(found if replaced else current(found), key=lambda commit: (commit.time, commit.label, commit.name))
+
+
+def current(commits: Iterable[Commit]) -> list[Commit]:
+    """Those that no other replaces."""
+    commits = list(commits)
+    replaced = {(commit.label, name): time for commit in commits for name, time in commit.replaces.items()}
+    return [commit for commit in commits if commit.time > replaced.get((commit.label, commit.name), "")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,5 +179,5 @@ def _build(commits: Sequence[Commit]) -> KeptBuild:
 
 
 def _moment(text: str) -> datetime:
-    told = datetime.fromisoformat(text)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

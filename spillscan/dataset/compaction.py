@@ -1,4 +1,4 @@
-"""Few large files instead of many small ones; what no commit names any more is swept away.
+"""Few large files instead of many small ones; what no commit names any more is deleted.
 
 A compaction is an append that replaces: new parts, then one record that names them and the commits it replaces, then
 their deletion. Whoever kills it leaves a dataset that reads the same.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillscan import __version__
-from spillscan.dataset import commit as commits
-from spillscan.dataset import names, schema
-from spillscan.dataset.commit import Commit, Part
+from spillscan.dataset import builds as commits
+from spillscan.dataset import schema
+from spillscan.dataset import store as names
+from spillscan.dataset.builds import Commit, Part
 from spillscan.dataset.reading import Dataset
-from spillscan.dataset.shape import Field
-from spillscan.dataset.store import DRAFT, Store
-from spillscan.dataset.unit import digest
+from spillscan.dataset.schema import Field
+from spillscan.dataset.store import DRAFT, Store, digest
 from spillscan.dataset.writing import put, write_kernels, write_rows
 from spillscan.errors import InputError
 from spillscan.output.safe import clip, printable
@@ -28,7 +28,7 @@ HOURS_UNTIL_DEAD = 24.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Compacted:
     """What a compaction did."""
 
     labels: int = 0
@@ -41,8 +41,8 @@ class Outcome:
     """Files of killed appends that were deleted."""
 
 
-def compact(dataset: Dataset, labels: Iterable[str] | None = None, hours: float = HOURS_UNTIL_DEAD) -> Outcome:
-    """Write builds of more than one commit, or of an older schema, anew; sweep what is surely dead.
+def compact(dataset: Dataset, labels: Iterable[str] | None = None, hours: float = HOURS_UNTIL_DEAD) -> Compacted:
+    """Write builds of more than one commit, or of an older schema, anew; delete what is surely dead.
 
     Not while one of the builds is being appended to: what is appended at the same time may have to be audited again.
     """
@@ -51,7 +51,7 @@ def compact(dataset: Dataset, labels: Iterable[str] | None = None, hours: float 
     swept = _sweep(place, hours)
     wanted = dataset.labels if labels is None else tuple(labels)
     done = [label for label in wanted if _rewrite(dataset, label)]
-    return Outcome(labels=len(done), files_before=before, files_after=len(place.list("")), swept=swept)
+    return Compacted(labels=len(done), files_before=before, files_after=len(place.list("")), swept=swept)
 
 
 def _rewrite(dataset: Dataset, label: str) -> bool:

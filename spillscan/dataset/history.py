@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +67,7 @@ class Step:
     last: int
     """Index of the last build known to have the old value."""
     first: int
-    """Index of the first build known to have the new one; builds between do not tell."""
+    """Index of the first build known to have the new one; it is not known of those between."""
 
 
 def histories(
@@ -104,11 +104,11 @@ def _rows(dataset: Dataset, pattern: str, at: dict[str, int]) -> Iterator[tuple[
     exact = compiled(pattern).exact
     rows = [] if exact is None else _called(dataset, [canonical(exact)])
     for row in rows or _called(dataset, _named(dataset, pattern)):
-        told = dict(zip(_COLUMNS, row, strict=True))
-        copy = Copy(light_kernel(told), {name: told[name] for name in _STORED})
+        named = dict(zip(_COLUMNS, row, strict=True))
+        copy = Copy(light_kernel(named), {name: named[name] for name in _STORED})
         for label in row[-1]:
             if label in at:
-                yield told["canonical"], at[label], copy
+                yield named["canonical"], at[label], copy
 
 
 def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -116,39 +116,34 @@ def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
     Arrow leaves out all others before DuckDB sees them: most names stand in every build, and equal figures do, too.
     """
-    from spillscan.dataset.sql import ask, connect
-
     if not names:
         return []
     columns = ", ".join(_COLUMNS[:-1])
     question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
-    return ask(connect(dataset, only=names), question).rows
+    return dataset.ask(question, only=names).rows
 
 
 def _named(dataset: Dataset, pattern: str) -> list[str]:
     """The canonical names of the kernels that ``pattern`` names."""
-    from spillscan.dataset.sql import ask
-
     ready = compiled(pattern)
-    connection = dataset.connection
     if ready.exact is not None:
         condition, words = "short_name = ?", [short_name(ready.exact)]
     else:  # each name of a kernel is a piece of its symbol or of its full name
         needle = ready.needle.strip("\n")
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
-    rows = ask(connection, f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words).rows
+    rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words).rows
     return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
 
 
-def light_kernel(told: dict[str, Any]) -> Kernel:
-    """A kernel with the figures that a row tells."""
-    bounds = told["launch_bounds"]
+def light_kernel(row: dict[str, Any]) -> Kernel:
+    """A kernel with the figures of a row."""
+    bounds = row["launch_bounds"]
     return Kernel(
-        key=KernelKey(symbol=told["symbol"], arch=told["arch"]),
-        role=told["role"],
-        usage=Usage(**{name: told.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
-        confidence=told["confidence"],
-        final=told["final"],
+        key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
+        role=row["role"],
+        usage=Usage(**{name: row.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
+        confidence=row["confidence"],
+        final=row["final"],
         launch_bounds=None if bounds is None else LaunchBounds(**bounds),
     )
 
@@ -164,10 +159,9 @@ def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
     return {name: _worst(name, [each[name] for each in found]) for name in _FOLLOWED}
 
 
-def _worst(metric: str, values: Iterable[int | None]) -> int | None:
-    """The worst; ``None`` where one copy does not tell it, for it may be the worst."""
-    known = list(values)
-    told = [value for value in known if value is not None]
-    if len(told) < len(known):
+def _worst(metric: str, values: Sequence[int | None]) -> int | None:
+    """The worst; ``None`` where it is not known of one copy, which may be the worst."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
         return None
-    return min(told) if figure(metric).worse == "fewer" else max(told)
+    return min(known) if figure(metric).worse == "fewer" else max(known)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.dataset import builds, names, schema, sql
-from spillscan.dataset import commit as commits
-from spillscan.dataset.builds import KeptBuild
-from spillscan.dataset.commit import Commit
-from spillscan.dataset.extra import needed
-from spillscan.dataset.shape import Field, decode
-from spillscan.dataset.store import Store, store
+from spillscan.dataset import builds, schema, sql
+from spillscan.dataset import builds as commits
+from spillscan.dataset import store as names
+from spillscan.dataset.builds import Commit, KeptBuild
+from spillscan.dataset.schema import Field, decode
+from spillscan.dataset.store import Store, needed, store
 from spillscan.errors import InputError
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.usage import NUMBERS
@@ -42,6 +41,21 @@ class Claim:
     store_tag: str | None
 
 
+class Held(NamedTuple):
+    """One build and how much there is of it."""
+
+    build: KeptBuild
+    kernels: int
+    """Of the units that could be read."""
+    units: int
+    failures: int
+    """Units that could not be read."""
+    files: int
+    """Parquet files."""
+    size_bytes: int
+    """Of these."""
+
+
 class Dataset:
     """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it."""
 
@@ -55,7 +69,7 @@ class Dataset:
     def open(cls, root: str) -> Dataset:
         """The dataset at ``root``. Raises :class:`~spillscan.errors.InputError` where there is none."""
         with needed():
-            import pyarrow.dataset  # noqa: F401 - whoever opens it will ask
+            import pyarrow.dataset  # noqa: F401 - what is opened will be asked
         place = store(root)
         held = commits.load(place)
         if not held:
@@ -80,7 +94,31 @@ class Dataset:
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
-        return sql.connect(self)
+        return self.connect()
+
+    def connect(self, memory: str = sql.MEMORY, only: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
+        """:attr:`connection` anew; ``only``: ``kernels`` holds those of these canonical names."""
+        import pyarrow.dataset as ds
+
+        views: dict[str, Any] = {table: self.table(table) for table in schema.TABLES}
+        if only is not None:
+            views["kernels"] = views["kernels"].filter(ds.field("canonical").isin(list(only)))
+        views["builds"] = builds.table(self.builds)
+        old = any(commit.version < 2 for commit in self.commits)
+        return sql.connect(views, self.dead(), computed=old, memory=memory)
+
+    def ask(self, question: str, words: Sequence[Any] = (), only: Sequence[str] | None = None) -> sql.Answer:
+        """The answer to a question of our own."""
+        return sql.ask(self.connection if only is None else self.connect(only=only), question, words)
+
+    def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
+        """How much there is of each of these builds, in their order."""
+        question = "SELECT label, coalesce(sum(kernels), 0)::BIGINT, count(*), count(failure) FROM units GROUP BY label"
+        counted = {label: counts for label, *counts in self.ask(question).rows}
+        for build in wanted:
+            parts = [part for each in self.commits if each.label == build.label for part in each.parts]
+            kernels, units, failures = counted[build.label]
+            yield Held(build, kernels, units, failures, len(parts), sum(part.size_bytes for part in parts))
 
     @property
     def kernels(self) -> duckdb.DuckDBPyRelation:
@@ -226,10 +264,10 @@ def seen(root: str, label: str) -> list[Claim]:
 def _expression(label: str, table: str, arch: str | None) -> Any:
     import pyarrow.dataset as ds
 
-    told = ds.field("label") == label
+    there = ds.field("label") == label
     if table != "kernels":
-        return told
-    return told & (ds.field("arch").is_null() if arch is None else ds.field("arch") == arch)
+        return there
+    return there & (ds.field("arch").is_null() if arch is None else ds.field("arch") == arch)
 
 
 def _winners(claims: Sequence[Claim]) -> list[Claim]:
@@ -280,4 +318,11 @@ def _kernel(row: dict[str, Any]) -> Kernel:
 
 
 def _issue(row: dict[str, Any]) -> Issue:
-    return Issue(code=row["code"], message=row["message"], severity=row["severity"], origin=row["origin"])
+    return Issue(
+        code=row["code"],
+        message=row["message"],
+        severity=row["severity"],
+        origin=row["origin"],
+        hides=row["hides"],
+        symbol=row["symbol"] or "",
+    )

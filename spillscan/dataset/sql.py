@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.dataset import builds
-from spillscan.dataset.extra import needed
+from spillscan.dataset.store import needed
 from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow.dataset
 
-    from spillscan.dataset.reading import Dataset
 
 MEMORY = "2GB"
 """What one question may hold."""
@@ -54,10 +52,16 @@ class Answer(NamedTuple):
     rows: list[tuple[Any, ...]]
 
 
-def connect(dataset: Dataset, memory: str = MEMORY, only: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection with the views ``kernels``, ``units``, ``issues`` and ``builds``, and nothing else.
+def connect(
+    views: Mapping[str, pyarrow.dataset.Dataset | pyarrow.Table],
+    dead: Iterable[tuple[str, str]],
+    *,
+    computed: bool,
+    memory: str = MEMORY,
+) -> duckdb.DuckDBPyConnection:
+    """A connection with ``views``, and nothing else.
 
-    ``only``: ``kernels`` holds those of these canonical names.
+    Rows of ``dead`` pairs of commit and unit do not count; ``computed``: some rows are of version 1 of the schema.
     """
     with needed():
         import duckdb
@@ -67,30 +71,24 @@ def connect(dataset: Dataset, memory: str = MEMORY, only: Sequence[str] | None =
         connection.execute(f"SET memory_limit = '{memory.replace(chr(39), '')}'")
     except duckdb.Error as error:
         raise UsageError(f"{memory!r} is no amount of memory", "write it as 2GB") from error
-    dead = sorted(dataset.dead())
-    if dead:
-        columns = [pa.array([pair[n] for pair in dead], pa.string()) for n in (0, 1)]
+    pairs = sorted(dead)
+    if pairs:
+        columns = [pa.array([pair[n] for pair in pairs], pa.string()) for n in (0, 1)]
         connection.register("dead", pa.table(columns, names=["commit", "unit_id"]))
-    old = any(commit.version < 2 for commit in dataset.commits)
-    for table in ("kernels", "units", "issues"):
-        whole = dataset.table(table)
-        connection.register(f"all_{table}", _called(whole, only) if table == "kernels" and only is not None else whole)
-        computed = ", ".join(f"{how} AS {name}" for name, how in _OLD.items())
-        columns_asked = f"* REPLACE ({computed})" if old and table == "kernels" else "*"
-        living = f" WHERE NOT {_MARKED}" if dead else ""
-        connection.execute(f"CREATE VIEW {table} AS SELECT {columns_asked} FROM all_{table} AS row{living}")
-    connection.register("builds", builds.table(builds.of(dataset.commits)))
+    for name, rows in views.items():
+        if isinstance(rows, pa.Table):
+            connection.register(name, rows)
+            continue
+        connection.register(f"all_{name}", rows)
+        old = ", ".join(f"{how} AS {column}" for column, how in _OLD.items())
+        columns_asked = f"* REPLACE ({old})" if computed and name == "kernels" else "*"
+        living = f" WHERE NOT {_MARKED}" if pairs else ""
+        connection.execute(f"CREATE VIEW {name} AS SELECT {columns_asked} FROM all_{name} AS row{living}")
     with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
         connection.execute("SET enable_progress_bar = false")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
-
-
-def _called(kernels: pyarrow.dataset.Dataset, names: Sequence[str]) -> pyarrow.dataset.Dataset:
-    import pyarrow.dataset as ds
-
-    return kernels.filter(ds.field("canonical").isin(list(names)))
 
 
 def ask(connection: duckdb.DuckDBPyConnection, question: str, words: Sequence[Any] = ()) -> Answer:
@@ -107,7 +105,7 @@ def ask(connection: duckdb.DuckDBPyConnection, question: str, words: Sequence[An
 def ask_anything(
     connection: duckdb.DuckDBPyConnection, question: str, *, seconds: float, most_rows: int | None = None
 ) -> Answer:
-    """The answer to a question of whoever asks: one ``SELECT`` over the views.
+    """The answer to a question of the user: one ``SELECT`` over the views.
 
     Raises :class:`~spillscan.errors.UsageError` where it is something else, is wrong, or takes more time or memory than
     it may.

@@ -1,23 +1,135 @@
-"""Where a dataset lies: a local folder, or a place of any object store that fsspec knows.
+"""Where a dataset lies: a local folder, or a place of any object store that fsspec knows; and what things are called
+there.
 
-Only whole objects are ever put: a reader sees all of one or nothing of it.
+Only whole objects are ever put: a reader sees all of one or nothing of it. Labels and archs may be any text: only
+harmless characters reach a path.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 
-from spillscan.dataset.extra import needed
-from spillscan.errors import InputError
+from spillscan.errors import InputError, UsageError
+from spillscan.output.safe import clip, printable
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One input file, or one member of an archive, of one build."""
+
+    uri: str
+    """Path or URL, the same in every audit of the build."""
+    content_hash: str
+    """Hash of its bytes, hexadecimal; empty where they could not be fetched."""
+    size_bytes: int | None = None
+    """Its bytes as they are stored; ``None`` where that is not known."""
+    failure: str | None = None
+    """Why it could not be read, one line; ``None`` where it was read."""
+    store_tag: str | None = None
+    """What its store calls this content (an ETag): while it does, the bytes are these; ``None`` where it has none."""
+
+    @property
+    def id(self) -> str:
+        """What its rows are known by: 16 hexadecimal digits of uri and content."""
+        return digest(self.uri, self.content_hash)
+
+
+def digest(*words: str) -> str:
+    """16 hexadecimal digits that stand for ``words``."""
+    hasher = blake2b(digest_size=8)
+    for word in words:
+        data = word.encode("utf-8", "surrogatepass")
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()
+
+
+KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""How Hive's folders, and all who read them, spell a value that is not known."""
+
+_LONGEST = 200
+"""Characters of one step of a path; file systems take 255."""
+
+
+def check_label(label: str) -> None:
+    """Refuse what no folder can be called by and no reader could hold apart."""
+    shown = clip(printable(label), 60)
+    if not label or label == NULL:
+        raise UsageError(f"{shown!r} is no label", "call the build by a commit, a tag or a date")
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the label {shown} is no text", "call the build by a commit, a tag or a date") from None
+    if len(_escaped(label)) > _LONGEST:
+        raise UsageError(f"the label {shown} is too long", f"at most {_LONGEST} letters and digits")
+
+
+def folder(table: str, label: str, *arch: str | None) -> str:
+    """``kernels/label=v1/arch=sm_80``: Hive's way to write columns as folders."""
+    path = f"{table}/label={_escaped(label)}"
+    return "/".join((path, *(f"arch={_arch(each)}" for each in arch)))
+
+
+def _arch(arch: str | None) -> str:
+    if arch is None:
+        return NULL
+    escaped = _escaped(arch)
+    if escaped == NULL:
+        return f"%5F{NULL[1:]}"
+    return escaped if len(escaped) <= _LONGEST else f"{escaped[:60].rstrip('%')}-{digest(arch)}"
+
+
+def _escaped(text: str) -> str:
+    return quote(text, safe="", errors="backslashreplace").replace("~", "%7E")
+
+
+@contextlib.contextmanager
+def needed(what: str = "a dataset") -> Iterator[None]:
+    """Imports of packages from the extra ``data``; :class:`~spillscan.errors.InputError` where one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "spillscan"):
+            raise
+        hint = "pip install 'spillscan[data]'"
+        raise InputError(f"{what} needs {package}, which is not installed", hint) from error
+
+
+@contextlib.contextmanager
+def without_pandas() -> Iterator[None]:
+    """For processes that are ours: Arrow's datasets take pandas along where it is installed, a quarter of a second that
+    commands and workers have no use for. Whoever imports it later gets it."""
+    if "pandas" in sys.modules:
+        yield
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("not now", name=name)
+
 
 DRAFT = ".draft-"
 """How the names of files begin that are not whole yet."""
@@ -32,7 +144,7 @@ class Object:
     size_bytes: int
     """Its size."""
     modified: float | None
-    """When it was put, in seconds since 1970; ``None`` where the store does not tell."""
+    """When it was put, in seconds since 1970; ``None`` where the store does not say."""
 
 
 class Store(Protocol):
@@ -71,8 +183,8 @@ class _Folder:
     def put(self, path: str, data: bytes) -> None:
         aim = os.path.join(self._base, path)
         folder = os.path.dirname(aim)
-        draft = os.path.join(folder, f"{DRAFT}{os.getpid()}-{secrets.token_hex(4)}")
-        with _told(f"cannot write {self.root}"):
+        draft = os.path.join(folder, f"{DRAFT}{os.getpid()}-{os.urandom(4).hex()}")
+        with _failing(f"cannot write {self.root}"):
             os.makedirs(folder, exist_ok=True)
             try:
                 with open(draft, "xb") as file:
@@ -86,7 +198,7 @@ class _Folder:
                 raise
 
     def read(self, paths: Sequence[str]) -> list[bytes | None]:
-        with _told(f"cannot read {self.root}"):
+        with _failing(f"cannot read {self.root}"):
             return [self._read(path) for path in paths]
 
     def _read(self, path: str) -> bytes | None:
@@ -98,7 +210,7 @@ class _Folder:
 
     def list(self, folder: str) -> list[Object]:
         found = []
-        with _told(f"cannot read {self.root}"):
+        with _failing(f"cannot read {self.root}"):
             for entry in _files(os.path.join(self._base, folder)):
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
                     status = entry.stat()
@@ -107,7 +219,7 @@ class _Folder:
         return sorted(found, key=lambda each: each.path)
 
     def delete(self, paths: Sequence[str]) -> None:
-        with _told(f"cannot delete from {self.root}"):
+        with _failing(f"cannot delete from {self.root}"):
             for path in paths:
                 aim = os.path.join(self._base, path)
                 with contextlib.suppress(FileNotFoundError):
@@ -132,14 +244,14 @@ class _Remote:
         self._base = base.rstrip("/")
 
     def put(self, path: str, data: bytes) -> None:
-        with _told(f"cannot write {self.root}"):
+        with _failing(f"cannot write {self.root}"):
             self._fs.pipe_file(f"{self._base}/{path}", data)
 
     def read(self, paths: Sequence[str]) -> list[bytes | None]:
         if not paths:
             return []
         full = [f"{self._base}/{path}" for path in paths]
-        with _told(f"cannot read {self.root}"):
+        with _failing(f"cannot read {self.root}"):
             found: dict[str, Any] = self._fs.cat(full, on_error="return") if len(full) > 1 else self._one(full[0])
             results = [found.get(path, found.get(path.lstrip("/"))) for path in full]
             for each in results:
@@ -155,7 +267,7 @@ class _Remote:
 
     def list(self, folder: str) -> list[Object]:
         self._fs.invalidate_cache()
-        with _told(f"cannot read {self.root}"):
+        with _failing(f"cannot read {self.root}"):
             try:
                 entries: dict[str, dict[str, Any]] = self._fs.find(f"{self._base}/{folder}", detail=True)
             except FileNotFoundError:
@@ -170,7 +282,7 @@ class _Remote:
         return sorted(found, key=lambda each: each.path)
 
     def delete(self, paths: Sequence[str]) -> None:
-        with _told(f"cannot delete from {self.root}"):
+        with _failing(f"cannot delete from {self.root}"):
             for path in paths:
                 with contextlib.suppress(FileNotFoundError):
                     self._fs.rm_file(f"{self._base}/{path}")
@@ -182,7 +294,7 @@ class _Remote:
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def _failing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -202,10 +314,10 @@ def _files(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _modified(entry: dict[str, Any]) -> float | None:
-    told = next(
+    found = next(
         (entry[name] for name in ("LastModified", "last_modified", "mtime", "updated", "created") if name in entry),
         None,
     )
-    if isinstance(told, datetime):
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
-    return float(told) if isinstance(told, int | float) else None
+    if isinstance(found, datetime):
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return float(found) if isinstance(found, int | float) else None

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillscan.compare.effects import resident
 from spillscan.dataset.history import light_kernel
-from spillscan.dataset.sql import ask
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.identity import canonical
-from spillscan.model import Kernel, Usage
+from spillscan.model import Kernel
 from spillscan.model.figures import KEPT
-from spillscan.occupancy.summary import summarise
 
 if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
-    from spillscan.occupancy.model import Launch, Occupancy
+    from spillscan.occupancy.model import Occupancy
 
 _COLUMNS = (
     *("symbol", "arch", "object", "role", "final", "confidence", "launch_bounds"),
@@ -60,14 +58,11 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         return _by_blocks(dataset, label, most, launches)
     column = _ORDER.get(measure, measure)
     known = f"count(*) FILTER ({column} IS NOT NULL)"
-    counted = ask(
-        dataset.connection, f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label]
-    )
-    total, told = counted.rows[0]
-    if total and not told:
-        raise UndecidedError(f"no kernel of {label} tells its {measure}", "audit logs of ptxas -v, or binaries")
-    rows = ask(
-        dataset.connection,
+    counted = dataset.ask(f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label])
+    total, known_of = counted.rows[0]
+    if total and not known_of:
+        raise UndecidedError(f"no kernel of {label} has known {measure}", "audit logs of ptxas -v, or binaries")
+    rows = dataset.ask(
         f"SELECT {', '.join(_COLUMNS)}, count(*) OVER same FROM kernels "
         f"WHERE label = ? AND {column} > 0{_entries(measure)} "
         "WINDOW same AS (PARTITION BY canonical, arch) "
@@ -76,11 +71,11 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         [label, most],
     ).rows
     entries = [_entry(dict(zip(_COLUMNS, row[:-1], strict=True)))._replace(copies=row[-1]) for row in rows]
-    return Ranking(entries, total - told)
+    return Ranking(entries, total - known_of)
 
 
 def _entries(measure: str) -> str:
-    """Device functions spill; their registers are nobody's launch."""
+    """Device functions spill; their registers are of no launch."""
     return "" if measure.startswith("spill") else " AND role <> 'function'"
 
 
@@ -90,19 +85,20 @@ def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> R
         "ORDER BY canonical, symbol, arch, object"
     )
     entries, unknown = [], 0
-    for row in ask(dataset.connection, question, [label]).rows:
+    for row in dataset.ask(question, [label]).rows:
         entry = _entry(dict(zip(_COLUMNS, row, strict=True)))
         kernel = entry.kernel
         launch = None if kernel.final is False else launches.launch_of(kernel)
-        occupancy = None if launch is None else _occupancy(kernel.usage, kernel.key.arch, launch)
+        arch = kernel.key.arch
+        occupancy = None if launch is None or arch is None else resident(kernel.usage, arch, launch)
         if occupancy is None:
             unknown += 1
         elif lost := _lost(occupancy):
             entries.append(entry._replace(lost_blocks=lost, occupancy=occupancy))
     if unknown and not entries:
         raise UndecidedError(
-            f"no kernel of {label} is known to lose blocks; of {unknown:,} nobody says how they are launched",
-            "tell it: --launch 'GLOB=THREADS'",
+            f"no kernel of {label} is known to lose blocks; of {unknown:,} it is not known how they are launched",
+            "say it: --launch 'GLOB=THREADS'",
         )
     entries.sort(key=lambda entry: -(entry.lost_blocks or 0))
     worst: dict[tuple[str, str | None], Entry] = {}
@@ -112,26 +108,14 @@ def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> R
     return Ranking(list(worst.values())[:most], unknown)
 
 
-def _entry(told: dict[str, Any]) -> Entry:
+def _entry(row: dict[str, Any]) -> Entry:
     return Entry(
-        kernel=light_kernel(told),
-        object=str(told["object"] or ""),
-        figures={each.name: told[each.name] for each in KEPT},
+        kernel=light_kernel(row),
+        object=str(row["object"] or ""),
+        figures={each.name: row[each.name] for each in KEPT},
         lost_blocks=None,
         occupancy=None,
     )
-
-
-def _occupancy(usage: Usage, arch: str | None, launch: Launch) -> Occupancy | None:
-    return _resident(usage.registers, usage.shared_bytes, usage.barriers, arch, launch)
-
-
-@lru_cache(maxsize=16384)
-def _resident(
-    registers: int | None, shared_bytes: int | None, barriers: int | None, arch: str | None, launch: Launch
-) -> Occupancy | None:
-    usage = Usage(registers=registers, shared_bytes=shared_bytes, barriers=barriers)
-    return summarise(usage, arch, launch).occupancy
 
 
 def _lost(occupancy: Occupancy) -> int:

@@ -9,13 +9,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
-from spillscan.dataset import names, schema
-from spillscan.dataset.commit import Commit, Part
-from spillscan.dataset.extra import needed
-from spillscan.dataset.schema import IssueRow, KernelRow, UnitRow
-from spillscan.dataset.shape import Field, encode
-from spillscan.dataset.store import Store, store
-from spillscan.dataset.unit import Unit, digest
+from spillscan.dataset import schema
+from spillscan.dataset import store as names
+from spillscan.dataset.builds import Commit, Part
+from spillscan.dataset.schema import Field, IssueRow, KernelRow, UnitRow, encode
+from spillscan.dataset.store import Store, Unit, digest, needed, store
 from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,8 +71,8 @@ def now() -> str:
 
 def batch_name(label: str, units: Iterable[Unit]) -> str:
     """The same for the same units of one build, read by the same spillscan."""
-    told = sorted((unit.id, unit.failure or "") for unit in units)
-    return digest(str(schema.VERSION), __version__, label, *(word for pair in told for word in pair))
+    read = sorted((unit.id, unit.failure or "") for unit in units)
+    return digest(str(schema.VERSION), __version__, label, *(word for pair in read for word in pair))
 
 
 def write_kernels(aim: Store, label: str, name: str, rows: list[KernelRow]) -> Iterable[Part]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from spillscan import grammar
 from spillscan.model import Issue, Origin, Severity
-from spillscan.model.usage import Hidden
+from spillscan.model.holes import Hidden
 
 SHOWN = 20
 """Unknown lines that get a message of their own; of more, the rest is counted."""

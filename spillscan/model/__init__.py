@@ -20,11 +20,10 @@ from spillscan.model.findings import (
     Rule,
     at_least,
 )
+from spillscan.model.holes import Hidden, Issue
 from spillscan.model.usage import (
     Advisory,
     Confidence,
-    Hidden,
-    Issue,
     KernelKey,
     LaunchBounds,
     Origin,

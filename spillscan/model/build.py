@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spillscan import names
-from spillscan.model.usage import Advisory, Confidence, Issue, KernelKey, LaunchBounds, Origin, Role, Usage
+from spillscan.model.holes import Issue
+from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, LaunchBounds, Origin, Role, Usage
 
 if TYPE_CHECKING:
     import pandas
@@ -105,10 +106,35 @@ class Build:
     """How much was read."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row a kernel, nullable integer columns; absent figures are ``<NA>``."""
-        from spillscan.frame import to_pandas
+        """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
 
-        return to_pandas(self)
+        Constant banks become columns ``constant_bytes_0`` and so on, for the banks that occur. What is not known is
+        ``<NA>``.
+        """
+        import pandas
+
+        kernels = self.kernels
+        columns: dict[str, object] = {
+            "symbol": [kernel.key.symbol for kernel in kernels],
+            "name": [kernel.name for kernel in kernels],
+            "short_name": [kernel.short_name for kernel in kernels],
+            "arch": [kernel.key.arch for kernel in kernels],
+            "unit": [kernel.key.unit for kernel in kernels],
+            "role": [kernel.role for kernel in kernels],
+            "confidence": [kernel.confidence for kernel in kernels],
+            "final": pandas.array([kernel.final for kernel in kernels], dtype="boolean"),
+        }
+        for name in NUMBERS:
+            columns[name] = pandas.array([getattr(kernel.usage, name) for kernel in kernels], dtype="Int64")
+        banks = [dict(kernel.usage.constant_bytes or ()) for kernel in kernels]
+        for bank in sorted({bank for each in banks for bank in each}):
+            columns[f"constant_bytes_{bank}"] = pandas.array([each.get(bank) for each in banks], dtype="Int64")
+        columns["compile_ms"] = pandas.array([kernel.compile_ms for kernel in kernels], dtype="Float64")
+        columns["input"] = [kernel.origins[0].input if kernel.origins else None for kernel in kernels]
+        columns["line"] = pandas.array(
+            [kernel.origins[0].line if kernel.origins else None for kernel in kernels], dtype="Int64"
+        )
+        return pandas.DataFrame(columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spillscan.model.build import Kernel
-from spillscan.model.usage import Hidden, Origin, Severity
+from spillscan.model.holes import Hidden
+from spillscan.model.usage import Origin, Severity
 
 BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
@@ -70,7 +71,7 @@ class Change:
     after: Kernel | None
     """The kernel in the head build; ``None`` where it was removed."""
     metrics: tuple[Metric, ...] = ()
-    """Each figure that both builds tell and that differs."""
+    """Each figure that is known of both builds and differs."""
     score: float = 1.0
     """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
     unknown: tuple[Metric, ...] = ()

@@ -7,8 +7,13 @@ on record. ``docs/holes.md`` says what each means and what to do; ``explain`` an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from spillscan.model.usage import Hidden
+from spillscan.model.usage import Origin, Severity
+
+Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch"]
+"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures."""
 
 EVERYTHING: tuple[Hidden, ...] = ("kernels", "spills", "registers", "stack", "shared", "code", "launch")
 
@@ -61,3 +66,28 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "profiler-error": (),
 }
 """What each kind of issue may hide from a gate, by code, unless an issue says otherwise; ``()``: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+
+    code: str
+    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
+    message: str
+    """One line: what, and what to do where something can be done."""
+    severity: Severity = "warning"
+    """``error`` where figures are missing because of it, ``warning`` where they might be, ``note`` otherwise."""
+    origin: Origin | None = None
+    """Where it was seen."""
+    hides: tuple[Hidden, ...] | None = None
+    """What it may hide; ``None``: what its kind says."""
+    symbol: str = ""
+    """The kernel that it is about, as the tool printed it; empty: the whole input."""
+
+    @property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """What it may hide from a gate; empty: nothing. An error of a kind that another release made may hide all."""
+        if self.hides is not None:
+            return self.hides
+        return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())

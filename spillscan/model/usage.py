@@ -14,8 +14,6 @@ Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
 Severity = Literal["error", "warning", "note"]
 Printed = Literal["info", "warning", "error", "fatal"]
-Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch"]
-"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,30 +239,3 @@ class Advisory:
     """``C7519`` and the like. Their meaning changes between releases: judge by ``kind``."""
     location: str | None = None
     """``file.ptx, line 47`` where the tool gave one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issue:
-    """Something in the input that was not understood, is contradictory, or cannot be decided."""
-
-    code: str
-    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
-    message: str
-    """One line: what, and what to do where something can be done."""
-    severity: Severity = "warning"
-    """``error`` where figures are missing because of it, ``warning`` where they might be, ``note`` otherwise."""
-    origin: Origin | None = None
-    """Where it was seen."""
-    hides: tuple[Hidden, ...] | None = None
-    """What it may hide; ``None``: what its kind says."""
-    symbol: str = ""
-    """The kernel that it is about, as the tool printed it; empty: the whole input."""
-
-    @property
-    def hidden(self) -> tuple[Hidden, ...]:
-        """What it may hide from a gate; empty: nothing. An error of a kind that another release made may hide all."""
-        from spillscan.model.holes import EVERYTHING, KINDS
-
-        if self.hides is not None:
-            return self.hides
-        return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())

@@ -23,7 +23,7 @@ from spillscan.output.safe import clip, printable
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED = 1, 2, 4, 8, 16
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
-best block size, because nobody said how it is launched."""
+best block size, because it is not known how it is launched."""
 LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT = 120, 24, 300
 """Characters of what a table shows of them; the full name comes on demand."""
 
@@ -34,8 +34,8 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
     seen: dict[str, int] = {}
     found = []
     for kernel in kernels:
-        told = f"{canonical(kernel.key.symbol)}\n{kernel.key.arch}".encode("utf-8", "replace")
-        digest = blake2s(told, digest_size=5).hexdigest()
+        identity = f"{canonical(kernel.key.symbol)}\n{kernel.key.arch}".encode("utf-8", "replace")
+        digest = blake2s(identity, digest_size=5).hexdigest()
         seen[digest] = number = seen.get(digest, 0) + 1
         found.append(digest if number == 1 else f"{digest}-{number}")
     return found
@@ -176,8 +176,8 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _deflated(texts: list[str]) -> str:
-    told = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
-    return b64encode(zlib.compress(told, 9)).decode()
+    data = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
+    return b64encode(zlib.compress(data, 9)).decode()
 
 
 LIMITERS = (

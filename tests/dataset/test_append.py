@@ -14,7 +14,7 @@ import pytest
 
 from spillscan.dataset import Unit, finished, load_build, open_dataset, write_batch
 from spillscan.errors import InputError, UsageError
-from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model import Build, Issue, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT
 from tests.dataset.support import BASE, HEAD, append, files, plain, read, unit_of
@@ -220,3 +220,13 @@ def test_machine_code_without_local_memory_comes_back_as_it_was(tmp_path: Path) 
     assert bare
     assert [each.sass for each in back if each.sass is not None and each.sass.local.kept is None] == bare
     assert all(kernel.sass is not None and kernel.sass.maker is not None for kernel in back)
+
+
+def test_what_issues_hide_is_kept(tmp_path: Path) -> None:
+    issues = (
+        Issue(code="truncated", message="cut"),
+        Issue(code="truncated", message="cut", hides=("spills",), symbol="k"),
+        Issue(code="truncated", message="cut", hides=()),
+    )
+    write_batch(str(tmp_path), "v1", [(unit_of(BASE), Build(issues=issues))], {})
+    assert load_build(str(tmp_path), "v1").issues == issues

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.dataset import schema
-from spillscan.dataset.shape import Field, Many, Record, Shape
+from spillscan.dataset.schema import Field, Many, Record, Shape
 from tests.conftest import ROOT
 from tests.dataset.support import BASE, HEAD, append
 

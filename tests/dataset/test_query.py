@@ -149,11 +149,11 @@ def test_a_question_may_take_its_time_but_no_more(root: Path) -> None:
 
 
 def test_a_question_may_hold_so_much_and_no_more(root: Path) -> None:
-    connection = sql.connect(open_dataset(str(root)), "50MB")
+    connection = open_dataset(str(root)).connect("50MB")
     with pytest.raises(UsageError, match="more memory"):
         sql.ask_anything(connection, "SELECT list(n) FROM range(100000000) t(n)", seconds=60)
     with pytest.raises(UsageError, match="no amount of memory"):
-        sql.connect(open_dataset(str(root)), "1GB'; LOAD httpfs; --")
+        open_dataset(str(root)).connect("1GB'; LOAD httpfs; --")
 
 
 def test_sound_questions(root: Path) -> None:
