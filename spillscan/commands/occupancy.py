@@ -266,7 +266,7 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms:
     from dataclasses import asdict
 
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.deviations import assume, parse
+    from spillscan.occupancy.assumptions import assume, parse
     from spillscan.occupancy.formula import resident
 
     occupancy = resident(configuration)

@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 from spillscan.occupancy import device, occupancy
-from spillscan.occupancy.deviations import driver_blocks
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.summary import clusters, footprint
+from tests.occupancy.deviations import driver_blocks
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "occupancy"
 FIXTURE = FOLDER / "h200.csv.gz"

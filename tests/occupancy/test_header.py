@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from spillscan.occupancy import Configuration, devices
-from spillscan.occupancy.deviations import header_mask
 from spillscan.occupancy.formula import NO_LIMIT, NOT_SET, resident
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
 from spillscan.occupancy.model import LIMITERS
 from spillscan.occupancy.table import occupancy_table
+from tests.occupancy.deviations import header_mask
 from tests.oracle import occupancy_header as header
 
 SAMPLE = 20_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.occupancy import device, devices, occupancy
-from spillscan.occupancy.deviations import assume, assumed_device, parse
+from spillscan.occupancy.assumptions import assume, assumed_device, parse
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import register_cap, register_cliffs
 from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
