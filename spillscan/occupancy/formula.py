@@ -1,4 +1,6 @@
-"""The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5 (see ``deviations.py``).
+"""The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5.
+
+``docs/occupancy.md`` lists the known deviations of other releases and tools.
 
 :func:`block_limits` is the one formula: for one configuration of whole numbers (:func:`resident`), and for columns of
 them (``table.py``). "The header" is ``cuda_occupancy.h``; what was measured was measured on an H200.
@@ -76,7 +78,7 @@ def shared_limit_per_block(device: Device, opted_in: bool, wanted_bytes: int) ->
     """Most shared memory that one block may allocate, bytes, with the driver's reserve.
 
     48 KB, or the opt-in limit where the kernel opted in and ``wanted_bytes`` (static + reserve + attribute)
-    passes 48 KB. The header counts the reserve into that comparison (see ``deviations.py``).
+    passes 48 KB. The header counts the reserve into that comparison.
     """
     limit = device.shared_bytes_per_block
     if device.version >= (7, 0) and opted_in and wanted_bytes > limit:

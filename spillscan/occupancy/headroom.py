@@ -362,7 +362,7 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     fit at all.
 
     The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off;
-    headers up to 13.0 and the driver of CUDA 13.0 forget it (see ``deviations.py``). Capped by the kernel's
+    headers up to 13.0 and the driver of CUDA 13.0 forget it. Capped by the kernel's
     attribute; a kernel that is not opted in has 48 KB less static.
     """
     device = configuration.device

@@ -301,7 +301,7 @@ class Summary:
     ``unknown``.
     """
     assumed: bool
-    """``True``: nobody said how the kernel is launched. ``occupancy`` is then the best case, without dynamic
+    """``True``: it is not known how the kernel is launched. ``occupancy`` is then the best case, without dynamic
     shared memory, and never a fact."""
     launch: Launch | None = None
     """The launch that ``occupancy`` is for; ``None`` where it is not known."""

@@ -2,13 +2,13 @@
 
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
 has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
-tell, and why, where the input leaves open what it must know. A module that judges changes has
+decide, and why, where the input leaves open what it must know. A module that judges changes has
 ``regressions(change, terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one
 of the builds leaves open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in
 force here. A module whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which
 they do.
 
-Severity follows effect: a milder case is a rule of its own. It never falls where a figure gets worse.
+Severity follows effect: a less severe case is a rule of its own. It never falls where a figure gets worse.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Undecided:
     rule: Rule
     """The rule."""
     severity: Severity
-    """How grave a finding of it would be."""
+    """How severe a finding of it would be."""
     kernel: Kernel
     """The kernel."""
     reason: str
@@ -146,7 +146,7 @@ def regressions(changes: Iterable[Change], policy: Demands) -> list[Finding]:
 
 
 def undecided_changes(changes: Iterable[Change], policy: Demands) -> list[Undecided]:
-    """Kernels of which nobody knows whether they got worse, in the order of ``changes``."""
+    """Kernels of which it is not known whether they got worse, in the order of ``changes``."""
     found: list[Undecided] = []
     for change in changes:
         terms = policy.terms_of(change.kernel)
@@ -163,7 +163,7 @@ def undecided_changes(changes: Iterable[Change], policy: Demands) -> list[Undeci
 def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
     """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse.
 
-    ``None`` where the input does not tell them, and for rules without figures: such a finding cannot be compared with
+    ``None`` where the input does not give them, and for rules without figures: such a finding cannot be compared with
     an older one, so that no baseline excuses it.
     """
     for family in families():

@@ -41,7 +41,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose launch nobody said, or whose figures are not known or not final."""
+    """A kernel whose launch is not known, or whose figures are not known or not final."""
     if terms.limit(MIN_BLOCKS) is None:
         return None
     reason = _open_end(kernel, terms)
@@ -66,7 +66,7 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _open_end(kernel: Kernel, terms: Terms) -> str:
-    """Why its blocks cannot be counted; empty where they can, or where nobody asks."""
+    """Why its blocks cannot be counted; empty where they can, or need not be."""
     if kernel.role == "function":
         return ""
     if terms.launch is None:

@@ -55,7 +55,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose registers the log does not tell, or tells before the linker has its say."""
+    """A kernel whose registers the log does not give, or gives before the link."""
     if terms.limit(MAX_REGISTERS) is None or kernel.role == "function":
         return None
     if kernel.usage.registers is None:
@@ -88,9 +88,9 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose registers one of the builds does not tell, or tells before the linker has its say.
+    """A kernel whose registers one of the builds does not give, or gives before the link.
 
-    Two dumps are compared by what dumps tell: spills, not registers.
+    Two dumps are compared by what dumps show: spills, not registers.
     """
     if terms.limit(MAX_GROWTH) is None or change.before is None or change.after is None:
         return None
@@ -109,7 +109,7 @@ def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
 
 
 def _known(change: Change) -> tuple[int, int] | None:
-    """Registers (before, after); ``None`` where a build does not tell, or only one has been linked."""
+    """Registers (before, after); ``None`` where a build does not say, or only one has been linked."""
     if change.before is None or change.after is None:
         return None
     before, after = change.before.usage.registers, change.after.usage.registers

@@ -57,12 +57,13 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     if arrays.accesses:
         message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
         yield finding(ARRAY, f"{message} ({arrays.load_bytes:,} B) per thread", kernel)
-    told = kernel.usage.spills
-    if told is not None and kernel.role == "entry" and kernel.confidence == "certain":
+    printed = kernel.usage.spills
+    if printed is not None and kernel.role == "entry" and kernel.confidence == "certain":
         shown = (local.own_spill.store_bytes, local.own_spill.load_bytes)
-        if shown != told:
+        if shown != printed:
             message = (
-                f"the log counts {told[0]} B spill stores and {told[1]} B loads, the code {shown[0]} B and {shown[1]} B"
+                f"the log counts {printed[0]} B spill stores and {printed[1]} B loads,"
+                f" the code {shown[0]} B and {shown[1]} B"
             )
             yield finding(MISMATCH, message, kernel)
 

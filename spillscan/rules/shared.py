@@ -48,7 +48,7 @@ RULES = (LIMIT, GROWTH, MOVED, SPILL)
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
-    """More shared memory than allowed; a note where annotations of the code tell that it spills to it."""
+    """More shared memory than allowed; a note where annotations of the code show that it spills to it."""
     most, dynamic = terms.limit(MAX_BYTES), _dynamic(terms)
     static = kernel.usage.shared_bytes or 0
     if most is not None and static + dynamic > most and kernel.role != "function":
@@ -59,7 +59,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose shared memory the log does not tell, or leaves to the linker."""
+    """A kernel whose shared memory the log does not give, or leaves to the linker."""
     if terms.limit(MAX_BYTES) is None or kernel.role == "function":
         return None
     if kernel.final is False:
@@ -72,8 +72,8 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
 def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Bytes of shared memory; spill instructions that go there."""
     if rule == SPILL.id:
-        told = None if kernel.sass is None else kernel.sass.shared_spills
-        return None if told is None else {"instructions": told}
+        known = None if kernel.sass is None else kernel.sass.shared_spills
+        return None if known is None else {"instructions": known}
     static = static_shared(kernel)
     return None if rule != LIMIT.id or static is None or kernel.final is False else {"bytes": static + _dynamic(terms)}
 
@@ -86,11 +86,11 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More shared memory, and whether spills moved into it."""
     if change.before is None or change.after is None:
         return
-    told = {name: (old or 0, new or 0) for name, old, new in change.metrics if name in _LABELS}
+    known = {name: (old or 0, new or 0) for name, old, new in change.metrics if name in _LABELS}
     parts = [
-        f"{label} {told[name][0]:,} → {told[name][1]:,}{unit}"
+        f"{label} {known[name][0]:,} → {known[name][1]:,}{unit}"
         for name, (label, unit) in _LABELS.items()
-        if name in told
+        if name in known
     ]
     if moved_to_shared(change):
         sure = growth(change, "shared_spills") > 0

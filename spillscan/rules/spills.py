@@ -52,7 +52,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     if most is None:
         return
     if kernel.spills is None:
-        if _spills_untold(kernel):
+        if _spills_unknown(kernel):
             yield finding(SPILL, "spills registers; the log does not say how much", kernel)
     elif sum(kernel.spills) > most:
         allowed = f", {most:,} B allowed" if most else ""
@@ -75,7 +75,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
         if max(change.after.spills or (0,)) > most:
             like = f"; {_predecessor(change)}" if change.before else ""
             yield finding(SPILL, f"is new and {_figures(change.after)}{like}", change.after)
-        elif _spills_untold(change.after):
+        elif _spills_unknown(change.after):
             yield finding(SPILL, "is new and spills registers; the log does not say how much", change.after)
         return
     pairs = _pairs(change)
@@ -87,12 +87,12 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     if grown:
         first = all(before == 0 for _, before, _ in pairs)
         yield finding(SPILL if first else GROWTH, ", ".join(grown), change.after)
-    elif change.before.spills == (0, 0) and _spills_untold(change.after):
+    elif change.before.spills == (0, 0) and _spills_unknown(change.after):
         yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
 
 
 def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose spills one of the builds does not tell, unless the other answers alone: none now is no growth."""
+    """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth."""
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None or any(True for _ in regressions(change, terms)):
         return None
@@ -112,7 +112,7 @@ def _pairs(change: Change) -> list[Metric]:
     return [(names[name], old, new) for name, old, new in sides(change.before, change.after) if name in names]
 
 
-def _spills_untold(kernel: Kernel) -> bool:
+def _spills_unknown(kernel: Kernel) -> bool:
     """Whether the compiler warns of spills without figures."""
     return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
 

@@ -49,7 +49,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose stack the log does not tell, or tells before the linker has its say."""
+    """A kernel whose stack the log does not give, or gives before the link."""
     if terms.limit(MAX_BYTES) is None:
         return None
     if _deepest(kernel) is None:

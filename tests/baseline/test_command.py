@@ -208,7 +208,7 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
     assert "spill:" not in baseline.read_text()
 
 
-def test_json_tells_states(baseline: Path) -> None:
+def test_json_has_states(baseline: Path) -> None:
     value = json.loads(run("check", BASE, "--baseline", baseline, "--allow-fewer", "-f", "json").stdout)
     jsonschema.validate(value, SCHEMA)
     assert value["baseline"]["counts"] == {
@@ -266,7 +266,7 @@ def test_expected_kernels() -> None:
     result = run("check", BASE, "--expect-kernels", "11")
     assert result.returncode == 2
     assert result.stderr.startswith(b"spillscan: 10 kernels where 11 are expected at least; ")
-    assert run("check", HEAD, "--expect-kernels", "99").returncode == 1, "findings are told first"
+    assert run("check", HEAD, "--expect-kernels", "99").returncode == 1, "findings are reported first"
     assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
 
 

@@ -131,7 +131,7 @@ def test_both_sides_change_one_entry(repository: Path) -> None:
     )
 
 
-def test_a_union_of_both_sides_is_told(repository: Path) -> None:
+def test_a_union_of_both_sides_is_reported(repository: Path) -> None:
     """`merge=union` joins what two branches add at one place, and leaves an entry twice that both changed."""
     (repository / ".gitattributes").write_text(f"{NAME} merge=union\n")
     added = merged(
@@ -197,7 +197,7 @@ def test_kernels_that_the_change_pruned_are_not_missed(repository: Path) -> None
     commit(repository)
     git(repository, "switch", "-qc", "feature")
     gone = check(repository, "--baseline-from", "main", log=BASE)
-    assert gone.returncode == 2, "kernels vanished, and nobody says on purpose"
+    assert gone.returncode == 2, "kernels vanished, and nothing says on purpose"
     assert run("baseline", "prune", BASE, cwd=repository, env=ENVIRONMENT).returncode == 0
     assert check(repository, "--baseline-from", "main", log=BASE).returncode == 0
 
@@ -254,7 +254,7 @@ def _absent(folder: Path) -> str:
     return result.stderr.decode()
 
 
-def test_a_shallow_clone_is_told(change: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_reported(change: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     url = change.as_uri()
     assert git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", url, str(clone)).returncode == 0
@@ -263,7 +263,7 @@ def test_a_shallow_clone_is_told(change: Path, tmp_path: Path) -> None:
     assert b"this clone is shallow: fetch more of the history first" in result.stderr
 
 
-def test_a_broken_baseline_at_the_merge_base_is_told(repository: Path) -> None:
+def test_a_broken_baseline_at_the_merge_base_is_reported(repository: Path) -> None:
     write(repository, BASE)
     file = repository / NAME
     good = file.read_text()

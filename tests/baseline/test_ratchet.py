@@ -160,7 +160,7 @@ def test_undecided_kernels_are_not_recorded() -> None:
     assert states(judged(build(kernel("_Z1aPf", (8, 8))), made.baseline)) == ["new"]
 
 
-def test_figures_that_are_not_told_now_stay_recorded() -> None:
+def test_figures_that_are_not_reported_now_stay_recorded() -> None:
     known = written(copies([(8, 8)]))
     unsure = build(kernel(spills=None))
     assert written(unsure, known) == known

@@ -77,7 +77,7 @@ def guide(text: str) -> str:
     """``docs/occupancy.md`` with its examples run and its table of deviations filled in."""
     rows = ["| what | who says otherwise | how | here |", "|---|---|---|---|"]
     rows += [f"| {one.name} | {one.where} | {one.what} | {one.here} |" for one in DEVIATIONS]
-    begin, end = "<!-- deviations: from spillscan/residency/deviations.py -->", "<!-- end of deviations -->"
+    begin, end = "<!-- deviations: from tests/occupancy/deviations.py -->", "<!-- end of deviations -->"
     head, rest = text.split(begin)
     text = head + begin + "\n" + "\n".join(rows) + "\n" + end + rest.split(end)[1]
     return re.sub(r"```console\n\$ spillscan (.*)\n[^`]*```", _example, text)

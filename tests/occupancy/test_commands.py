@@ -261,7 +261,7 @@ def test_bad_tables(capsys, tmp_path, text, says):
     assert err.count("\n") == 1
 
 
-def test_unknown_columns_are_told_and_ignored(capsys, tmp_path):
+def test_unknown_columns_are_reported_and_ignored(capsys, tmp_path):
     path = tmp_path / "more.csv"
     path.write_text("arch,registers,threads_per_block,comment\nsm_80,40,128,fast\n")
     status, out, err = run(capsys, "occupancy", "--from", str(path), "-f", "csv")

@@ -72,7 +72,7 @@ def test_a_launch_that_fails():
     assert found.line.startswith("cannot launch: ")
 
 
-def test_a_launch_that_nobody_can_have_is_the_users_mistake():
+def test_a_launch_that_is_impossible_is_the_users_mistake():
     with pytest.raises(UsageError):
         summarise(GEMM, "sm_90", Launch(threads_per_block=2048))
 
@@ -100,8 +100,8 @@ def test_an_assumed_barrier_count_never_binds():
     found = summarise(usage, "sm_120", Launch(threads_per_block=32))
     assert "barriers" in found.occupancy.limiters
     assert found.limiters == ("blocks",)
-    told = summarise(Usage(registers=16, barriers=1), "sm_120", Launch(threads_per_block=32))
-    assert told.limiters == ("blocks", "barriers")
+    known = summarise(Usage(registers=16, barriers=1), "sm_120", Launch(threads_per_block=32))
+    assert known.limiters == ("blocks", "barriers")
 
 
 def test_local_memory():

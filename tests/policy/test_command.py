@@ -80,7 +80,7 @@ def test_nothing_above_the_repository_is_read(project: Path) -> None:
     assert find() is None
     (project / ".git").rmdir()
     (project.parent / ".git").rmdir()
-    assert find() is None, "outside of a repository, what lies above is somebody else's"
+    assert find() is None, "outside of a repository, what lies above is another project's"
     assert find("..") == "../spillscan.yaml"
 
 
@@ -134,7 +134,7 @@ def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_config_tells_where_each_value_comes_from() -> None:
+def test_config_shows_where_each_value_comes_from() -> None:
     result = here(
         "config", "--show-origin", "--max-stack-bytes", "64", "--launch", "gemm=128", SPILLSCAN_SEVERITY="stack=note"
     )
@@ -158,7 +158,7 @@ def test_config_tells_where_each_value_comes_from() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_config_tells_what_holds_for_one_kernel() -> None:
+def test_config_shows_what_holds_for_one_kernel() -> None:
     symbol = "_ZN5model7softmaxIfEEvPKT_PS1_i"
     for arch, line in (("sm_90a", "max_registers: 40"), ("sm_80", "max_registers: 128")):
         assert line in here("config", "--kernel", symbol, "--arch", arch).stdout.decode().splitlines()
@@ -367,7 +367,7 @@ def test_limits_that_relocatable_code_leaves_open(tmp_path: Path) -> None:
         )
 
 
-def test_a_listing_without_spills_is_judged_where_nobody_asks_for_spills() -> None:
+def test_a_listing_without_spills_is_judged_where_no_spills_are_asked_for() -> None:
     listing = FIXTURES / "sass" / "res-usage-sm_80-13.5.txt"
     assert run("check", listing, "--max-registers", "255").returncode == 2
     assert run("check", listing, "--max-registers", "255", "--max-spill-bytes", "none").returncode == 0

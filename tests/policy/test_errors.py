@@ -142,8 +142,8 @@ def test_no_text_breaks_the_readers(text: str) -> None:
 def test_files_that_cannot_be_read(here: Path) -> None:
     refused(here / "p.yaml", b"fail_on: note\nb: \xff\n", "p.yaml:2: not UTF-8")
     (here / "folder.yaml").mkdir()
-    assert told(config="folder.yaml") == "cannot read the policy folder.yaml: Is a directory"
-    assert told(config="none.yaml") == "cannot read the policy none.yaml: No such file or directory"
+    assert error_of(config="folder.yaml") == "cannot read the policy folder.yaml: Is a directory"
+    assert error_of(config="none.yaml") == "cannot read the policy none.yaml: No such file or directory"
 
 
 ENVIRONMENT = [
@@ -164,12 +164,12 @@ ENVIRONMENT = [
 
 @pytest.mark.parametrize(("variables", "line"), ENVIRONMENT, ids=lambda value: str(value)[:40])
 def test_environment(variables: dict[str, str], line: str, here: Path) -> None:
-    assert told(variables=variables).startswith(line)
+    assert error_of(variables=variables).startswith(line)
 
 
 @pytest.mark.usefixtures("here")
 def test_variables_of_others_are_left_alone() -> None:
-    assert told(variables={"SPILLSCAN_TOOLCHAINS": "/x", "SPILL": "1"}) == ""
+    assert error_of(variables={"SPILLSCAN_TOOLCHAINS": "/x", "SPILL": "1"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(config: str | None = None, variables: dict[str, str] | None = None) -> str:
+def error_of(config: str | None = None, variables: dict[str, str] | None = None) -> str:
     """The error of a policy; empty where it has none."""
     try:
         load(Layer(), config=config, search=True, variables=variables or {})
@@ -208,7 +208,7 @@ def told(config: str | None = None, variables: dict[str, str] | None = None) -> 
 
 def refused(path: Path, data: bytes, line: str) -> None:
     path.write_bytes(data)
-    found = told(path.name)
+    found = error_of(path.name)
     assert found.startswith(line)
     assert "\n" not in found
     assert path.read_bytes() == data

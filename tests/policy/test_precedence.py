@@ -104,10 +104,10 @@ def test_a_stronger_layer_overrules_the_entries_of_the_file(tmp_path: Path) -> N
     assert by_variable.terms_of(kernel()).limits["max_registers"] == 128
     both = policy(tmp_path, file=file, environment={"SPILLSCAN_MAX_REGISTERS": "128"}, max_registers="96")
     assert both.terms_of(kernel()).limits["max_registers"] == 96
-    graver = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note, stack=off"})
-    assert graver.terms_of(kernel()).levels == {"spill": "note", "stack": "off"}
-    gravest = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note"}, severity=["spill=error"])
-    assert gravest.terms_of(kernel()).levels == {"spill": "error"}
+    stronger = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note, stack=off"})
+    assert stronger.terms_of(kernel()).levels == {"spill": "note", "stack": "off"}
+    strongest = policy(tmp_path, file=file, environment={"SPILLSCAN_SEVERITY": "spill=note"}, severity=["spill=error"])
+    assert strongest.terms_of(kernel()).levels == {"spill": "error"}
     launched = policy(tmp_path, file=file, launch=["*=256,1024"]).launch_of(kernel())
     assert launched is not None
     assert (launched.threads_per_block, launched.dynamic_shared_bytes) == (256, 1024)
@@ -131,7 +131,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert limits == {name: key.default for name, key in KEYS.items() if key.per_kernel}
 
 
-def test_patterns_that_name_nothing_are_told_apart(tmp_path: Path) -> None:
+def test_patterns_that_name_nothing_are_listed(tmp_path: Path) -> None:
     found = policy(tmp_path, file="max_registers: 9\nkernels:\n- {match: [a, b, c], arch: sm_80, max_registers: 3}\n")
     kernels = [kernel("a"), kernel("b", "sm_90")]
     assert [pattern for _, pattern in found.unused(kernels)] == ["b", "c"]

@@ -70,8 +70,8 @@ def read(text: str) -> dict[Launch, dict[str, float]]:
         cells = dict(zip(head, row, strict=False))
         figures = launches.setdefault((cells["Process ID"], cells["ID"], cells["Kernel Name"]), {})
         if wide:
-            told = [(name, units[name], cells[name]) for name in RAW if name in cells]
-            figures |= {RAW[name]: value(text, unit) for name, unit, text in told if text != "no data"}
+            known = [(name, units[name], cells[name]) for name in RAW if name in cells]
+            figures |= {RAW[name]: value(text, unit) for name, unit, text in known if text != "no data"}
         else:
             name = cells["Metric Name"]
             figure = RAW.get(name) or LABELS.get((cells["Section Name"], name))

@@ -33,12 +33,12 @@ def judged_of(file: str, build: Build | None = None) -> tuple[JudgedLaunch, ...]
 
 
 def launched(kernel: str = "f(int)", **figures: object) -> ProfiledLaunch:
-    told = {"capability": (9, 0), "block": (128, 1, 1)} | {
+    known = {"capability": (9, 0), "block": (128, 1, 1)} | {
         name: figures.pop(name) for name in ("capability", "block") if name in figures
     }
     return ProfiledLaunch(
         number="0", kernel=kernel, process="1", context="1", stream="7", device="0", grid=(1, 1, 1),
-        measured=Measured(**figures), origin=Origin(input="p.csv", line=7), **told,  # type: ignore[arg-type]
+        measured=Measured(**figures), origin=Origin(input="p.csv", line=7), **known,  # type: ignore[arg-type]
     )  # fmt: skip
 
 

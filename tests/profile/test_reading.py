@@ -58,12 +58,12 @@ def test_every_launch_and_figure_equals_the_naive_reading(file: str) -> None:
             assert getattr(launch.measured, figure) == pytest.approx(value, rel=1e-12), figure
 
 
-def test_every_file_tells_something_to_the_naive_reading() -> None:
+def test_every_file_says_something_to_the_naive_reading() -> None:
     assert len(FILES) >= 20
-    told = {
+    known = {
         figure for file in FILES for figures in naive.read(read_text(FIXTURES / file)).values() for figure in figures
     }
-    assert told == set(naive.RAW.values())
+    assert known == set(naive.RAW.values())
 
 
 def test_the_line_of_a_launch_is_where_its_row_begins(raw: list[str]) -> None:
@@ -141,7 +141,7 @@ def test_a_row_that_was_cut_off_is_refused(raw: list[str]) -> None:
     last = raw[-1]
     for keep in range(1, len(last) - 1, len(last) // 60):
         cut = "\n".join([*raw[:-1], last[:keep]])
-        if last[:keep].count('"') < 3:  # not yet told from the program's own output
+        if last[:keep].count('"') < 3:  # not yet distinguished from the program's own output
             continue
         assert f"profile.csv:{len(raw)}: " in refusal(cut), keep
 
@@ -189,7 +189,7 @@ def test_figures_that_cannot_be_read_are_refused(long: list[str], old: str, new:
     assert message.startswith("profile.csv:")
 
 
-def test_without_a_table_the_profilers_own_error_is_told(tmp_path: Path) -> None:
+def test_without_a_table_the_profilers_own_error_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "denied.csv"
     path.write_text("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
     with pytest.raises(InputError, match="ERR_NVGPUCTRPERM"):
