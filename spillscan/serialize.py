@@ -1,8 +1,9 @@
 """A build as JSON and back: what ``scan -f json`` writes is itself an input.
 
-The classes below are the one definition of it: they are written and read as they stand, ``schema/build.schema.json`` is
-made from them, and the docstrings of their fields are its descriptions. Where JSON says of a record just what the model
-does, the model's own class is written.
+The classes below are the one definition of it: they are written and read as they stand, and
+``schema/build.schema.json`` is made from them. The docstrings of their fields are its descriptions; a field without one
+is what the model's field of that name is. Where JSON has just what a record of the model has, the model's own class is
+written.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from spillscan.model.code import (
     SassStats,
     Traffic,
 )
-from spillscan.model.figures import BY_NAME
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
 
@@ -55,25 +55,10 @@ Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 UsageJson = msgspec.defstruct(
     "UsageJson",
     [
-        *((name, Annotated[Count | None, msgspec.Meta(description=BY_NAME[name].about)], None) for name in NUMBERS),
-        (
-            "constant_bytes",
-            Annotated[dict[Count, Count] | None, msgspec.Meta(description=BY_NAME["constant_bytes"].about)],
-            None,
-        ),
-        (
-            "unknown_clauses",
-            Annotated[
-                tuple[str, ...],
-                msgspec.Meta(description="clauses of known lines that this version does not know, as printed"),
-            ],
-            (),
-        ),
-        (
-            "compile_ms",
-            Annotated[Milliseconds | None, msgspec.Meta(description="compile time; never the same twice")],
-            None,
-        ),
+        *((name, Count | None, None) for name in NUMBERS),
+        ("constant_bytes", dict[Count, Count] | None, None),
+        ("unknown_clauses", tuple[str, ...], ()),
+        ("compile_ms", Milliseconds | None, None),
     ],
     gc=False,
     namespace={"__doc__": "Figures as ptxas or nvlink printed them; null where the input does not say."},
@@ -126,30 +111,21 @@ class OperandsJson(msgspec.Struct, gc=False):
     """What the operands of a function's instructions name."""
 
     highest_register: Count | None
-    """number of the highest general register that is named; null: none is"""
     highest_uniform_register: Count | None
-    """the same of uniform registers"""
     highest_predicate: Count | None
-    """the same of predicates"""
     bank_conflicts: tuple[ConflictsJson, ...] | None
     """innermost first; null where no public rule says the banks of the architecture"""
     flops: Count | None
-    """floating-point operations of all instructions, each counted once"""
     global_bytes: Count | None
-    """bytes of global memory that the instructions move, each counted once"""
     shared_bytes: Count
-    """the same of shared memory"""
     arithmetic_intensity: float | None = None
-    """flops by global_bytes: a hint, loops and caches are not weighed"""
 
 
 class SassJson(msgspec.Struct, gc=False):
     """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
 
     instructions: Count
-    """machine instructions, padding included"""
     code_bytes: Count
-    """from the first instruction to the end of the last"""
     stl_count: Count
     """stores to local memory"""
     ldl_count: Count
@@ -167,103 +143,67 @@ class SassJson(msgspec.Struct, gc=False):
     spill_load_bytes: Count
     """bytes that these read"""
     by_loop_depth: tuple[DepthJson, ...]
-    """innermost first"""
     local: tuple[GroupJson, ...]
     """accesses to local memory in groups; the counts add up to stl_count and ldl_count"""
     frame: Traffic | None
-    """of a device function: all slots of its own frame, which is what ptxas counts as its spills"""
     flow: FlowKind
-    """how sure loop depths are"""
     evidence: Evidence
     """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
     log, the log's byte counts, the last-use rule alone; none: no local memory"""
     shared_spills: Count | None
-    """spills to shared memory, in no log's bytes; null without ptxas's annotations"""
     opcode_classes: dict[str, Count]
-    """instructions by class, largest first"""
     opcodes: dict[str, Count]
     """instructions by mnemonic"""
     unknown_opcodes: tuple[str, ...]
-    """mnemonics of class other"""
     registers: Count | None
-    """allocated per thread, where the dump says so"""
     operands: OperandsJson | None
-    """null unless asked for (scan --operands)"""
     live_peak: LivePeak | None
     """most live general registers (nvdisasm -plr)"""
     origin: Origin | None
-    """where the function stands in the dump"""
     maker: Maker | None = None
-    """of a binary: the tool that wrote its cubin, as far as that says; null from a dump"""
 
 
 class KernelJson(msgspec.Struct, gc=False):
     """One kernel or device function of one arch in one translation unit."""
 
     symbol: str
-    """as the tool printed it: the key"""
     name: str
-    """full demangled name"""
     short_name: str
-    """base name"""
     arch: str | None
-    """compilation target"""
     unit: str
-    """object or source of the build step; empty where the log does not say"""
     role: Role
-    """unknown: only a message names it"""
     confidence: Confidence
-    """ambiguous: interleaved output does not decide which figures belong to it"""
     reasons: tuple[str, ...]
-    """why it is ambiguous"""
     final: bool | None
-    """false: relocatable code, the linker decides; true: the linker has; null: nothing says that it is relocatable"""
     usage: UsageJson  # type: ignore[valid-type]
-    """figures as printed"""
     advisories: tuple[Advisory, ...] = ()
-    """what the compiler said besides figures"""
     origins: tuple[Origin, ...] = ()
-    """where it was read"""
     source: str = ""
-    """source file that the build step compiles; empty where the log does not say"""
     sass: SassJson | None = None
-    """what its machine code shows; null where none was read"""
     launch_bounds: LaunchBounds | None = None
-    """of a binary: threads per block; null where none was read, or it has no bounds"""
 
 
 class IssueJson(msgspec.Struct, gc=False):
     """Something in the input that was not understood, is contradictory, or cannot be decided."""
 
     code: str
-    """stable name of its kind"""
     severity: Severity
-    """error: figures are missing because of it"""
     message: str
-    """one line"""
     origin: Origin | None = None
-    """where it was seen"""
     hides: tuple[Hidden, ...] | None = None
     """what it may hide from a gate; empty: nothing"""
     symbol: str = ""
-    """the kernel that it is about, as the tool printed it; empty: the whole input"""
 
 
 class StatsJson(msgspec.Struct, gc=False):
     """How much was read, and how much of it was understood."""
 
     inputs: Count = 0
-    """inputs read"""
     lines: Count = 0
-    """lines read"""
     bytes: Count = 0
-    """bytes read, after decompression"""
     recognised_lines: Count = 0
-    """lines that a grammar rule describes"""
     unknown_lines: Count = 0
-    """lines of a known tool that none describes"""
     unknown_clauses: Count = 0
-    """clauses of known lines that none describes"""
     kernels: Count = 0
     """entry functions"""
     functions: Count = 0

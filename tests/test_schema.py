@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from spillscan import serialize
-from spillscan.model import code, findings, holes, usage
+from spillscan.model import build, code, findings, holes, usage
+from spillscan.model.figures import FIGURES
 from spillscan.reports import json as report
 from tests.conftest import ROOT
 
@@ -25,7 +26,9 @@ KINDS = ("kernels", "changes", "rows")
 def schema() -> dict[str, Any]:
     """All that is written is required and described; what a report of another kind has is left out."""
     (_,), definitions = msgspec.json.schema_components([report.ReportJson], ref_template="#/$defs/{name}")
-    about = _docstrings(serialize, report, code, findings, holes, usage)
+    about = {("Usage", each.name): each.about for each in FIGURES} | _docstrings(
+        serialize, report, build, code, findings, holes, usage
+    )
     found = {_name(name): _described(name, each, about) for name, each in definitions.items()}
     whole = found.pop("report")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "spillscan report"}
@@ -45,14 +48,22 @@ def _described(name: str, definition: dict[str, Any], about: dict[tuple[str, str
     properties: dict[str, Any] = {}
     for field, each in definition["properties"].items():
         each.pop("default", None)
-        text = each.pop("description", None) or about[name, "kind" if field == "class" else field]
+        text = _about(name, "kind" if field == "class" else field, about)
         properties[field] = each | {"description": text}
     head = {"type": "object", "description": definition["description"], "additionalProperties": False}
     return head | {"required": list(properties), "properties": properties}
 
 
+def _about(name: str, field: str, about: dict[tuple[str, str], str]) -> str:
+    """What the class says of its field; else what the model does of its own of that name."""
+    own = ("SassStats", "LocalTraffic") if name == "SassJson" else (name.removesuffix("Json"),)
+    text = next(about[each, field] for each in (name, *own, "KernelKey", "Kernel") if (each, field) in about)
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``None``", "null")
+    return text.replace("``True``", "true").replace("``False``", "false").replace("``", "")
+
+
 def _docstrings(*modules: ModuleType) -> dict[tuple[str, str], str]:
-    """What stands below each field of each class, on one line."""
+    """What stands below each field of each class, or in its properties, on one line."""
     found = {}
     for module in modules:
         for each in ast.walk(ast.parse(inspect.getsource(module))):
@@ -62,6 +73,11 @@ def _docstrings(*modules: ModuleType) -> dict[tuple[str, str], str]:
                         assert isinstance(field.target, ast.Name)
                         assert isinstance(text.value, ast.Constant)
                         found[each.name, field.target.id] = " ".join(str(text.value.value).split())
+                found |= {
+                    (each.name, member.name): " ".join((ast.get_docstring(member) or "").split())
+                    for member in each.body
+                    if isinstance(member, ast.FunctionDef)
+                }
     return found
 
 

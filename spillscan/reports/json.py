@@ -85,50 +85,31 @@ class FindingJson(msgspec.Struct):
     """A rule's verdict on one kernel or change."""
 
     rule: str
-    """its id"""
     severity: Severity
-    """what --fail-on compares"""
     message: str
-    """one line: what is so, in figures"""
     symbol: str
-    """the kernel, as the tool printed it"""
     name: str
-    """its full name"""
     arch: str | None
-    """its compilation target"""
     unit: str
-    """object or source of its build step"""
     fingerprint: str
-    """the same for the same finding in another build"""
     origin: Origin | None
-    """where to look"""
     baseline_state: BaselineState | None
-    """what it is to the baseline; null without one"""
     suppression: str | None
-    """of a suppressed finding: the reason that was written down"""
 
 
 class HoleJson(msgspec.Struct):
     """What may be hidden of what the rules judge."""
 
     code: str
-    """kind, as spillscan explain describes it"""
     hides: tuple[Hidden, ...]
-    """what may be hidden"""
     message: str
-    """one line"""
     symbol: str | None
     """the kernel, as the tool printed it; null: of no one kernel"""
     name: str | None
-    """its full name"""
     arch: str | None
-    """its compilation target"""
     unit: str | None
-    """object or source of its build step"""
     origin: Origin | None
-    """where it was seen"""
     accepted: str | None
-    """why the policy accepts it; null: it does not"""
 
 
 class CountsJson(msgspec.Struct):
@@ -191,13 +172,9 @@ class CellJson(msgspec.Struct):
     """One kernel's record in one column."""
 
     symbol: str
-    """as the tool printed it there"""
     arch: str | None
-    """compilation target"""
     confidence: Confidence
-    """whether its figures are sure"""
     final: bool | None
-    """as of a kernel"""
     metrics: dict[str, Count | None]
     """every figure by name"""
 
@@ -208,15 +185,11 @@ class RowJson(msgspec.Struct):
     symbol: str
     """in the latest build that has it"""
     name: str
-    """its full name"""
     short_name: str
-    """its base name"""
     arch: str | None
     """null in a matrix by arch"""
     unit: str
-    """object or source of its build step"""
     role: Role
-    """what it is"""
     cells: tuple[CellJson | None, ...]
     """one a column; null where that build has no such kernel"""
 
