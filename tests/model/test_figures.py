@@ -19,7 +19,9 @@ from spillscan.compare.figures import compare
 from spillscan.model import Kernel, KernelKey
 from spillscan.model.figures import COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
 from spillscan.model.usage import NUMBERS, PRINTED, Usage
+from tests import test_schema
 from tests.conftest import ROOT
+from tests.dataset import test_docs
 
 PAGE = ROOT / "docs" / "figures.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -195,9 +197,11 @@ def test_the_table_is_whole() -> None:
 
 
 def write() -> None:
-    """Put the present figures into the docs."""
+    """Put the present figures into the docs and the schema."""
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(TABLE.sub(lambda found: found[1] + page() + found[3], text), encoding="utf-8")
+    test_schema.write()
+    test_docs.write()
 
 
 if __name__ == "__main__":
