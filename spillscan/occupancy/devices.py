@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,9 @@ class Conflict:
     """Why the table keeps its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class Device:
-    """What one SM of a compute capability has, and how it is handed out. There is one object of each."""
+    """What one SM of a compute capability has, and how it is handed out."""
 
     compute_capability: str
     """``9.0``"""
@@ -108,16 +108,53 @@ class Device:
     notes: tuple[str, ...]
     """What a reader of the figures should know."""
 
-    @property
+    @cached_property
     def version(self) -> tuple[int, int]:
         """(major, minor) of the compute capability."""
         major, minor = self.compute_capability.split(".")
         return int(major), int(minor)
 
-    @property
+    @cached_property
     def max_warps_per_sm(self) -> int:
         """Resident warps per SM."""
         return self.max_threads_per_sm // WARP_THREADS
+
+    @cached_property
+    def checked_registers(self) -> int:
+        """The largest register count a thread may have in the header's check: 255 before 7.0, 256 from then on.
+
+        The instruction set addresses 255 registers (63 on 3.0).
+        """
+        return 255 if self.version < (7, 0) else 256
+
+    @cached_property
+    def shared_limit_per_block(self) -> int:
+        """Most shared memory that one block may allocate without opt-in, bytes, with the driver's reserve."""
+        return self.shared_bytes_per_block + (self.shared_bytes_reserved_per_block if self.version >= (8, 0) else 0)
+
+    @cached_property
+    def shared_limit_per_block_optin(self) -> int:
+        """Likewise, for a kernel that opted in; before 7.0 there is no opt-in."""
+        more = self.shared_bytes_per_block_optin - self.shared_bytes_per_block if self.version >= (7, 0) else 0
+        return self.shared_limit_per_block + more
+
+    @cached_property
+    def limiting_barriers_per_sm(self) -> int:
+        """Named barriers; 0 where they do not limit: before 9.0.
+
+        Confirmed by residency on the H200, where the runtime takes the kernel's own count (ptxas: "used N barriers").
+        """
+        return (self.barriers_per_sm or 0) if self.version >= (9, 0) else 0
+
+    @property
+    def limiting_virtual_resources_per_sm(self) -> int:
+        """Virtual resources; 0 where there are none. The converters of the header take a kernel to use none."""
+        return self.virtual_resources_per_sm or 0
+
+    @cached_property
+    def held_to_61(self) -> bool:
+        """Whether what could not run on 6.1 does not run on it either: 6.0."""
+        return self.version == (6, 0)
 
     @property
     def carveout_steps(self) -> tuple[int, ...]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from spillscan.errors import UsageError
@@ -35,14 +34,6 @@ def registers_per_warp(device: Device, registers: int) -> int:
     """Registers that one warp takes: allocated per warp, in units of 256 (8 a thread) on every device."""
     warp: int = round_up(registers * 32, device.register_alloc_unit)
     return warp
-
-
-def checked_registers(device: Device) -> int:
-    """The largest register count a thread may have in the header's check: 255 before 7.0, 256 from then on.
-
-    The instruction set addresses 255 registers (63 on 3.0).
-    """
-    return 255 if device.version < (7, 0) else 256
 
 
 def carveout_step(device: Device, wanted_bytes: int) -> int:
@@ -74,18 +65,6 @@ def preferred_shared_bytes(device: Device, carveout_percent: int | None, prefere
     return most
 
 
-def shared_limit_per_block(device: Device, opted_in: bool, wanted_bytes: int) -> int:
-    """Most shared memory that one block may allocate, bytes, with the driver's reserve.
-
-    48 KB, or the opt-in limit where the kernel opted in and ``wanted_bytes`` (static + reserve + attribute)
-    passes 48 KB. The header counts the reserve into that comparison.
-    """
-    limit = device.shared_bytes_per_block
-    if device.version >= (7, 0) and opted_in and wanted_bytes > limit:
-        limit = device.shared_bytes_per_block_optin
-    return limit + (device.shared_bytes_reserved_per_block if device.version >= (8, 0) else 0)
-
-
 # ---- the formula --------------------------------------------------------------------------------------------------
 
 Figure: TypeAlias = Any
@@ -109,60 +88,27 @@ class Arithmetic:
 NUMBERS = Arithmetic(where=lambda holds, yes, no: yes if holds else no, minimum=min, maximum=max, some=bool)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """What the formula needs of a device."""
-
-    registers_per_sm: Figure
-    """As in :class:`~spillscan.occupancy.devices.Device`."""
-    registers_per_block: Figure
-    """Likewise."""
-    checked_registers: Figure
-    """:func:`checked_registers`."""
-    register_alloc_unit: Figure
-    """As in the device."""
-    sub_partitions: Figure
-    """Likewise."""
-    max_threads_per_block: Figure
-    """Likewise."""
-    max_warps_per_sm: Figure
-    """Likewise."""
-    max_blocks_per_sm: Figure
-    """Likewise."""
-    shared_bytes_per_sm: Figure
-    """Likewise."""
-    shared_bytes_per_block: Figure
-    """Likewise."""
-    shared_bytes_reserved_per_block: Figure
-    """Likewise."""
-    shared_alloc_unit: Figure
-    """Likewise."""
-    shared_limit: Figure
-    """:func:`shared_limit_per_block` without opt-in."""
-    shared_limit_opted: Figure
-    """:func:`shared_limit_per_block` with opt-in for all there is."""
-    barriers_per_sm: Figure
-    """Named barriers; 0 where they do not limit: before 9.0."""
-    virtual_resources_per_sm: Figure
-    """Virtual resources; 0 where they do not limit: the converters of the header leave them at 0."""
-    partitioned_global_caching: Figure
-    """Whether it has it."""
-    held_to_61: Figure
-    """Whether what could not run on 6.1 does not run on it either: 6.0."""
-
-
-@lru_cache(maxsize=256)
-def capacity(device: Device) -> Capacity:
-    """The device's, worked out once."""
-    own = ("checked_registers", "shared_limit", "shared_limit_opted", "barriers_per_sm", "held_to_61")
-    return Capacity(
-        checked_registers=checked_registers(device),
-        shared_limit=shared_limit_per_block(device, False, 0),
-        shared_limit_opted=shared_limit_per_block(device, True, 2**31),
-        barriers_per_sm=(device.barriers_per_sm or 0) if device.version >= (9, 0) else 0,
-        held_to_61=device.version == (6, 0),
-        **{field.name: getattr(device, field.name) or 0 for field in fields(Capacity) if field.name not in own},
-    )
+DEVICE_FIGURES = (
+    "registers_per_sm",
+    "registers_per_block",
+    "checked_registers",
+    "register_alloc_unit",
+    "sub_partitions",
+    "max_threads_per_block",
+    "max_warps_per_sm",
+    "max_blocks_per_sm",
+    "shared_bytes_per_sm",
+    "shared_bytes_per_block",
+    "shared_bytes_reserved_per_block",
+    "shared_alloc_unit",
+    "shared_limit_per_block",
+    "shared_limit_per_block_optin",
+    "limiting_barriers_per_sm",
+    "limiting_virtual_resources_per_sm",
+    "partitioned_global_caching",
+    "held_to_61",
+)
+"""What the formula needs of :class:`~spillscan.occupancy.devices.Device`."""
 
 
 class BlockLimits(NamedTuple):
@@ -181,7 +127,7 @@ class BlockLimits(NamedTuple):
 
 
 def block_limits(
-    have: Capacity,
+    have: Any,
     how: Arithmetic,
     *,
     registers: Figure,
@@ -197,6 +143,7 @@ def block_limits(
 ) -> BlockLimits:
     """Every limit in blocks per SM, ``NO_LIMIT`` where a resource does not limit.
 
+    ``have``: a device, or :data:`DEVICE_FIGURES` as arrays with one for each row.
     ``attribute``: ``MaxDynamicSharedMemorySize``, or :data:`NOT_SET`. ``preferred_bytes``: what the carve-out asks for;
     ``step``: the carve-out that holds so many bytes. ``caching``: the place in :data:`CACHING`.
     """
@@ -221,7 +168,7 @@ def block_limits(
     allocated = round_up(static_bytes + dynamic_bytes + reserve, have.shared_alloc_unit)
     opted_in = attribute >= 0
     wide = opted_in & (static_bytes + reserve + attribute > have.shared_bytes_per_block)
-    limit = where(wide, have.shared_limit_opted, have.shared_limit)
+    limit = where(wide, have.shared_limit_per_block_optin, have.shared_limit_per_block)
     refused = (allocated > limit) | (opted_in & (dynamic_bytes > attribute))
     per_sm = preferred_bytes
     dropped = (preferred_bytes < allocated) & (refused == 0)
@@ -234,8 +181,8 @@ def block_limits(
         registers=by_registers,
         shared_memory=where(refused, 0, by_shared),
         blocks=have.max_blocks_per_sm,
-        barriers=_share(how, have.barriers_per_sm, barriers),
-        virtual_resources=_share(how, have.virtual_resources_per_sm, virtual_resources),
+        barriers=_share(how, have.limiting_barriers_per_sm, barriers),
+        virtual_resources=_share(how, have.limiting_virtual_resources_per_sm, virtual_resources),
         allocated_registers=warp * warps,
         allocated_shared_bytes=allocated,
         shared_bytes_per_sm=per_sm,
@@ -244,7 +191,7 @@ def block_limits(
 
 
 def _register_limit(
-    have: Capacity, how: Arithmetic, partitions: Figure, registers: Figure, warp: Figure, warps: Figure, caching: Figure
+    have: Any, how: Arithmetic, partitions: Figure, registers: Figure, warp: Figure, warps: Figure, caching: Figure
 ) -> tuple[Figure, Figure]:
     """Blocks per SM by registers, and the partitioned caching that stays on.
 
@@ -280,7 +227,7 @@ def resident(configuration: Configuration) -> Occupancy:
     preference = configuration.cache_preference
     plain = carveout is None and preference == "none"
     found = block_limits(
-        capacity(device),
+        device,
         NUMBERS,
         registers=configuration.registers,
         threads=configuration.threads_per_block,
@@ -337,7 +284,7 @@ def _reasons(configuration: Configuration, found: BlockLimits) -> tuple[str, ...
 
 def _register_reason(configuration: Configuration) -> str:
     device = configuration.device
-    if configuration.registers > checked_registers(device):
+    if configuration.registers > device.checked_registers:
         return f"{configuration.registers} registers: a thread has at most {device.max_registers_per_thread}"
     warp = registers_per_warp(device, configuration.registers)
     partitions = 4 if device.version == (6, 0) else device.sub_partitions
@@ -383,7 +330,7 @@ def check(configuration: Configuration) -> Configuration:
     target = device.target
     _range("threads per block", configuration.threads_per_block, 1, device.max_threads_per_block, "a block")
     # 256 is what the header still accepts from 7.0 on; before 7.0 it answers 0 blocks.
-    most = max(256, checked_registers(device))
+    most = max(256, device.checked_registers)
     if not 0 <= configuration.registers <= most:
         raise UsageError(
             f"registers must be 0 to {device.max_registers_per_thread} on {target}, not {configuration.registers:,}"

@@ -14,7 +14,6 @@ from spillscan.occupancy.formula import (
     preferred_shared_bytes,
     registers_per_warp,
     resident,
-    shared_limit_per_block,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
 
@@ -171,7 +170,7 @@ def shared_cliffs(device: Device, carveout_percent: int | None = None) -> tuple[
     bytes.
     """
     step = preferred_shared_bytes(device, carveout_percent, "none")
-    limit = shared_limit_per_block(device, True, 2**31)
+    limit = device.shared_limit_per_block_optin
     step = step or carveout_step(device, 1)
     found = []
     for blocks in range(1, device.max_blocks_per_sm + 1):
@@ -303,7 +302,7 @@ def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occu
     """
     device = configuration.device
     opted_in = configuration.max_dynamic_shared_bytes is not None
-    most_shared = shared_limit_per_block(device, opted_in, 2**31)
+    most_shared = device.shared_limit_per_block_optin if opted_in else device.shared_limit_per_block
     if device.version >= (8, 0):
         most_shared -= device.shared_bytes_reserved_per_block
     figures = {
@@ -369,7 +368,7 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:
         return None
     attribute = configuration.max_dynamic_shared_bytes
-    limit = shared_limit_per_block(device, attribute is not None, device.shared_bytes_per_sm)
+    limit = device.shared_limit_per_block if attribute is None else device.shared_limit_per_block_optin
     whole = limit
     if blocks > 1:
         whole = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)

@@ -145,9 +145,9 @@ class Advice:
     """What binds."""
     finding: str
     """What is so, in figures."""
-    remedy: str
+    remedy: str = ""
     """How to press less on it; empty where nothing is to be gained."""
-    trade_off: str
+    trade_off: str = ""
     """What that costs; empty where nothing is to be gained."""
 
 
@@ -210,7 +210,7 @@ def _registers(occupancy: Occupancy, ways: Ways) -> Advice:
     bounds = bounds_for_more_blocks(occupancy)
     step = ways["registers"].more_blocks
     if step is None:
-        return Advice(limiter="registers", finding=finding, remedy="", trade_off="")
+        return Advice(limiter="registers", finding=finding)
     remedy = f"{step.after} registers give {count(step.blocks_after)}: fewer live values, smaller tiles"
     if bounds is not None:
         remedy += f", or __launch_bounds__({bounds.threads}, {bounds.blocks})"
@@ -229,7 +229,7 @@ def _shared(occupancy: Occupancy, ways: Ways) -> Advice:
         f" {occupancy.shared_bytes_per_sm:,} B an SM"
     )
     if step is None:
-        return Advice(limiter="shared_memory", finding=finding, remedy="", trade_off="")
+        return Advice(limiter="shared_memory", finding=finding)
     return Advice(
         limiter="shared_memory",
         finding=finding,
@@ -255,7 +255,7 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     step = ways["barriers"].more_blocks
     finding = f"{used} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
     if step is None or occupancy.limit_barriers == occupancy.limit_blocks:
-        return Advice(limiter="barriers", finding=finding, remedy="", trade_off="")
+        return Advice(limiter="barriers", finding=finding)
     return Advice(
         limiter="barriers",
         finding=finding,
@@ -270,8 +270,6 @@ def _virtual(occupancy: Occupancy, ways: Ways) -> Advice:
         limiter="virtual_resources",
         finding=f"{occupancy.configuration.virtual_resources} virtual resources a block of"
         f" {occupancy.configuration.device.virtual_resources_per_sm} an SM",
-        remedy="",
-        trade_off="",
     )
 
 

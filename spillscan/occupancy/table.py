@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,11 @@ from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.formula import (
     CACHING,
+    DEVICE_FIGURES,
     NOT_SET,
     PREFERENCES,
     Arithmetic,
-    Capacity,
     block_limits,
-    capacity,
     preferred_shared_bytes,
     step_without_preference,
 )
@@ -101,10 +100,7 @@ class _Devices:
     """Figures of the devices in use as arrays, one entry a device."""
 
     def __init__(self, known: Sequence[Device]) -> None:
-        each = [capacity(one) for one in known]
-        self._capacities = {
-            field.name: np.array([getattr(one, field.name) for one in each]) for field in fields(Capacity)
-        }
+        self._figures = {name: np.array([getattr(one, name) for one in known]) for name in DEVICE_FIGURES}
         percents = (None, *range(101))
         self.preferred = np.array(
             [
@@ -121,13 +117,13 @@ class _Devices:
         )
         """[device, KB rounded up]: the carve-out that holds so much, bytes."""
 
-    def capacity(self, which: Ints) -> Capacity:
+    def of_rows(self, which: Ints) -> SimpleNamespace:
         """What the formula needs of each row's device."""
-        return Capacity(**{name: column[which] for name, column in self._capacities.items()})
+        return SimpleNamespace(**{name: column[which] for name, column in self._figures.items()})
 
 
-def _resident(of: _Devices, which: Ints, figures: Mapping[str, Ints]) -> dict[str, NDArray[Any]]:
-    have = of.capacity(which)
+def _resident(known: _Devices, which: Ints, figures: Mapping[str, Ints]) -> dict[str, NDArray[Any]]:
+    have = known.of_rows(which)
     found = block_limits(
         have,
         ARRAYS,
@@ -136,8 +132,8 @@ def _resident(of: _Devices, which: Ints, figures: Mapping[str, Ints]) -> dict[st
         static_bytes=figures["static_shared_bytes"],
         dynamic_bytes=figures["dynamic_shared_bytes"],
         attribute=figures["max_dynamic_shared_bytes"],
-        preferred_bytes=of.preferred[which, figures["cache_preference"], figures["carveout_percent"] + 1],
-        step=lambda wanted: of.steps[which, (wanted + 1023) // 1024],
+        preferred_bytes=known.preferred[which, figures["cache_preference"], figures["carveout_percent"] + 1],
+        step=lambda wanted: known.steps[which, (wanted + 1023) // 1024],
         barriers=figures["barriers"],
         virtual_resources=figures["virtual_resources"],
         caching=figures["global_caching"],

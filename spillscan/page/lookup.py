@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from spillscan.occupancy.devices import WARP_THREADS, Device, device
-from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident, shared_limit_per_block
+from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident
 from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
 from spillscan.occupancy.summary import LABELS
@@ -89,8 +89,8 @@ def _device(on: Device, registers: int, shared: str) -> dict[str, Any]:
         "shared_reserve": on.shared_bytes_reserved_per_block,
         "shared_per_block": on.shared_bytes_per_block,
         "shared_per_block_optin": on.shared_bytes_per_block_optin,
-        "shared_limit": shared_limit_per_block(on, False, 0),
-        "shared_limit_optin": shared_limit_per_block(on, True, 2**31),
+        "shared_limit": on.shared_limit_per_block,
+        "shared_limit_optin": on.shared_limit_per_block_optin,
         "carveout": _carveout(on),
         "carveout_steps": [step for step in on.carveout_steps if step],
         "barriers_per_block": on.barriers_per_block,
