@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -49,6 +49,7 @@ from spillscan.model.usage import NUMBERS
 
 SCHEMA_VERSION = 1
 
+T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -289,14 +290,20 @@ def kernel_json(kernel: Kernel) -> KernelJson:
     )
 
 
+def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
+    """One of class ``made``, with what ``source`` has under the same names, and ``others``."""
+    names = getattr(made, "__struct_fields__", None) or made.__dataclass_fields__  # type: ignore[attr-defined]
+    return made(**{name: getattr(source, name) for name in names if name not in others}, **others)
+
+
 def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
     local, operands = stats.local, stats.operands
     total, spill = local.total, local.spill
     kinds: tuple[AccessClass, ...] = get_args(AccessClass)
-    return SassJson(
-        instructions=stats.instructions,
-        code_bytes=stats.code_bytes,
+    return copied(
+        SassJson,
+        stats,
         stl_count=total.stores,
         ldl_count=total.loads,
         stl_bytes=total.store_bytes,
@@ -315,15 +322,8 @@ def sass_json(stats: SassStats) -> SassJson:
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
-        shared_spills=stats.shared_spills,
-        opcode_classes=stats.opcode_classes,
         opcodes=dict(stats.opcodes),
-        unknown_opcodes=stats.unknown_opcodes,
-        registers=stats.registers,
         operands=None if operands is None else _operands_json(operands),
-        live_peak=stats.live_peak,
-        origin=stats.origin,
-        maker=stats.maker,
     )
 
 
@@ -334,28 +334,20 @@ def _order(group: Group) -> tuple[int, str, bool, bool, int]:
 
 def _operands_json(operands: Operands) -> OperandsJson:
     conflicts = operands.bank_conflicts
-    return OperandsJson(
-        operands.highest_register,
-        operands.highest_uniform_register,
-        operands.highest_predicate,
-        None if conflicts is None else tuple(ConflictsJson(*each) for each in conflicts),
-        operands.flops,
-        operands.global_bytes,
-        operands.shared_bytes,
-        operands.arithmetic_intensity,
-    )
+    found = None if conflicts is None else tuple(ConflictsJson(*each) for each in conflicts)
+    return copied(OperandsJson, operands, bank_conflicts=found)
 
 
 def issue_json(issue: Issue) -> IssueJson:
     """One issue."""
-    return IssueJson(issue.code, issue.severity, issue.message, issue.origin, issue.hidden, issue.symbol)
+    return copied(IssueJson, issue, hides=issue.hidden)
 
 
 def stats_json(build: Build) -> StatsJson:
     """How much was read, and how many kernels came of it."""
-    read: dict[str, int] = {name: getattr(build.stats, name) for name in Stats.__dataclass_fields__}
-    return StatsJson(
-        **read,
+    return copied(
+        StatsJson,
+        build.stats,
         kernels=sum(kernel.role == "entry" for kernel in build.kernels),
         functions=sum(kernel.role != "entry" for kernel in build.kernels),
         ambiguous=sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
@@ -373,11 +365,10 @@ def build_of(data: bytes) -> Build:
         if version != SCHEMA_VERSION:
             raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
         raise
-    stats = found.stats
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues)),
-        stats=Stats(**{name: getattr(stats, name) for name in Stats.__dataclass_fields__}),
+        stats=copied(Stats, found.stats),
     )
 
 
@@ -418,44 +409,21 @@ def sass_of(found: SassJson) -> SassStats:
     for count in (*places, *(() if frame is None else (frame.accesses, frame.store_bytes, frame.load_bytes))):
         if count < 0:
             raise ValueError(f"{count} where a number of 0 or more belongs")
-    return SassStats(
-        instructions=found.instructions,
-        code_bytes=found.code_bytes,
+    groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
+    return copied(
+        SassStats,
+        found,
         opcodes=tuple(found.opcodes.items()),
-        local=LocalTraffic(
-            kept=tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local),
-            evidence=found.evidence,
-            flow=found.flow,
-            frame=frame,
-        ),
-        shared_spills=found.shared_spills,
-        registers=found.registers,
+        local=LocalTraffic(kept=groups, evidence=found.evidence, flow=found.flow, frame=frame),
         operands=None if operands is None else _operands(operands),
-        live_peak=peak,
-        origin=found.origin,
-        maker=found.maker,
     )
 
 
 def _operands(found: OperandsJson) -> Operands:
     conflicts = found.bank_conflicts
-    return Operands(
-        highest_register=found.highest_register,
-        highest_uniform_register=found.highest_uniform_register,
-        highest_predicate=found.highest_predicate,
-        bank_conflicts=None if conflicts is None else tuple((each.depth, each.instructions) for each in conflicts),
-        flops=found.flops,
-        global_bytes=found.global_bytes,
-        shared_bytes=found.shared_bytes,
-    )
+    pairs = None if conflicts is None else tuple((each.depth, each.instructions) for each in conflicts)
+    return copied(Operands, found, bank_conflicts=pairs)
 
 
 def _issue(found: IssueJson) -> Issue:
-    return Issue(
-        code=found.code,
-        message=found.message,
-        severity=found.severity,
-        origin=found.origin,
-        hides=None if found.hides == KINDS.get(found.code) else found.hides,
-        symbol=found.symbol,
-    )
+    return copied(Issue, found, hides=None if found.hides == KINDS.get(found.code) else found.hides)

@@ -33,6 +33,7 @@ from spillscan.serialize import (
     IssueJson,
     KernelJson,
     StatsJson,
+    copied,
     issue_json,
     kernel_json,
     stats_json,
@@ -303,36 +304,17 @@ def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
 
 
 def _hole(hole: Hole) -> HoleJson:
-    kernel = hole.kernel
-    key = (None, None, None) if kernel is None else (kernel.key.symbol, kernel.key.arch, kernel.key.unit)
-    return HoleJson(
-        code=hole.code,
-        hides=hole.hides,
-        message=hole.message,
-        symbol=key[0],
-        name=None if kernel is None else kernel.name,
-        arch=key[1],
-        unit=key[2],
-        origin=hole.origin,
-        accepted=hole.accepted,
-    )
+    return copied(HoleJson, hole, **_named(hole.kernel))
+
+
+def _named(kernel: Kernel | None) -> dict[str, str | None]:
+    if kernel is None:
+        return dict.fromkeys(("symbol", "name", "arch", "unit"))
+    return {"symbol": kernel.key.symbol, "name": kernel.name, "arch": kernel.key.arch, "unit": kernel.key.unit}
 
 
 def _finding(finding: Finding) -> FindingJson:
-    key = finding.kernel.key
-    return FindingJson(
-        finding.rule,
-        finding.severity,
-        finding.message,
-        key.symbol,
-        finding.kernel.name,
-        key.arch,
-        key.unit,
-        finding.fingerprint,
-        finding.origin,
-        finding.baseline_state,
-        finding.suppression,
-    )
+    return copied(FindingJson, finding, **_named(finding.kernel))
 
 
 def _baseline(verdict: Verdict) -> BaselineJson:
