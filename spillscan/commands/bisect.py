@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
-    from spillscan.dataset.history import histories, steps
+    from spillscan.dataset.answers import histories, steps
     from spillscan.model.figures import FOLLOWED
     from spillscan.names import display_name
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    from spillscan.dataset.compaction import compact
+    from spillscan.dataset.writing import compact
 
     outcome = compact(dataset, arguments.label, arguments.older_than)
     columns = ("builds", "files before", "files after", "swept")

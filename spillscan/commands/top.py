@@ -9,8 +9,8 @@ from spillscan.commands import _common, _policy
 from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
+    from spillscan.dataset.answers import Ranked
     from spillscan.dataset.reading import Dataset
-    from spillscan.dataset.worst import Entry
     from spillscan.model import Kernel
 
 NAME = "top"
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
-    from spillscan.dataset.worst import rank
+    from spillscan.dataset.answers import rank
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
@@ -75,7 +75,7 @@ def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
 
 
-def _table(entries: list[Entry], measure: str, text: bool) -> tuple[list[str], list[list[Any]]]:
+def _table(entries: list[Ranked], measure: str, text: bool) -> tuple[list[str], list[list[Any]]]:
     from spillscan.names import display_name
 
     identity = ["kernel"] if text else ["symbol", "name"]

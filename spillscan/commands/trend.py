@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from spillscan.commands import _common, _policy
 
 if TYPE_CHECKING:
+    from spillscan.dataset.answers import Series
     from spillscan.dataset.builds import KeptBuild
-    from spillscan.dataset.history import Series
     from spillscan.output.terminal import Style
 
 NAME = "trend"
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.dataset.history import histories
+    from spillscan.dataset.answers import histories
     from spillscan.model.figures import FOLLOWED
 
     forms = _common.forms_of(arguments)
@@ -90,7 +90,7 @@ def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild], me
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
-    from spillscan.dataset.history import steps
+    from spillscan.dataset.answers import steps
 
     return -sum(len(list(steps(series, metric))) for metric in metrics), series.canonical, series.kernel.key.arch or ""
 
@@ -107,7 +107,7 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list
 
 
 def _lines(series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style) -> Iterator[str]:
-    from spillscan.dataset.history import steps
+    from spillscan.dataset.answers import steps
     from spillscan.model.figures import figure
     from spillscan.names import display_name
     from spillscan.output import chart

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.dataset import Unit, builds, history, open_dataset, worst, write_batch
+from spillscan.dataset import Unit, answers, builds, open_dataset, write_batch
 from spillscan.errors import InputError, UndecidedError
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
@@ -47,10 +47,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
+def series(root: Path, pattern: str, **launch: str) -> list[answers.Series]:
     dataset = open_dataset(str(root))
     launches = LaunchMap(tuple(parse_launch(text) for text in launch.values()))
-    return history.histories(dataset, dataset.builds, pattern, launches)
+    return answers.histories(dataset, dataset.builds, pattern, launches)
 
 
 def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
@@ -99,7 +99,7 @@ def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
     assert set(series(root, GEMM)[0].values("resident_blocks")) == {None}
     (found,) = series(root, GEMM, gemm="gemm*=256")
     assert found.values("resident_blocks") == [2, 2, None, 2, 2, 4, 4, 1]
-    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "resident_blocks")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "resident_blocks")] == [
         (2, 4, 4, 5),
         (4, 1, 6, 7),
     ]
@@ -107,12 +107,12 @@ def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
 
 def test_steps_leap_over_what_is_not_known(root: Path) -> None:
     (found,) = series(root, GEMM)
-    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "registers")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "registers")] == [
         (96, 128, 1, 3),
         (128, 64, 4, 5),
         (64, 255, 6, 7),
     ]
-    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "spill_bytes")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "spill_bytes")] == [
         (0, 8, 3, 4),
         (8, 520, 4, 5),
         (520, 1000, 5, 7),
@@ -203,13 +203,13 @@ def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
     bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256))
     put(tmp_path, "x", kernel(GEMM, 64), bounded, kernel("_Z4freev", 16))
     dataset = open_dataset(str(tmp_path))
-    ranking = worst.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))
+    ranking = answers.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))
     assert [(each.kernel.short_name, each.lost_blocks) for each in ranking.entries] == [("softmax", 6), ("gemm", 4)]
     assert ranking.unknown == 1
     put(tmp_path, "y", kernel("_Z4freev", 16))
     dataset = open_dataset(str(tmp_path))
     with pytest.raises(UndecidedError, match="is known to lose blocks"):
-        worst.rank(dataset, "y", "lost-blocks", 10, LaunchMap())
+        answers.rank(dataset, "y", "lost-blocks", 10, LaunchMap())
 
 
 @pytest.mark.parametrize("count", [1, 2, 39, 40, 41, 200, 1000])

@@ -10,7 +10,7 @@ import pytest
 
 from spillscan.compare.figures import figures
 from spillscan.compare.pairing import diff
-from spillscan.dataset import compaction, load_build, open_dataset, schema
+from spillscan.dataset import load_build, open_dataset, schema, writing
 from spillscan.model import Build
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT
@@ -76,7 +76,7 @@ def test_old_and_new_stand_side_by_side_and_compaction_makes_all_new(old: Path) 
     append(old, "v3", BASE, time="2026-03-03")
     before = {label: plain(load_build(str(old), label)) for label in ("v1", "v2", "v3")}
     assert len(before["v1"]["kernels"]) == 22
-    compaction.compact(open_dataset(str(old)))
+    writing.compact(open_dataset(str(old)))
     dataset = open_dataset(str(old))
     assert {commit.version for commit in dataset.commits} == {schema.VERSION}
     assert {label: plain(dataset.build(label)) for label in before} == before
@@ -111,12 +111,12 @@ def test_a_compaction_that_was_killed_reads_the_same(tmp_path: Path, monkeypatch
     for log in (BASE, HEAD):
         append(tmp_path, "v1", log)
     before = plain(load_build(str(tmp_path), "v1"))
-    monkeypatch.setattr(compaction, "_delete", lambda *_: None)  # killed behind its commit
-    compaction.compact(open_dataset(str(tmp_path)))
+    monkeypatch.setattr(writing, "_delete", lambda *_: None)  # killed behind its commit
+    writing.compact(open_dataset(str(tmp_path)))
     monkeypatch.undo()
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 3
     assert plain(load_build(str(tmp_path), "v1")) == before
-    compaction.compact(open_dataset(str(tmp_path)))
+    writing.compact(open_dataset(str(tmp_path)))
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 1
     assert len(list((tmp_path / "kernels").rglob("*.parquet"))) == 2
     assert plain(load_build(str(tmp_path), "v1")) == before
@@ -129,18 +129,18 @@ def test_what_is_left_over_is_swept_when_it_is_old(tmp_path: Path) -> None:
         record.unlink()
     orphans = list(tmp_path.rglob("label=v2/**/*.parquet"))
     assert orphans
-    compaction.compact(open_dataset(str(tmp_path)))
+    writing.compact(open_dataset(str(tmp_path)))
     assert all(orphan.exists() for orphan in orphans), "it may still be committed"
     for orphan in orphans:
         os.utime(orphan, (1, 1))
     append(tmp_path, "v2", HEAD)  # it was not dead
-    compaction.compact(open_dataset(str(tmp_path)))
+    writing.compact(open_dataset(str(tmp_path)))
     assert plain(load_build(str(tmp_path), "v2")) == plain(scan(HEAD))
     for record in (tmp_path / "commits" / "label=v2").iterdir():
         record.unlink()
     for orphan in orphans:
         os.utime(orphan, (1, 1))
-    assert compaction.compact(open_dataset(str(tmp_path))).swept == len(orphans)
+    assert writing.compact(open_dataset(str(tmp_path))).swept == len(orphans)
     assert not any(orphan.exists() for orphan in orphans)
     assert plain(load_build(str(tmp_path), "v1")) == plain(scan(BASE))
 
