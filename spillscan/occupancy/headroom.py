@@ -329,10 +329,6 @@ class BlockSizes:
     occupancy: Occupancy | None
     """Occupancy at the suggested size."""
 
-    def min_grid(self, multiprocessors: int) -> int:
-        """Blocks that fill a GPU of so many SMs once."""
-        return self.resident_blocks * multiprocessors
-
 
 def best_block_sizes(configuration: Configuration, max_threads: int | None = None) -> BlockSizes:
     """The block sizes with the most resident threads, dynamic shared memory held as it is.

@@ -117,4 +117,4 @@ def test_best_block_size():
     for place in range(1_000):
         ours = best_block_sizes(configuration(rows, place))
         assert ours.threads_per_block == truth["best_block"][place]
-        assert ours.min_grid(1) == truth["best_grid"][place]
+        assert ours.resident_blocks == truth["best_grid"][place]

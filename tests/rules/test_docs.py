@@ -1,4 +1,4 @@
-"""``docs/rules.md`` and ``docs/holes.md`` explain all; ``python -m tests.test_rules_docs`` writes their tables."""
+"""``docs/rules.md`` and ``docs/holes.md`` explain all; ``python -m tests.rules.test_docs`` writes their tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule is documented, and shown to find something and to find nothing (``rules.yaml``)."""
+"""Every rule is documented, and shown to find something and to find nothing (``examples.yaml``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from spillscan.policy.keys import keys
 from spillscan.policy.reading import from_options, layer
 from tests.conftest import FIXTURES, ROOT, read_text
 
-EXAMPLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules.yaml").read_text(encoding="utf-8"))
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load(
+    (ROOT / "tests" / "rules" / "examples.yaml").read_text(encoding="utf-8")
+)
 RULES = list(rules.all_rules().values())
 ORIGIN = Origin(input="k.sass", line=1, format="sass")
 SENTENCE = re.compile(r"[A-Z`'a-z].*\.$", re.DOTALL)
