@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
 from spillscan.errors import UsageError
-from spillscan.names import arch_family
+from spillscan.policy.keys import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from spillscan.compare.matrix import By
-    from spillscan.model import Build, Hole
+    from spillscan.model import Build
     from spillscan.policy import Policy
     from spillscan.reports import Report
     from spillscan.verdict import Verdict
@@ -54,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_launches(parser)
     _common.add_devices(parser, "compare blocks per SM")
     _policy.add_limits(parser, "change")
+    key = SETTINGS["max_removed"]
+    parser.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
     _policy.add_file(parser)
     _common.add_output(parser)
     _common.add_selection(parser)
@@ -110,6 +112,7 @@ def _report(
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
     from spillscan.compare.matrix import matrix
     from spillscan.compare.pairing import Comparison, comparison
+    from spillscan.compare.vanished import nothing_in_common, vanished
     from spillscan.reports import Report
     from spillscan.rules import judged, regressions, undecided_changes
     from spillscan.verdict import holes_of, holes_of_input, verdict
@@ -127,7 +130,7 @@ def _report(
     holes = [
         *gate.holes(held),
         *holes_of_input(builds[0], needs, strict=policy.strict),
-        *_nothing_in_common(base, head),
+        *(nothing_in_common(base, head) or vanished(found.changes, builds[0], builds[-1], policy.max_removed)),
         *holes_of(builds[-1], undecided, needs, policy),
     ]
     outcome = verdict(held.open, holes, policy, expired=bool(held.expired))
@@ -144,20 +147,6 @@ def _report(
         fail_on=policy.fail_on if gated else "never",
     )
     return gate.report(report, held), outcome
-
-
-def _nothing_in_common(base: Build, head: Build) -> Iterator[Hole]:
-    from spillscan.model import Hole
-
-    if base.kernels and head.kernels and not _families(base) & _families(head):
-        named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
-        arches = " and ".join(", ".join(sorted(archs)) for archs in named)
-        message = f"the builds have no arch in common ({arches}): nothing was compared"
-        yield Hole(code="nothing-compared", message=message, hides=("kernels",))
-
-
-def _families(build: Build) -> set[str | None]:
-    return {arch_family(kernel.key.arch) for kernel in build.kernels}
 
 
 def _labels(paths: Sequence[str]) -> list[str]:

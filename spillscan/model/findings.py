@@ -105,6 +105,8 @@ class Hole:
     """Where to look."""
     kernel: Kernel | None = None
     """The kernel that it is about; ``None``: a whole input, or more."""
+    names: tuple[str, ...] = ()
+    """What else a policy may call what it is about: a unit, an arch."""
     accepted: str | None = None
     """Why the policy accepts it, in its own words; ``None`` where it does not."""
 

@@ -24,7 +24,7 @@ class Acceptance:
     hole: str
     """The kind of hole, by its code."""
     match: str = "*"
-    """Pattern that a name of the kernel, or the input, must fit."""
+    """Pattern that a name of the kernel, its unit or arch where it is about these, or the input, must fit."""
     reason: str
     """Why, in the team's words."""
     origin: str
@@ -34,7 +34,7 @@ class Acceptance:
         """Whether it accepts ``hole``."""
         if self.hole != hole.code:
             return False
-        names = [hole.origin.input] if hole.origin else [""]
+        names = [*hole.names, hole.origin.input if hole.origin else ""]
         if hole.kernel is not None:
             names += names_of(hole.kernel.key.symbol)
         return compiled(self.match).fits(text_of(names), names)

@@ -163,6 +163,12 @@ class Policy:
         return value if isinstance(value, int) else None
 
     @property
+    def max_removed(self) -> int | None:
+        """Most kernels that may be gone from a newer build unexplained."""
+        value = self.setting("max_removed").value
+        return value if isinstance(value, int) else None
+
+    @property
     def baseline(self) -> str | None:
         """File of known findings."""
         value = self.setting("baseline").value

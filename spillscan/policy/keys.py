@@ -88,6 +88,12 @@ SETTINGS: dict[str, Key] = {
             help="fewest kernels that a build must have; fewer is exit 2",
         ),
         Key(
+            name="max_removed",
+            kind="count",
+            default=None,
+            help="most kernels that may be gone from a newer build unexplained; more is exit 2",
+        ),
+        Key(
             name="devices",
             kind="names",
             default=(),
