@@ -251,9 +251,31 @@ def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
     # where the head has none, there is no growth, whatever the base was
     assert status(base, HEAD, "--fail-on", "error", "--kernel", "sums") == 0
     # registers known of neither side
-    torn = run("diff", TORN, TORN, "--fail-on", "error")
+    (tmp_path / "torn.log").write_text(read_text(TORN) + "\n")
+    torn = run("diff", TORN, tmp_path / "torn.log", "--fail-on", "error")
     assert torn.returncode == 2
     assert b"interleaved" in torn.stderr
+
+
+def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.log.gz"
+    copy.write_bytes(TORN.read_bytes())
+    for one, other in ((TORN, TORN), (TORN, copy)):
+        result = run("diff", one, other, "--fail-on", "error", "-f", "json")
+        assert result.returncode == 0
+        value = json.loads(result.stdout)
+        assert {hole["accepted"] for hole in value["holes"]} == {"both inputs are the same, byte by byte"}
+        assert status(one, other, "--fail-on", "error", "--strict") == 2
+    assert status(TORN, copy, "--fail-on", "error", "--expect-kernels", "9999") == 2
+    folders = tmp_path / "old", tmp_path / "new"
+    for folder in folders:
+        (folder / "sub").mkdir(parents=True)
+        (folder / "sub" / "torn.log.gz").write_bytes(TORN.read_bytes())
+    assert status(*folders, "--fail-on", "error") == 0
+    (folders[1] / "sub" / "more.log").write_bytes(HEAD.read_bytes())
+    assert status(*folders, "--fail-on", "error", "--kernel", "unit_*") == 2
+    nothing = FIXTURES / "ptxas" / "wgmma-12.0.log"
+    assert status(nothing, nothing, "--fail-on", "error") == 2, "no kernel was compared"
 
 
 def test_a_base_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
