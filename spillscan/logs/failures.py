@@ -24,22 +24,14 @@ from functools import lru_cache
 from typing import Literal
 
 from spillscan import compilation, grammar
+from spillscan.logs.messages import Module, ptxas_message
 from spillscan.logs.steps import announced, lines_with, plain, same_object
 from spillscan.model import Issue, Origin
 
 LANDMARKS = (b"rror", b"ERROR", b"FAILED", b"fatal", b"Killed")
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
 
-_LATER_LANDMARKS = (
-    b"*** ",
-    b"uccess",
-    b"Build succeeded",
-    b"Build files have",
-    b"build stopped",
-    b"] ",
-    b" -c ",
-    b" -o ",
-)
+_LATER_LANDMARKS = (b"*** ", b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"] ", b" -c ", b" -o ")
 _TAIL_BYTES = 1 << 13
 """How much of a log's end is read whatever words it holds."""
 _CONTEXT_BYTES = 1 << 17
@@ -56,9 +48,7 @@ _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
 _MAKE_LEVEL = re.compile(r"\[(\d+)\]: $")
 _NUMBERED = re.compile(rb"\[ *(\d+)(?:/(\d+)|%)\] \S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
-_MAKES = re.compile(
-    r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b|\b(?:c|g|clang)\+\+| -[co] "
-)
+_MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
 _FAMILIES = {
     "ninja_stopped": "ninja",
@@ -167,7 +157,7 @@ class Failures:
             first = min(stops, key=lambda stop: stop.line)
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
         elif not missing:
-            yield from self._unfinished(lines)
+            yield from self._unfinished(lines, last_report)
         if again:
             message = f"{_named(again)} failed, and is built again later: {again[0].text}"
             yield self._issue("step-retried", message, again[0].line)
@@ -330,7 +320,7 @@ class Failures:
             step.rebuilt or step.device is False for step in causes
         )
 
-    def _unfinished(self, lines: int) -> Iterator[Issue]:
+    def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
         number, missing, text = self._last_step(lines)
         if missing and number > self._all_done:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
@@ -339,6 +329,8 @@ class Failures:
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
+        elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
+            yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
 
     def _last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""

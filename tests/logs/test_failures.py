@@ -93,13 +93,13 @@ EXIT = {
     "make-retry": 1,
     "make-test": 1,
     "ccache-retry": 1,
-    "meson-healthy": 1,
+    "meson-healthy": 0,
     "ninja-install": 1,
     "ninja-k0-host": 1,
     "ninja-resumed": 1,
     "pip-healthy": 1,
 }
-"""All of these spill; of the others the kernel that does is missing, or the build stopped."""
+"""All but Meson's, which does not optimise, spill; of the others that kernel is missing, or the build stopped."""
 FAILED = [entry["file"] for entry in manifest() if entry["file"].startswith("failures/")]
 
 
@@ -180,6 +180,7 @@ BROKEN = {
     ),
     "MSBuild, its end alone": "Build FAILED.\n\n    0 Warning(s)\n    1 Error(s)\n",
     "Visual Studio": "========== Build: 0 succeeded, 1 failed, 0 up-to-date, 0 skipped ==========\n",
+    "a module without kernels at the end": "ptxas info    : 0 bytes gmem\n",
     "a command without a report at the end": "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n",
 }
 
