@@ -46,7 +46,9 @@ def sides(before: Kernel, after: Kernel) -> list[Metric]:
     old, new = figures(before), figures(after)
     if (before.usage.spills is None) != (after.usage.spills is None):
         for kernel, mine in ((before, old), (after, new)):
-            if kernel.usage.spills is None and kernel.sass is not None:  # the compiler counts no callee's spills
+            if (
+                kernel.usage.spills is None and kernel.sass and kernel.spills is not None
+            ):  # the compiler counts no callee's spills
                 own = kernel.sass.local.own_spill
                 mine["spill_store_bytes"], mine["spill_load_bytes"] = own.store_bytes, own.load_bytes
     if (before.final is False) != (after.final is False):

@@ -89,6 +89,8 @@ class DumpAccount:
     """Lines that no grammar rule describes."""
     undecodable_bytes: int = 0
     """Bytes outside ASCII."""
+    hides: tuple[Hidden, ...] | None = None
+    """What unknown lines may hide."""
 
     def origin(self, line: int | None = None) -> Origin:
         """A place in the dump."""
@@ -108,15 +110,21 @@ class DumpAccount:
             code=code, message=message, severity=severity, origin=self.origin(line), hides=hides, symbol=symbol
         )
 
-    def unknown_line(self, text: bytes, line: int) -> Issue | None:
-        """A line that no rule describes; ``None`` where there were too many to show."""
+    def unknown_line(
+        self, text: bytes, line: int, symbol: str | None = None, hides: tuple[Hidden, ...] | None = None
+    ) -> Issue | None:
+        """A line that no rule describes; inside of the function ``symbol`` it may have been an instruction. ``None``
+        where there were too many to show."""
         shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
         if grammar.line("diagnostic").match(text):
             return self.issue("tool-message", f"the dump holds a message of its tool: {shown}", line)
+        if symbol is not None:
+            hides = ("spills", "code")
         self.unknown_lines += 1
+        self.hides = self.hides or hides
         if self.unknown_lines > SHOWN:
             return None
-        return self.issue("unknown-line", f"not a line of a dump: {shown}", line)
+        return self.issue("unknown-line", f"not a line of a dump: {shown}", line, hides=hides, symbol=symbol or "")
 
     def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
         """The dump ends where it cannot."""
@@ -128,4 +136,4 @@ class DumpAccount:
             yield self.issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
         if self.unknown_lines > SHOWN:
             message = f"{self.unknown_lines} lines of the dump are not understood; {SHOWN} are shown"
-            yield self.issue("unknown-line", message)
+            yield self.issue("unknown-line", message, hides=self.hides)

@@ -109,7 +109,9 @@ class Dump:
         self._last: Layout | None = None
         self._address = 0
         self._stray = False
-        """An instruction outside of any function was reported."""
+        """It was reported that the beginning of a function is missing."""
+        self._headless = place in (None, Place(1, BEFORE_ALL))
+        """No function has begun yet, and the stream begins as the dump does."""
         self._announced = False
         """A cubin has begun, and nothing of it was seen yet."""
         self._ready: list[Listing | Issue] = []
@@ -319,7 +321,7 @@ class Dump:
     def _begin(self, symbol: bytes) -> None:
         origin = self.account.origin(self._line)
         self._code, self._layout = Listing(decode(symbol), self._member, origin, self._operands), None
-        self._stray = self._announced = False
+        self._stray = self._announced = self._headless = False
 
     def _preamble(self, text: bytes) -> None:
         rule, values = known(text, FORMAT, _RULES)
@@ -329,14 +331,19 @@ class Dump:
         if rule == "end" and code is not None:
             self._ready.append(code)
             self._code = None
+        elif rule == "end":
+            self._lost_head("a function ends here whose beginning is missing")
         elif rule == "function":
+            if self._member == BEFORE_ALL and self._headless:
+                self._lost_head("the dump does not begin with the head that names the architecture")
             self._begin(values[0])
         elif rule:
             self._member = self._member.after(rule, values)
             if rule in ("image", "code_for", "target"):
                 self._announced = values[0] == b"elf"
         elif code is None and grammar.line("instruction").match(text):
-            self._lost_head()
+            self.account.unknown_lines += 1
+            self._lost_head("instructions stand outside of any function")
         else:
             self._unknown_line(text, self._line)
         self._line += 1
@@ -347,16 +354,14 @@ class Dump:
         message = f"the listing of {code.symbol} breaks off: its figures are too low"
         self._ready += [code, self.account.truncated(message, self._line, code.symbol)]
 
-    def _lost_head(self) -> None:
-        """Instructions whose function has no name here are counted nowhere."""
-        self.account.unknown_lines += 1
+    def _lost_head(self, message: str) -> None:
+        """What stood before is counted nowhere; once before each function."""
         if not self._stray:
             self._stray = True
-            message = "instructions stand outside of any function"
             self._ready.append(self.account.issue("damaged-listing", message, self._line, "error"))
 
     def _unknown_line(self, text: bytes, line: int) -> None:
-        if issue := self.account.unknown_line(text, line):
+        if issue := self.account.unknown_line(text, line, self._code.symbol if self._code else None):
             self._ready.append(issue)
 
     # ---- records --------------------------------------------------------------------------------------------------
@@ -410,6 +415,8 @@ class Runs:
         return line - first
 
     def _piece(self, code: Listing, text: bytes, line: int) -> int:
+        for match in grammar.line_starts("unended").finditer(text):
+            self._unknown(match[0], line + text.count(b"\n", 0, match.start()))
         for token in grammar.parser().parse(text.decode(_ENCODING), start="lines").children:
             piece = str(token).encode(_ENCODING)
             kind = token.type  # type: ignore[union-attr]

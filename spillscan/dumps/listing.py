@@ -113,6 +113,10 @@ class Listing:
     local_count = 0
     stack_uses: Callable[[], Iterator[tuple[int, StackUse]]] = staticmethod(_no_uses)
     """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
+    disordered = False
+    """An instruction stands before one with a smaller address."""
+    obscure = False
+    """It accesses local memory at an address that is not understood."""
     annotations = False
     shared_spills = 0
     registers: int | None = None
@@ -150,6 +154,7 @@ class Listing:
                 stack_uses=self.stack_uses(),
                 annotations=self.annotations,
             )
+            self.obscure = bool((marked.accesses & local.NOT_UNDERSTOOD).any())
             if self.local_count:
                 role, traffic = code.role, code.traffic()
             if self.operands:
@@ -174,11 +179,25 @@ class Listing:
             ),
         )
 
+    def targets(self) -> Iterator[bytes]:
+        """Labels that its branches name, where it accesses local memory."""
+        for piece in self.pieces if self.local_count else ():
+            if not isinstance(piece, Piece):
+                for fields in piece:
+                    if fields[2] in KINDS and (label := flow.form(*fields[1:5]).label):
+                        yield label
+
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """What its addresses say of instructions that were not read, or were read twice."""
         wide, words = self.last_address // (2 * WORD) + 1, self.last_address // WORD + 1
         found = sum(self.opcodes.values())
-        if found not in (wide, words - -(-words // 4)):  # up to Pascal, every fourth word is no instruction
+        if self.obscure:
+            message = f"{self.symbol} accesses local memory at an address that is not understood"
+            yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
+        if self.disordered or found not in (
+            wide,
+            words - -(-words // 4),
+        ):  # up to Pascal, every fourth word is no instruction
             message = f"the listing of {self.symbol} is damaged: {found} instructions up to {self.last_address:#x}"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
 

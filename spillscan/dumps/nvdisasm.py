@@ -8,6 +8,7 @@ from functools import partial
 from spillscan import grammar
 from spillscan.dumps.common import DumpAccount, Readable, decode, known, lines
 from spillscan.dumps.listing import ANNOTATION, LOCAL, MARKED, Instruction, Listing, Member, records
+from spillscan.machine.function import role_by
 from spillscan.machine.operands import Wanted
 from spillscan.model import Issue
 from spillscan.model.code import LivePeak, SassFunction, SourceLine
@@ -79,8 +80,11 @@ class Disassembly:
         code = self._code
         if code is None:
             code = self._code = self._begin("", number)
+            self._damaged("instructions stand outside of any section", number)
+        place = int(address, 16)
+        code.disordered |= bool(code.opcodes) and place <= code.last_address
+        code.last_address = place
         code.count(opcode.decode())
-        place = code.last_address = int(address, 16)
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -113,6 +117,8 @@ class Disassembly:
             self._waiting.append(values[0])
         elif rule == "section":
             self._finish()
+            if self._member.arch is None and not self.account.functions:
+                self._damaged("the dump does not begin with the head that names the architecture", number)
             self._code = self._begin(decode(values[0]), number)
         elif rule == "other_section":
             self._finish()
@@ -128,15 +134,18 @@ class Disassembly:
             self._code.role = "entry"
         elif rule == "size":
             self._ends.append(values[1])
-        elif not rule and (issue := self.account.unknown_line(text, number)):
+        elif not rule and (issue := self.account.unknown_line(text, number, self._code.symbol if self._code else None)):
             self._ready.append(issue)
+
+    def _damaged(self, message: str, number: int | None, symbol: str = "") -> None:
+        self._ready.append(self.account.issue("damaged-listing", message, number, "error", symbol=symbol))
 
     def _finish(self) -> None:
         code = self._code
         if code is None:
             self._forget()
             return
-        if code.role == "unknown" and code.symbol.encode() in self._functions:
+        if role_by(code.opcodes) != "entry" and code.symbol.encode() in self._functions and code.role == "unknown":
             code.role = "function"
         own = code.symbol.encode("utf-8", "surrogateescape")
         code.labels = self._labels
@@ -145,7 +154,11 @@ class Disassembly:
         if self._marked:
             code.pieces.append(self._marked)
         code.stack_uses = partial(iter, self._stack)
-        if not code.opcodes or not {*self._waiting, *self._labels}.issuperset(self._ends):
+        known = {*self._waiting, *self._labels}
+        if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
+            message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
+            self._damaged(message, code.origin.line, code.symbol)
+        if not code.opcodes or not known.issuperset(self._ends):
             message = f"the listing of {code.symbol} breaks off: its figures are too low"
             self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
         if code.opcodes:

@@ -25,6 +25,7 @@ _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
 _BETWEEN, _END = re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\]\s*")
 """What stands behind a function: before the next one, and at the end of the document."""
+_OPCODE, _KEY = re.compile(r"(?:[A-Z][A-Z0-9_]*(?:\.\w+)*)?"), re.compile("[a-z-]+")
 _FIRST_WIDE = 7
 
 
@@ -111,7 +112,9 @@ class JsonDisassembly:
         stack: list[tuple[int, bytes]] = []
         step = 2 * WORD if self._wide else WORD
         for index, item in enumerate(function["sass-instructions"]):
-            opcode, _, modifiers = str(item["opcode"]).partition(".")
+            if not _OPCODE.fullmatch(item["opcode"]) or not all(map(_KEY.fullmatch, item)):
+                raise ValueError(f"not an instruction: {item}")
+            opcode, _, modifiers = item["opcode"].partition(".")
             if not opcode:  # a control word
                 continue
             address = code.last_address = start + index * step
@@ -146,3 +149,4 @@ class JsonDisassembly:
         if not code.opcodes:
             yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
         yield from records([code])
+        yield from code.damage(self.account)

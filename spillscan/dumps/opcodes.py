@@ -122,9 +122,9 @@ class Opcodes:
     def find(self, words: Words, room: Words, line: Callable[[int], bytes]) -> Ints:
         """The number of each word's opcode; ``room`` is two rows of scratch. ``line(index)`` is the text of a row.
 
-        A word counts up to its first byte that has neither bit 6 nor bit 4, as letters, digits and ``_`` do have: the
-        opcode is a part of that, or all of it. Raises :class:`UnreadableError` with the index of a row in which the
-        grammar sees none.
+        A word counts up to and with its first byte that has neither bit 6 nor bit 4, as letters, digits and ``_`` do
+        have: the opcode and what ends it are a part of that, or all of it. Raises :class:`UnreadableError` with the
+        index of a row in which the grammar sees none.
         """
         keys, slots = room
         np.left_shift(words, _U(2), out=slots)
@@ -133,7 +133,7 @@ class Opcodes:
         np.bitwise_and(slots, _STOPS, out=slots)
         np.negative(slots.view(np.int64), out=keys.view(np.int64))
         np.bitwise_and(keys, slots, out=keys)  # the first of them
-        np.right_shift(keys, _U(6), out=keys)
+        np.left_shift(keys, _U(2), out=keys)
         np.subtract(keys, _U(1), out=keys)
         np.bitwise_and(keys, words, out=keys)
         return self._words.find(keys, slots, lambda word, row: self._learn(word, row, line(row)))

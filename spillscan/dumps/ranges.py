@@ -182,6 +182,7 @@ class Ranges:
     def _add(self, account: DumpAccount) -> None:
         for name in ("lines", "bytes_read", "functions", "unknown_lines", "undecodable_bytes"):
             setattr(self.account, name, getattr(self.account, name) + getattr(account, name))
+        self.account.hides = self.account.hides or account.hides
 
 
 def _member(member: Member, before: Member) -> Member:

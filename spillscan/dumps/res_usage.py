@@ -9,6 +9,7 @@ from spillscan.dumps.common import DumpAccount, Readable, decode, known, lines
 from spillscan.dumps.listing import BEFORE_ALL, Member
 from spillscan.model import Issue, Usage
 from spillscan.model.code import FunctionUsage
+from spillscan.model.holes import EVERYTHING
 
 FORMAT = "res_usage"
 
@@ -17,6 +18,10 @@ DRIVER_SHARED_BYTES = 1024
 FIRST_ARCH_WITH_RESERVE = 90
 
 _RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
+
+
+_ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
+"""Figures of every function."""
 
 
 class ResourceUsage:
@@ -29,6 +34,8 @@ class ResourceUsage:
     def __iter__(self) -> Iterator[FunctionUsage | Issue]:
         account, member = self.account, BEFORE_ALL
         symbol, number, text = "", 0, b""
+        seen: set[str] = set()
+        """Functions of the cubin."""
         for number, text in enumerate(lines(self._stream), 1):
             account.bytes_read += len(text)
             line = text.rstrip(b"\r\n")
@@ -36,20 +43,26 @@ class ResourceUsage:
             if rule == "figures" and symbol:
                 account.functions += 1
                 yield self._function(symbol, member, values[0], number)
-                if grammar.line("figure", FORMAT).sub(b"", values[0]).strip():
+                names = {match["name"] for match in grammar.line("figure", FORMAT).finditer(values[0])}
+                if grammar.line("figure", FORMAT).sub(b"", values[0]).strip() or not names.issuperset(_ALWAYS):
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""
             elif rule == "figures":
                 message = "figures without the name of their function"
                 yield account.issue("damaged-listing", message, number, "error")
-            elif line and not rule and (issue := account.unknown_line(line + b"\n", number)):
-                yield issue
-            elif rule and symbol:
+            elif line and symbol and not grammar.line("diagnostic").match(text):
                 yield self._nameless(symbol, number)
                 symbol = ""
+            elif line and not rule and (issue := account.unknown_line(line + b"\n", number, hides=EVERYTHING)):
+                yield issue
             if rule == "function":
                 symbol = decode(values[0])
+                if symbol in seen:
+                    yield account.issue("damaged-listing", f"{symbol} is listed twice", number, "error", symbol=symbol)
+                seen.add(symbol)
+            elif rule == "title":
+                seen.clear()
             member = member.after(rule, values)
         account.lines = number
         if symbol:

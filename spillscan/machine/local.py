@@ -41,7 +41,7 @@ BASE, UNIFORM, LAST_USE_BIT, STORE, PREDICATED, ANNOTATED = 0xFF, 1 << 16, 1 << 
 """Parts of the number."""
 WIDTH_AT = 17
 """Its lowest bit that belongs to the width."""
-_NOT_UNDERSTOOD, _OFFSET_AT = 1 << 8, 24
+NOT_UNDERSTOOD, _OFFSET_AT = 1 << 8, 24
 _STACK, _NO_BASE = 1, 255
 _FORMS: dict[AddressForm, int] = {
     "stack": _STACK,
@@ -49,7 +49,7 @@ _FORMS: dict[AddressForm, int] = {
     "absolute": _NO_BASE,
     "register+uniform": UNIFORM,
     "uniform": UNIFORM | _NO_BASE,
-    "unknown": _NOT_UNDERSTOOD,
+    "unknown": NOT_UNDERSTOOD,
 }
 """Numbers of addresses; of the registers that may be a base, one stands for all."""
 
@@ -88,7 +88,7 @@ def access(number: int) -> Access:
     store = bool(number & STORE)
     base, slot = number & BASE, None
     form: AddressForm
-    if number & _NOT_UNDERSTOOD:
+    if number & NOT_UNDERSTOOD:
         form = "unknown"
     elif number & UNIFORM:
         form = "uniform" if base == _NO_BASE else "register+uniform"

@@ -51,8 +51,7 @@ class Kernel:
         where no input says.
         """
         if self.usage.spills is None and self.sass is not None:
-            spilled = self.sass.local.spill
-            return spilled.store_bytes, spilled.load_bytes
+            return self.sass.spills
         return self.usage.spills
 
     @property

@@ -296,6 +296,15 @@ class SassStats:
     """What wrote its cubin; ``None`` from a dump, or where the cubin does not report."""
 
     @property
+    def spills(self) -> tuple[int, int] | None:
+        """Bytes of spill stores and of spill loads; ``None`` where no instruction was read, or where none is surely a
+        spill and the class of some accesses is unknown."""
+        spilled = self.local.spill
+        if not self.instructions or (not spilled.accesses and self.local.of("unknown").accesses):
+            return None
+        return spilled.store_bytes, spilled.load_bytes
+
+    @property
     def opcode_classes(self) -> dict[str, int]:
         """Instructions by class (:mod:`spillscan.model.opcodes`), largest first; they add up to ``instructions``."""
         return mix.classes(self.opcodes)

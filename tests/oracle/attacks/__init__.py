@@ -1,0 +1,1 @@
+"""One module a kind of input that is attacked."""
