@@ -89,7 +89,7 @@ def unpacking(policy: Policy) -> dict[str, int]:
 def with_rot(build: Build, policy: Policy) -> Build:
     """``build`` with a note for each pattern of the policy file that names none of its kernels.
 
-    Lists of exceptions rot: what they name is renamed, and nobody sees that they protect nothing any more.
+    Lists of exceptions rot: what they name is renamed, and it goes unseen that they protect nothing any more.
     """
     from spillscan.model import Issue, Origin
 

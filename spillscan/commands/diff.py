@@ -169,7 +169,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _labels(paths: Sequence[str]) -> list[str]:
-    """Paths as short as they are still told apart."""
+    """Paths as short as they still differ."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for length in range(1, max(map(len, parts))):
         short = ["/".join(part[-length:]) for part in parts]

@@ -16,7 +16,7 @@ from spillscan.page.document import document, text
 from spillscan.page.lookup import MOST_REGISTERS, tables
 
 START = {"arch": "sm_90", "threads": "256", "registers": "64"}
-"""Where the controls stand if nobody says otherwise, as options of the command."""
+"""Where the controls stand unless the options say otherwise, as options of the command."""
 ABOUT = (
     "Theoretical occupancy: warps that are resident on one SM if enough blocks are launched, over its warp slots. The "
     "figures are looked up in tables that spillscan's model computed for this page; the model equals NVIDIA's "

@@ -106,7 +106,7 @@ _LONGEST_LABEL = 80
 
 
 def heat(matrix: Matrix) -> dict[str, Any]:
-    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` tells
+    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` says
     which rows have a kernel in which column: 1 and 0."""
     return {
         "by": matrix.by,

@@ -32,7 +32,7 @@ def details(
     subject (-1: never launched) and, where there is one, its spill map.
 
     ``kernels`` come worst first. A map is ``False`` where the kernel uses local memory but the page has no more room.
-    ``before`` are the kernels of an older build, by the number of their successors; of them the page's ``before`` tells
+    ``before`` are the kernels of an older build, by the number of their successors; of them the page's ``before`` holds
     the subjects that can be drawn and that differ, by the same number.
     """
     numbered = _Subjects(summary_of)
@@ -46,19 +46,19 @@ def details(
             drawn += 1
             row.append(shown or False)
         found.append(row)
-    told: dict[str, Any] = {
+    made: dict[str, Any] = {
         "devices": tables(tuple(each.target for each in devices())),
         "subjects": numbered.subjects,
         "details": found,
     }
     if before is not None:
         earlier = {number: numbered.number(kernel) for number, kernel in before.items()}
-        told["before"] = {
+        made["before"] = {
             number: old
             for number, old in earlier.items()
             if old not in {-1, found[number][0]} and "setting" in numbered.subjects[old]
         }
-    return told
+    return made
 
 
 class _Subjects:
@@ -76,10 +76,10 @@ class _Subjects:
         if summary is None:
             return -1
         if id(summary) not in self._asked:
-            told = subject(summary)
-            number = self._numbers.setdefault(json.dumps(told), len(self.subjects))
+            said = subject(summary)
+            number = self._numbers.setdefault(json.dumps(said), len(self.subjects))
             if number == len(self.subjects):
-                self.subjects.append(told)
+                self.subjects.append(said)
             self._asked[id(summary)] = summary, number
         return self._asked[id(summary)][1]
 
@@ -94,7 +94,7 @@ LONGEST_REASON = 200
 def subject(summary: Summary) -> dict[str, Any]:
     """What the page says of one kernel's residency on its own device; keys without anything to say are left out.
 
-    Without ``setting`` nothing can be drawn, and ``unknown`` says why. ``assumed``: nobody said how the kernel is
+    Without ``setting`` nothing can be drawn, and ``unknown`` says why. ``assumed``: it is not known how the kernel is
     launched; the setting has the block size that fills an SM best, and its occupancy is a bound, not a fact.
     """
     found = summary.occupancy

@@ -36,13 +36,13 @@ _READ = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unkno
 
 
 def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
-    told = [kernel.spills for kernel in kernels if kernel.spills is not None]
+    known = [kernel.spills for kernel in kernels if kernel.spills is not None]
     return {
         "count": len(kernels),
-        "spilling": sum(sum(spills) > 0 for spills in told),
-        "stores": sum(stores for stores, _ in told),
-        "loads": sum(loads for _, loads in told),
-        "silent": len(kernels) - len(told),
+        "spilling": sum(sum(spills) > 0 for spills in known),
+        "stores": sum(stores for stores, _ in known),
+        "loads": sum(loads for _, loads in known),
+        "silent": len(kernels) - len(known),
     }
 
 
@@ -86,7 +86,7 @@ def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
 
 
 def issues(found: Sequence[Issue]) -> dict[str, Any]:
-    """The gravest, and how many there are of each severity."""
+    """The most severe, and how many there are of each severity."""
     order: tuple[Severity, ...] = ("error", "warning", "note")
     ranked = sorted(found, key=lambda issue: order.index(issue.severity))
     counts = Counter(issue.severity for issue in found)

@@ -39,7 +39,7 @@ class Trend:
     builds: tuple[str, ...]
     """What each build is called, oldest first."""
     series: tuple[Line, ...]
-    """Lines, the most telling first."""
+    """Lines, those of most interest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

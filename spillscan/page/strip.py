@@ -114,7 +114,7 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[
 def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[int]]:
     """``[depth, first byte, byte behind the last]`` of each stretch whose accesses are all that deep, outermost first.
 
-    Accesses tell how many loops are around them, not where these begin and end: a loop reaches at least so far.
+    Accesses say how many loops are around them, not where these begin and end: a loop reaches at least so far.
     """
     deepest = max((access.depth or 0 for access in accesses), default=0)
     for depth in range(1, min(deepest, _DEEPEST) + 1):

@@ -32,7 +32,7 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What there is to tell: a build, with findings after ``check``, with changes after ``diff``."""
+    """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
 
     kind: Kind
     """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
@@ -45,11 +45,11 @@ class Report:
     changes: tuple[Change, ...] = ()
     """Worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Of a diff, the pairs in which nothing is known to differ, but a build does not tell all."""
+    """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
-    """How kernels are launched, as far as somebody said."""
+    """How kernels are launched, as far as it is known."""
     holes: tuple[Hole, ...] = ()
     """What may be hidden of what the rules judge."""
     accepted: tuple[Hole, ...] = ()

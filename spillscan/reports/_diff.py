@@ -24,7 +24,7 @@ _COUNTS = tuple(each.name for each in FIGURES if each.name.endswith(("_stores", 
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
-"""What has no sum worth telling: how many kernels it rose and fell in."""
+"""What has no sum of use: how many kernels it rose and fell in."""
 _WIDEST = 60
 """Characters of a full name."""
 
@@ -59,9 +59,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     open_ones = {id(hole.kernel) for hole in report.holes}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    told = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
+    listed = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
     yield (
-        ", ".join(f"{states[state]:,} {state}" for state in told)
+        ", ".join(f"{states[state]:,} {state}" for state in listed)
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
@@ -109,11 +109,11 @@ def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Ro
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    told = [("renamed", _renaming(change), "")] if change.state == "renamed" else []
-    told += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
-    told += _remarks(change)
-    for at in range(max(1, len(told), len(effects))):
-        label, text, color = told[at] if at < len(told) else ("", "", "")
+    shown = [("renamed", _renaming(change), "")] if change.state == "renamed" else []
+    shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
+    shown += _remarks(change)
+    for at in range(max(1, len(shown), len(effects))):
+        label, text, color = shown[at] if at < len(shown) else ("", "", "")
         effect = effects[at] if at < len(effects) else None
         blocks = [_blocks(effect, named=len(effects) > 1), _limiters(effect)] if effect else ["", ""]
         if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
@@ -184,7 +184,7 @@ def _limiters(effect: Effect) -> str:
 
 
 def _totals(report: Report) -> Iterator[Metric]:
-    """The sums of what changed, over all kernels: what the base tells, and what the changes make of it."""
+    """The sums of what changed, over all kernels: what the base reports, and what the changes make of it."""
     base: Counter[str] = Counter()
     delta: Counter[str] = Counter()
     for kernel in (report.base or Build()).kernels:
@@ -204,8 +204,8 @@ def _totals(report: Report) -> Iterator[Metric]:
 
 
 def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
-    told = figures(kernel)
-    return ((name, value) for name in _SUMMED if (value := told[name]) is not None)
+    reported = figures(kernel)
+    return ((name, value) for name in _SUMMED if (value := reported[name]) is not None)
 
 
 def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
@@ -216,10 +216,10 @@ def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide
             for way in (1, -1)
         )
         ways = (("↑", rose), ("↓", fell))
-        told = " ".join(f"{number:,}{way}" for way, number in ways if number)
+        moved = " ".join(f"{number:,}{way}" for way, number in ways if number)
         cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
-        if told or cell:
-            yield [lead, told, figure(name).label, cell, "", ""], BOLD
+        if moved or cell:
+            yield [lead, moved, figure(name).label, cell, "", ""], BOLD
             lead = ""
 
 

@@ -72,7 +72,7 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
 
 
 def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
-    """Whether two cells tell different figures, or one of them tells none where another does."""
+    """Whether two cells hold different figures, or one holds none where another does."""
     values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
     return len(values) > 1
 

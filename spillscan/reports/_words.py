@@ -98,9 +98,9 @@ def arches_of(build: Build) -> str:
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
-    told = [kernel.spills for kernel in kernels]
-    spilling = [spills for spills in told if spills and sum(spills)]
-    unknown = told.count(None)
+    reported = [kernel.spills for kernel in kernels]
+    spilling = [spills for spills in reported if spills and sum(spills)]
+    unknown = reported.count(None)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
         return f" ({said})" if unknown else (" (none spills)" if kernels else "")

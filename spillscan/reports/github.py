@@ -38,20 +38,18 @@ def render(report: Report, style: Style) -> Iterator[str]:
     room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
     room["note"] -= bool(report.accepted)
     room["note"] -= any(counts[severity] > room[severity] for severity in counts)
-    told: Counter[Severity] = Counter()
+    shown: Counter[Severity] = Counter()
     for finding in findings:
         severity = finding.severity
-        if told[severity] >= room[severity]:
+        if shown[severity] >= room[severity]:
             continue
-        told[severity] += 1
+        shown[severity] += 1
         place = place_of(finding, report.tree)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
         title = f"{name_of(finding.kernel)} ({arch}) [{finding.rule}]"
         properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
         yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
-    rest = [
-        f"{counts[severity] - told[severity]:,} {severity}s" for severity in counts if counts[severity] > told[severity]
-    ]
+    rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"

@@ -25,7 +25,7 @@ _SEVERITIES: dict[Severity, str] = {"error": "major", "warning": "minor", "note"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The array, one finding a line; what a baseline records stays, since the service itself tells new from old."""
+    """The array, one finding a line; what a baseline records stays: the service keeps new and old apart."""
     yield from array(_entries(report))
     yield "\n"
 

@@ -50,15 +50,15 @@ def _suite(
     cases: list[str] = []
     for kernel, name in zip(kernels, _case_names(kernels), strict=True):
         mine = found.get(id(kernel), [])
-        grave = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
-        mild = [finding for finding in mine if finding not in grave]
-        body = "".join(_failure(report, finding) for finding in grave)
-        if not grave and id(kernel) in unknown:
+        severe = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
+        mild = [finding for finding in mine if finding not in severe]
+        body = "".join(_failure(report, finding) for finding in severe)
+        if not severe and id(kernel) in unknown:
             skipped += 1
             body = f"      <skipped message={_attribute(unknown[id(kernel)])}/>\n"
         if mild:
             body += f"      <system-out>{escape(chr(10).join(_line(report, f) for f in mild))}</system-out>\n"
-        failures += bool(grave)
+        failures += bool(severe)
         case = f"    <testcase classname={_attribute(f'spillscan.{arch}')} name={_attribute(name)}"
         cases.append(f"{case}>\n{body}    </testcase>\n" if body else f"{case}/>\n")
     counts = f'tests="{len(kernels)}" failures="{failures}" errors="0" skipped="{skipped}"'

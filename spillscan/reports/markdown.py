@@ -86,11 +86,11 @@ def _kernel_row(report: Report, kernel: Kernel) -> Row:
 
 
 def _check(report: Report) -> Iterator[str]:
-    grave, mild = _by_gravity(report)
-    found = f"**{count(len(grave) + len(mild), 'finding')}**" if grave or mild else "no findings"
+    severe, mild = _by_severity(report)
+    found = f"**{count(len(severe) + len(mild), 'finding')}**" if severe or mild else "no findings"
     yield f"**spillscan** {found} in {_sentence(report)}"
     yield from _unknown(report)
-    yield from _findings(report, grave, mild)
+    yield from _findings(report, severe, mild)
 
 
 # ---- diff ---------------------------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ def _diff(report: Report) -> Iterator[str]:
     if not changes and not report.findings and not report.holes:
         yield f"**spillscan** nothing changed in {_sentence(report)}"
         return
-    grave, _ = _by_gravity(report)
-    found = f"**{count(len(grave), 'regression')}**" if grave else "no regressions"
+    severe, _ = _by_severity(report)
+    found = f"**{count(len(severe), 'regression')}**" if severe else "no regressions"
     yield f"**spillscan** {found} in {_sentence(report)}"
     yield from _unknown(report)
-    yield from _findings(report, grave, [])
+    yield from _findings(report, severe, [])
     if changes:
         states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
         title = ", ".join(f"{number:,} {state}" for state, number in states.items())
@@ -128,31 +128,31 @@ def _change_rows(change: Change) -> Iterator[Row]:
         registers = kernel.usage.registers
         yield (*_names(kernel), change.state, "-" if registers is None else f"{registers} registers")
     for name, before, after in change.metrics:
-        told = figure(name)
-        unit = f" {told.unit}" if told.unit else ""
+        its = figure(name)
+        unit = f" {its.unit}" if its.unit else ""
         delta = (after or 0) - (before or 0)
-        yield (*_names(kernel), words(told.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
+        yield (*_names(kernel), words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------
 
 
-def _by_gravity(report: Report) -> tuple[list[Finding], list[Finding]]:
+def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
     """(errors and warnings, notes) that no baseline excuses."""
     findings = report.open_findings
-    grave = [finding for finding in findings if at_least(finding.severity, "warning")]
-    return grave, [finding for finding in findings if not at_least(finding.severity, "warning")]
+    severe = [finding for finding in findings if at_least(finding.severity, "warning")]
+    return severe, [finding for finding in findings if not at_least(finding.severity, "warning")]
 
 
-def _findings(report: Report, grave: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
+def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
     header = ("", "kernel", "arch", "finding", "rule", "where")
-    if grave:
+    if severe:
         yield ""
-        yield from _sized(header, [_finding_row(report, finding) for finding in grave[:SHOWN]], "finding")
-    rest = [*grave[SHOWN:], *mild]
+        yield from _sized(header, [_finding_row(report, finding) for finding in severe[:SHOWN]], "finding")
+    rest = [*severe[SHOWN:], *mild]
     if rest:
         rows = [_finding_row(report, finding) for finding in rest[:_FOLDED]]
-        more = "more " if grave else ""
+        more = "more " if severe else ""
         notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
         title = f"{len(rest):,} {more}{'finding' if len(rest) == 1 else 'findings'}{notes}"
         yield ""
@@ -204,8 +204,8 @@ def _sentence(report: Report) -> str:
     """The build in one line."""
     line, *notes = summary(report.build).splitlines()
     kernels, _, arches = line.partition("; ")
-    told = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
-    return "; ".join([told, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])
+    sentence = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
+    return "; ".join([sentence, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])
 
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one

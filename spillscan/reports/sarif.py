@@ -1,8 +1,8 @@
 """SARIF 2.1.0 (OASIS standard, errata 01) for code scanning, within what GitHub takes.
 
 GitHub's limits (docs: "SARIF support for code scanning"): 10 MB after gzip, 25,000 results a run of which the 5,000
-gravest are kept, 25,000 rules, 1,024 characters a description; no empty strings; every result needs a location; of the
-fingerprints only ``primaryLocationLineHash`` counts.
+most severe are kept, 25,000 rules, 1,024 characters a description; no empty strings; every result needs a location; of
+the fingerprints only ``primaryLocationLineHash`` counts.
 """
 
 from __future__ import annotations
@@ -97,26 +97,26 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
 
 def _state(report: Report, finding: Finding) -> dict[str, Any]:
     """What is known of the result in an older run: what the baseline says; of a regression, that the base build did not
-    have it. What somebody suppressed is told, as suppressed."""
+    have it. What is suppressed is reported as suppressed."""
     state = _STATES.get(finding.baseline_state or ("new" if report.kind == "diff" else ""))
-    told: dict[str, Any] = {"baselineState": state} if state else {}
+    known: dict[str, Any] = {"baselineState": state} if state else {}
     if finding.baseline_state == "suppressed":
         reason = printable(finding.suppression or "", 600)
         note = {"justification": reason} if reason else {}
-        told["suppressions"] = [{"kind": "external", "status": "accepted", **note}]
-    return told
+        known["suppressions"] = [{"kind": "external", "status": "accepted", **note}]
+    return known
 
 
 def _function(kernel: Kernel) -> dict[str, str]:
     names = {"fullyQualifiedName": kernel.name, "decoratedName": kernel.key.symbol}
-    told = {key: printable(name) for key, name in names.items() if 0 < len(name) <= _LONGEST_NAME}
-    return {"kind": "function", "name": name_of(kernel) or "unnamed", **told}
+    known = {key: printable(name) for key, name in names.items() if 0 < len(name) <= _LONGEST_NAME}
+    return {"kind": "function", "name": name_of(kernel) or "unnamed", **known}
 
 
 def _properties(kernel: Kernel) -> dict[str, Any]:
     figures = {name: getattr(kernel.usage, name) for name in NUMBERS}
-    told = {name: figure for name, figure in figures.items() if figure is not None}
-    return {"arch": printable(kernel.key.arch or "unknown"), "role": kernel.role, **told}
+    known = {name: figure for name, figure in figures.items() if figure is not None}
+    return {"arch": printable(kernel.key.arch or "unknown"), "role": kernel.role, **known}
 
 
 def _invocation(report: Report) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         if (code, hole.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
-        text = f"the {MOST_RESULTS:,} gravest of {len(report.findings):,} findings"
+        text = f"the {MOST_RESULTS:,} most severe of {len(report.findings):,} findings"
         notes.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": not report.holes, "toolExecutionNotifications": notes}
 

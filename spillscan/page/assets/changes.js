@@ -2,7 +2,7 @@
 (() => {
   const { h, number, count } = spillscan;
   const PAGE = 100;
-  const GRAVITY = ["error", "warning", "note", ""];
+  const SEVERITIES = ["error", "warning", "note", ""];
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
 
   spillscan.view("changes", (payload, id, box) => {
@@ -25,7 +25,7 @@
       const wanted = state.q.trim().toLowerCase();
       const shown = changes.rows.filter((row) => (!state.state || row.state === state.state) &&
         (!wanted || row.name.toLowerCase().includes(wanted) || (row.old_name || "").toLowerCase().includes(wanted)));
-      list.replaceChildren(...GRAVITY.map((severity) => {
+      list.replaceChildren(...SEVERITIES.map((severity) => {
         const rows = shown.filter((row) => (row.severity || "") === severity);
         return rows.length ? group(payload, severity, rows, rows[0] === shown[0] && first) : null;
       }).filter(Boolean));
@@ -36,15 +36,15 @@
   function headline(payload) {
     const { changes, verdict } = payload;
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
-    const grave = bad.includes("error") ? "error" : "warning";
+    const worst = bad.includes("error") ? "error" : "warning";
     const worse = bad.length;
-    const told = !changes.rows.length ? "Nothing changed"
-      : worse ? [h("b", { class: `sev-${grave}` }, number(worse)), ` kernel${worse === 1 ? "" : "s"} got worse`]
+    const headline = !changes.rows.length ? "Nothing changed"
+      : worse ? [h("b", { class: `sev-${worst}` }, number(worse)), ` kernel${worse === 1 ? "" : "s"} got worse`]
       : "No kernel got worse";
     const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
-    if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not tell in full`);
+    if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not report in full`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
-    return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
+    return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.join(" · ")));
   }
 
   // Fewer registers alone are no gain: they may be the price of spills.
@@ -89,7 +89,7 @@
       h("div", { class: "who" }, h("p", {}, h("b", {}, name), " ", h("span", { class: "quiet" }, row.arch || "arch unknown")),
         row.state === "renamed" ? renamed(row) : row.state === "changed" ? null : h("p", { class: "quiet" }, row.state)),
       h("div", { class: "what" },
-        !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "no registers told" : `${number(row.registers)} registers`,
+        !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : `${number(row.registers)} registers`,
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
         figures.map(([at, before, after]) => pair(metrics[at], before, after)),
         row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
@@ -97,7 +97,7 @@
       row.kernel === null ? null : onCurves(payload, row.kernel, open));
   }
 
-  // The kernel's point before and after on the curves of its residency; drawn when somebody opens it.
+  // The kernel's point before and after on the curves of its residency; drawn when it is opened.
   function onCurves(payload, index, open) {
     const draw = comparison(payload, index);
     if (!draw) return null;
@@ -105,7 +105,7 @@
     const details = h("details", { class: "full curves", open, ontoggle: () => fill() }, h("summary", {}, "On the occupancy curves"), place);
     const fill = () => {
       if (!details.open || place.firstChild) return;
-      if (store.flag(index, store.ASSUMED)) place.append(h("p", { class: "quiet" }, "At the best block size of each, as nobody said how it is launched (--launch does)."));
+      if (store.flag(index, store.ASSUMED)) place.append(h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does)."));
       place.append(draw());
     };
     fill();

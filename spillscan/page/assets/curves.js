@@ -189,7 +189,7 @@ const curves = (() => {
     parts.push(svg("text", { class: "axis-name", x: (low + high) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, kind.axis));
     parts.push(svg("text", { class: "here", x: middle, y: up, "text-anchor": "middle" }, text));
 
-    const told = before ? ` Before: ${kind.show(lookup.current(before, name))}, ${says(lookup.answer(tables, before))}.` : "";
+    const compared = before ? ` Before: ${kind.show(lookup.current(before, name))}, ${says(lookup.answer(tables, before))}.` : "";
     const choose = !pick ? null : (event) => {
       const box = event.currentTarget.getBoundingClientRect();
       const at = ((event.clientX - box.left) / box.width) * width;
@@ -198,7 +198,7 @@ const curves = (() => {
       pick(name, Math.max(figure, name === "registers" ? 1 : 0));
     };
     return svg("svg", { class: pick ? "chart chosen" : "chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img",
-      "aria-label": `Occupancy over ${kind.axis}: now ${text}.${told} The table below has every step.`, ...(choose ? { onclick: choose } : {}) }, parts);
+      "aria-label": `Occupancy over ${kind.axis}: now ${text}.${compared} The table below has every step.`, ...(choose ? { onclick: choose } : {}) }, parts);
   }
 
   function table(tables, setting, name) {

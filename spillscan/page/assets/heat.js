@@ -37,7 +37,7 @@
     }
   });
 
-  // Without the words that all labels begin with, and their suffix: neither tells anything at the head of a column.
+  // Without the words that all labels begin with, and their suffix: neither says anything at the head of a column.
   function shortened(labels) {
     const first = labels[0];
     let alike = 0;
@@ -77,7 +77,7 @@
       : h("tr", {}, h("th", { scope: "col" }, "kernel"), archs ? null : h("th", { scope: "col" }, "arch"),
         heat.columns.map(({ build, arch }) => h("th", { scope: "col", class: "num", title: archs ? null : title(build) }, archs ? arch || "arch unknown" : labels[build])));
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${metric.label} side by side` }, h("table", { class: "heat" },
-      h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than before, blue less" : "the darker, the more", ". – not told, · no such kernel."),
+      h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than before, blue less" : "the darker, the more", ". – not reported, · no such kernel."),
       h("thead", {}, heads),
       h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), archs ? null : h("td", { class: "arch" }, row.arch || "–"),
         row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, column) })))))));

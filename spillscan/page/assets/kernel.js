@@ -150,7 +150,7 @@ const calculator = (() => {
 
   // ---- the whole --------------------------------------------------------------------------------------------------
 
-  // start: the setting at first; built: the kernel's own, which curves mark, or null; bound: nobody said how it is
+  // start: the setting at first; built: the kernel's own, which curves mark, or null; bound: it is not known how it is
   // launched, so that the start is only a bound.
   // before: what it was in the older build.
   function draw(tables, start, { built = null, bound = false, before = null }) {
@@ -222,7 +222,7 @@ const comparison = (() => {
   view("calculator", (payload, id, container) => {
     container.append(h("h1", {}, "Occupancy of one SM"),
       calculator.draw(payload.devices, calculator.settingOf(payload.start), {}),
-      h("section", { class: "about" }, h("h2", {}, "What this tells"), payload.about.map((line) => h("p", {}, line))));
+      h("section", { class: "about" }, h("h2", {}, "What this shows"), payload.about.map((line) => h("p", {}, line))));
   });
 
   function words({ advice, verdict }) {

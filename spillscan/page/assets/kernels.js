@@ -19,7 +19,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
     store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
     store.flag(i, store.ASSUMED) ? "≤ at the best block size" : ""].filter(Boolean);
   const others = columns.symbol.reduce((found, symbol, at) => (symbol === columns.symbol[i] && at !== i ? [...found, at] : found), []);
-  const told = (payload.findings || []).filter((each) => each.kernel === i);
+  const mine = (payload.findings || []).filter((each) => each.kernel === i);
 
   spillscan.add(box, 
     h("p", { class: "trail" }, h("a", { href: spillscan.link("table") }, "Kernels"), " / ", store.arch(i) || "arch unknown"),
@@ -28,7 +28,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
     h("dl", { class: "figures" }, figures.map(([label, value, kind, unit]) => h("div", {}, h("dt", {}, label),
       h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
     fullName(),
-    told.length ? h("ol", { class: "findings" }, told.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
+    mine.length ? h("ol", { class: "findings" }, mine.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
       h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))))) : null,
     others.length ? h("p", { class: "others" }, "Also for ", others.slice(0, 24).map((at, n) => [n ? ", " : "",
       h("a", { href: store.link(at) }, store.arch(at) || "an unknown arch"), store.unit(at) ? ` (${store.unit(at)})` : ""]),

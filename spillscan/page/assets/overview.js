@@ -12,8 +12,8 @@
     spillscan.add(box, headline(payload, all));
     if (payload.findings && payload.kind !== "matrix") spillscan.add(box, findings(payload));
     if (all.kernels.count) {
-      const told = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
-      spillscan.add(box, told ? h("div", { class: "grid pictures" }, limits(all), histogram(all)) : silent(all));
+      const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
+      spillscan.add(box, said ? h("div", { class: "grid pictures" }, limits(all), histogram(all)) : silent(all));
       spillscan.add(box, worst(payload, all));
     }
     spillscan.add(box, understood(all));
@@ -21,7 +21,7 @@
 
   function headline(payload, all) {
     const { count: total, spilling, stores, loads, silent } = all.kernels;
-    const told = !total ? "The input names no kernel"
+    const said = !total ? "The input names no kernel"
       : spilling ? [h("b", { class: "bad" }, number(spilling)), ` of ${number(total)} ${total === 1 ? "kernel spills" : "kernels spill"}`]
       : silent === total ? `No kernel of ${number(total)} says whether it spills`
       : silent ? `No kernel is known to spill` : `None of ${count(total, "kernel")} spills`;
@@ -32,7 +32,7 @@
     if (functions.count) parts.push(count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : ""));
     if (all.ambiguous) parts.push(`${number(all.ambiguous)} ambiguous`);
     if (all.not_final) parts.push(`registers of ${count(all.not_final, "kernel")} are final only after the link (*)`);
-    return h("header", { class: "headline" }, h("h1", {}, told), h("p", {}, parts.join(" · ")));
+    return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
   }
 
   // ---- findings ---------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@
   // Nothing to draw of occupancy.
   function silent(all) {
     return h("section", { "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "What limits occupancy"),
-      h("p", {}, `Not known: the input tells no registers of ${all.registers.untold === 1 ? "its kernel" : `its ${number(all.registers.untold)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
+      h("p", {}, `Not known: the input reports no registers of ${all.registers.untold === 1 ? "its kernel" : `its ${number(all.registers.untold)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
       h("p", { class: "quiet" }, all.arches.map((each) => `${each.arch || "arch unknown"}: ${count(each.count, "kernel")}`).join(" · ")));
   }
 
@@ -94,7 +94,7 @@
             h("i", { class: `fill fill-${COLORS[name]}` }),
             h("a", { href: spillscan.link("table", "", { ...(each.arch ? { arch: each.arch } : {}), limiter: name }) }, PLACES[name] || name), ` ${number(n)}`))));
       }),
-      assumed ? h("p", { class: "note" }, "At the best block size where nobody said how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
+      assumed ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
   }
 
   // ---- registers --------------------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@
       read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : "",
     ].filter(Boolean).join(" and ");
-    const told = read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "";
+    const said = read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "";
     return h("section", { "aria-labelledby": "issues" },
       h("h2", { id: "issues" }, issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read"),
-      h("p", {}, told, unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : "Nothing in it was left open."),
+      h("p", {}, said, unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : "Nothing in it was left open."),
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {},
         h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
@@ -184,6 +184,6 @@
 
   function more(issues) {
     const total = issues.counts.reduce((sum, [, n]) => sum + n, 0);
-    return total > issues.shown.length ? h("p", { class: "quiet" }, `${number(total - issues.shown.length)} more, less grave; -f json lists all.`) : null;
+    return total > issues.shown.length ? h("p", { class: "quiet" }, `${number(total - issues.shown.length)} more, less severe; -f json lists all.`) : null;
   }
 })();

@@ -6,9 +6,9 @@ const spillmap = (() => {
     { key: "s", label: "spill reloads", kind: "load" },
     { key: "Aa", label: "local arrays", kind: "array" },
     { key: "Ff", label: "call frames", kind: "frame" },
-    { key: "Uu", label: "cannot be told", kind: "unknown" },
+    { key: "Uu", label: "not known", kind: "unknown" },
   ];
-  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", unknown: "cannot be told" };
+  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", unknown: "not known" };
   const EVIDENCE = {
     annotation: "ptxas marked each spill",
     "last-use+log": "by the last-use rule, and the build log counts the same bytes",
@@ -31,7 +31,7 @@ const spillmap = (() => {
 
   const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
 
-  function tell(map, mark) {
+  function describe(map, mark) {
     const store = mark.what !== mark.what.toLowerCase();
     const what = { s: store ? "spill store" : "spill reload", a: `local array ${store ? "store" : "load"}`,
       f: `call frame ${store ? "store" : "load"}`, u: `local ${store ? "store" : "load"}` }[mark.what.toLowerCase()];
@@ -68,10 +68,10 @@ const spillmap = (() => {
         const tall = LANE - 11;
         const at = x(mark.at);
         const faded = chosen !== null && mark.line !== chosen;
-        // stores hang from above and end in a foot, loads stand on the line: told apart without colour
+        // stores hang from above and end in a foot, loads stand on the line: distinct without colour
         parts.push(svg("path", { class: `mark ${lane.kind}${faded ? " faded" : ""}`,
           d: store ? `M${at.toFixed(1)} ${base - tall}v${tall}m-2.5 0h5` : `M${at.toFixed(1)} ${base}v${-tall}m-2.5 0h5` },
-          svg("title", {}, tell(map, mark))));
+          svg("title", {}, describe(map, mark))));
       }
     });
     for (let tick = 0; tick <= 4; tick += 1) {
@@ -97,7 +97,7 @@ const spillmap = (() => {
 
   function depths(map) {
     return h("div", { class: "scroll" }, h("table", { class: "local-totals" },
-      h("thead", {}, h("tr", {}, ["loop depth", "spills", "arrays", "frames", "not told"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
+      h("thead", {}, h("tr", {}, ["loop depth", "spills", "arrays", "frames", "not known"].map((head, place) => h("th", { scope: "col", class: place ? "num" : null }, head)))),
       h("tbody", {}, map.depths.map(([depth, ...counts]) => h("tr", {},
         h("th", { scope: "row" }, depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth)),
         counts.map((figure) => h("td", { class: "num" }, number(figure))))))));

@@ -1,4 +1,4 @@
-// The kernels as columns: kernel i is row i of every list. Full names are unpacked when somebody asks.
+// The kernels as columns: kernel i is row i of every list. Full names are unpacked when they are asked for.
 const store = (() => {
   const { payload, number, h } = spillscan;
   const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], figures: [], full: { plain: [[], []] } };

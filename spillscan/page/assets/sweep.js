@@ -56,7 +56,7 @@
           kernel.points.filter(({ failure }) => failure).map((point) => h("p", { class: "quiet" }, `${point.label}: ${point.failure}`)))));
   }
 
-  const told = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks${point.time_text ? `, ${point.time_text}` : ""}`;
+  const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks${point.time_text ? `, ${point.time_text}` : ""}`;
   const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread", marked: ({ best }) => best, mark: "best" };
   const WARPS = { ...spills, x: ({ warps }) => warps, across: "resident warps per SM" };
   const BLOCKS = { ...spills, x: ({ blocks }) => blocks, across: "resident blocks per SM" };
@@ -99,6 +99,6 @@
         named.push({ from, long, above });
         return svg("text", { x: flip ? at - 10 : at + 10, y: above, "text-anchor": flip ? "end" : "start", class: axes.marked(point) ? "name best" : "name" }, name);
       }),
-      plainFirst.map((point) => svg("circle", { cx: x(axes.x(point)), cy: y(axes.y(point)), r: axes.marked(point) ? 7 : 4, class: axes.marked(point) ? "dot best" : "dot" }, svg("title", {}, told(point)))));
+      plainFirst.map((point) => svg("circle", { cx: x(axes.x(point)), cy: y(axes.y(point)), r: axes.marked(point) ? 7 : 4, class: axes.marked(point) ? "dot best" : "dot" }, svg("title", {}, described(point)))));
   }
 })();

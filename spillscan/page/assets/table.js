@@ -11,10 +11,10 @@
     { key: "name", label: "kernel", value: store.name, text: store.name },
     { key: "arch", label: "arch", value: store.arch, text: (i) => store.arch(i) || "–" },
     ...columns.figures.map(({ key, label, about }) => ({ ...figure(key, label, SHORT[key] || label, about[0].toUpperCase() + about.slice(1)), ...(key === "registers" ? { text: store.registers } : {}) })),
-    { ...figure("occupancy", "occupancy", null, "Resident warps of the SM's; ≤ at the best block size, where nobody said how it is launched"), text: (i) => store.occupancy(i) || "–" },
+    { ...figure("occupancy", "occupancy", null, "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched"), text: (i) => store.occupancy(i) || "–" },
     { key: "limiter", label: "limited by", value: store.limiter, text: (i) => store.limiter(i) || "–" },
   ];
-  const told = (column) => !column.num || columns[column.key].some((value) => value !== null);
+  const reported = (column) => !column.num || columns[column.key].some((value) => value !== null);
 
   // ---- order and filter: lists of kernel numbers ------------------------------------------------------------------
 
@@ -99,7 +99,7 @@
     const params = spillscan.route.params;
     const state = { q: params.get("q") || "", arch: params.get("arch") || "", limiter: params.get("limiter") || "",
       spills: params.get("spills") === "1", sort: params.get("sort") || "" };
-    const visible = ALL.filter(told);
+    const visible = ALL.filter(reported);
     let shown = [];
     let active = 0;
     let drawnFrom = -1;
