@@ -21,6 +21,10 @@ class InputError(SpillscanError):
     """An input cannot be read, or nothing in it was understood."""
 
 
+class StoreError(InputError):
+    """An object store failed, or does not answer; another attempt may mend it."""
+
+
 class UsageError(SpillscanError):
     """The call or the configuration is wrong."""
 

@@ -7,7 +7,7 @@ dataset, and may die. A ``pool`` of them works on this machine, a ``cluster`` on
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -85,7 +85,21 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
         what = f"interrupted after {done:,} of {known:,} files; what was finished is in {plan.into}"
         raise UndecidedError(what, "the same command goes on from there") from None
+    if summary.understood:
+        _take_stock(summary, root, plan.builds)
     return summary
+
+
+def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
+    """What the builds hold and may hide, as ``dataset info`` counts it: what was read before is not read again."""
+    from spillscan.dataset import open_dataset
+    from spillscan.dataset.store import without_pandas
+
+    with without_pandas():
+        dataset = open_dataset(root)
+    for held in dataset.summary([build for build in dataset.builds if build.label in labels]):
+        summary.kept_kernels += held.kernels
+        summary.holes += held.holes
 
 
 def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:

@@ -72,8 +72,6 @@ class FileOutcome:
     """Kernels that were read in it."""
     spilling: int = 0
     """Those of them that spill."""
-    holes: Mapping[str, int] = field(default_factory=dict)
-    """Issues that may hide something in it: how many of each kind, by code."""
 
 
 @dataclass(frozen=True, slots=True)

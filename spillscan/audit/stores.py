@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from spillscan.errors import InputError, SpillscanError, UsageError
+from spillscan.errors import InputError, SpillscanError, StoreError, UsageError
 from spillscan.inputs.source import BLOCK_BYTES
 
 PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.7)
@@ -94,7 +94,7 @@ def listed(url: str) -> list[Listed]:
     except FileNotFoundError as error:
         raise InputError(f"there is no {shown(url)}", "give files, folders, patterns or URLs") from error
     except Exception as error:
-        raise InputError(f"cannot list {shown(url)}: {said(error)}", "try again") from error
+        raise InputError(f"cannot list {shown(url)}: {said(error)}", "are its keys and its address right?") from error
 
 
 def _listing(url: str) -> Iterator[Listed]:
@@ -220,8 +220,8 @@ def retried(
     for seconds in PAUSES_SECONDS:
         try:
             return action()
-        except lasting:
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, lasting) and not isinstance(error, StoreError):
+                raise
             pause(seconds)
     return action()

@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -168,10 +167,9 @@ class BatchReader:
         item = file.item
         entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
         spilling = sum(any(kernel.spills or ()) for kernel in entries)
-        holes = Counter(issue.code for issue in build.issues if issue.hidden)
         unit = Unit(uri=item.uri, content_hash=file.content_hash, size_bytes=item.size_bytes, store_tag=file.tag)
         self._results.append((unit, build))
-        outcome = replace(self._outcome(item, "read"), kernels=len(entries), spilling=spilling, holes=holes)
+        outcome = replace(self._outcome(item, "read"), kernels=len(entries), spilling=spilling)
         self._outcomes.append(Ended(file.number, outcome))
         self._kernels += len(build.kernels)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _common, _policy
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
@@ -67,13 +67,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
     _common.add_rows(parser, 25, "failed files to list", "failed files")
-    parser.add_argument("--strict", action="store_true", help="exit 2 if a file could not be read")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit 2 if a file could not be read, or may hide something"
+    )
+    _policy.add_accept(parser)
+    _policy.add_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit: 0, or 2 where nothing was understood (with --strict: or a file could not be read)."""
+    """Audit: 0, or 2 where nothing was understood (with --strict: or something may be hidden)."""
     from spillscan.audit import Plan, Selection, audit
     from spillscan.audit.summary import counted
+    from spillscan.verdict import verdict
 
     plan = Plan(
         builds=_builds(arguments.inputs, arguments.label),
@@ -92,9 +97,15 @@ def run(arguments: argparse.Namespace) -> int:
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
-    if arguments.strict and summary.failed:
-        raise UndecidedError(f"{counted(len(summary.failed))} could not be read (--strict)")
-    return 0
+    found = verdict((), summary.undecided(strict=arguments.strict), _policy.policy_of(arguments))
+    if found.holes and found.status:
+        failed = sum(hole.code == "unreadable" for hole in found.holes)
+        others = dict.fromkeys(hole.code for hole in found.holes if hole.code != "unreadable")
+        said = [f"{counted(failed)} could not be read"] * bool(failed) + [
+            f"what was read has holes: {', '.join(others)}"
+        ] * bool(others)
+        raise UndecidedError(" and ".join(said) + (" (--strict)" if arguments.strict else ""))
+    return found.status
 
 
 class _Files:

@@ -67,10 +67,10 @@ def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]
     rows, shown = [], []
     for held in dataset.summary(builds):
         build = held.build
-        counts = [held.kernels, held.units, held.failures, held.files, held.size_bytes]
+        counts = [held.files, held.kernels, held.spilling, held.failed, len(held.holes), held.parts, held.part_bytes]
         rows.append([build.label, build.time, *counts, build.meta])
         meta = " ".join(f"{key}={value}" for key, value in build.meta.items() if key != "time")
         shown.append([build.label, f"{build.time:%Y-%m-%d %H:%M}", *counts, meta])
-    columns = ("label", "time", "kernels", "units", "failures", "files", "bytes", "meta")
+    columns = ("label", "time", "files", "kernels", "spilling", "failed", "holes", "parts", "part_bytes", "meta")
     _common.show(forms, columns, shown, left=("label", "time", "meta"), machine=(columns, rows))
     return 0

@@ -15,7 +15,8 @@ from spillscan.dataset.builds import Commit, KeptBuild
 from spillscan.dataset.schema import Field, decode
 from spillscan.dataset.store import Store, needed, store
 from spillscan.errors import InputError
-from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
 from spillscan.output.safe import clip, printable
 
@@ -42,17 +43,21 @@ class Claim:
 
 
 class Held(NamedTuple):
-    """One build and how much there is of it."""
+    """One build and how much there is of it, counted as an audit counts."""
 
     build: KeptBuild
-    kernels: int
-    """Of the units that could be read."""
-    units: int
-    failures: int
-    """Units that could not be read."""
     files: int
+    """That were read, or could not be."""
+    kernels: int
+    spilling: int
+    """Kernels that spill."""
+    failed: int
+    """Files that could not be read."""
+    holes: tuple[Hole, ...]
+    """What it may hide, besides what stands in failed files."""
+    parts: int
     """Parquet files."""
-    size_bytes: int
+    part_bytes: int
     """Of these."""
 
 
@@ -113,12 +118,27 @@ class Dataset:
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
         """How much there is of each of these builds, in their order."""
-        question = "SELECT label, coalesce(sum(kernels), 0)::BIGINT, count(*), count(failure) FROM units GROUP BY label"
-        counted = {label: counts for label, *counts in self.ask(question).rows}
+        files = self._counted("SELECT label, count(*), count(failure) FROM units GROUP BY label")
+        kernels = self._counted(
+            "SELECT label, count(*), count(*) FILTER (spill_store_bytes > 0 OR spill_load_bytes > 0)"
+            " FROM kernels WHERE role = 'entry' GROUP BY label"
+        )
+        holes: dict[str, list[Hole]] = {}
+        for label, code, message, uri in self.ask(
+            "SELECT label, code, message, origin.input FROM issues ORDER BY ALL"
+        ).rows:
+            if hides := KINDS.get(code):
+                origin = Origin(input=uri) if uri else None
+                holes.setdefault(label, []).append(Hole(code=code, message=message, hides=hides, origin=origin))
         for build in wanted:
-            parts = [part for each in self.commits if each.label == build.label for part in each.parts]
-            kernels, units, failures = counted[build.label]
-            yield Held(build, kernels, units, failures, len(parts), sum(part.size_bytes for part in parts))
+            label = build.label
+            parts = [part.size_bytes for each in self.commits if each.label == label for part in each.parts]
+            read, failed = files[label]
+            found, spilling = kernels.get(label, (0, 0))
+            yield Held(build, read, found, spilling, failed, tuple(holes.get(label, ())), len(parts), sum(parts))
+
+    def _counted(self, question: str) -> dict[str, list[int]]:
+        return {label: counts for label, *counts in self.ask(question).rows}
 
     @property
     def kernels(self) -> duckdb.DuckDBPyRelation:

@@ -18,7 +18,7 @@ from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from spillscan.errors import InputError, UsageError
+from spillscan.errors import InputError, SpillscanError, StoreError, UsageError
 from spillscan.output.safe import clip, printable
 
 if TYPE_CHECKING:
@@ -295,10 +295,16 @@ class _Remote:
 
 @contextlib.contextmanager
 def _failing(what: str) -> Iterator[None]:
+    """Errors of files say what was to be done, and so do those of stores, whose drivers raise anything."""
     try:
         yield
+    except SpillscanError:
+        raise
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or error}") from error
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise StoreError(f"{what}: {said}", "are its keys and its address right?") from error
 
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,41 @@ def test_strict_fails_where_a_file_did(tmp_path: Path, capsys: pytest.CaptureFix
     assert "1 file could not be read (--strict)" in capsys.readouterr().err
     assert audit(*options, "--retry-failed", "--exclude", "cut*", "--strict") == 0
     assert "1 excluded" in capsys.readouterr().out
+
+
+def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    shutil.copy(DEMO / "head.log", tree / "build.log")
+    shutil.copy(FIXTURES / "ptxas" / "limits-13.5.log", tree / "failed.log")
+    (tree / "cut.o").write_bytes(b"\x7fELF" + bytes(60))
+    options = (tree, "--into", tmp_path / "data", "--label", "v1")
+    assert audit(*options) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
+    assert said[1] == "1 file failed:"
+    assert said[3] == "1 hole: 1 build-failed"
+    assert main(["dataset", "info", "-d", str(tmp_path / "data"), "-f", "json"]) == 0
+    (info,) = json.loads(capsys.readouterr().out)
+    figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "holes")}
+    assert figures == {"files": 3, "kernels": 17, "spilling": 2, "failed": 1, "holes": 1}
+
+    for _ in range(2):  # what was read before hides what it hid
+        assert audit(*options, "--strict") == 2
+        said = capsys.readouterr()
+        assert "1 file could not be read and what was read has holes: build-failed (--strict)" in said.err
+        assert "1 hole: 1 build-failed" in said.out
+    assert audit(*options, "--strict", "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
+    assert audit(*options, "--strict", "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
+
+
+def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "build.log"
+    log.write_text("ptxas info    : 0 bytes gmem\n" * 40)
+    for _ in range(2):
+        assert audit(log, "--into", tmp_path / "data", "--label", "v1") == 2
+        assert "what was read has holes: no-kernel" in capsys.readouterr().err
+    assert audit(log, "--into", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
 def test_the_summary_folds_what_failed() -> None:

@@ -16,6 +16,7 @@ from threading import Lock, Thread
 import pytest
 
 from spillscan.audit.stores import PAUSES_SECONDS, retried
+from spillscan.cli import main
 from spillscan.pipeline import scan
 from tests.audit.conftest import Reference
 from tests.audit.support import kept, run
@@ -192,6 +193,47 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
     assert [unit[3] for unit in units] == ["", ""]
     expected = [scan(str(folder / name)).kernels for name in ("base.log", "head.log")]
     assert [kernel.usage for kernel in build.kernels] == [each.usage for some in expected for each in some]
+
+
+@pytest.mark.parametrize("keys", [{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}, {}])
+@pytest.mark.parametrize(
+    "command", ["audit s3://gone/logs --into data", "audit a.log --into s3://gone/data", "dataset"]
+)
+def test_a_store_without_keys_or_without_an_answer_is_one_line(
+    keys: dict[str, str],
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import s3fs
+
+    monkeypatch.setattr("spillscan.audit.stores.PAUSES_SECONDS", (0.0,))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.log").write_bytes((FIXTURES / "demo" / "base.log").read_bytes())
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "none",
+        "AWS_SHARED_CREDENTIALS_FILE": "none",
+        "AWS_MAX_ATTEMPTS": "1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        **keys,
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    words = ["dataset", "info", "-d", "s3://gone/data"] if command == "dataset" else [*command.split(), "--label", "v"]
+    try:
+        assert main(words) == 2
+    finally:
+        s3fs.S3FileSystem.clear_instance_cache()
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith(("spillscan: cannot list s3://gone/logs: ", "spillscan: cannot read s3://gone/data: "))
+    assert ("Could not connect" if keys else "Unable to locate credentials") in line
+    assert line.endswith("; are its keys and its address right?")
 
 
 # ---- retries ------------------------------------------------------------------------------------------------------
