@@ -198,7 +198,7 @@ def test_better_passes_until_it_is_pruned(baseline: Path, tmp_path: Path) -> Non
 def test_prune_drops_what_is_gone(baseline: Path) -> None:
     missing = run("check", BASE, "--baseline", baseline)
     assert missing.returncode == 2
-    assert missing.stdout.decode().splitlines()[-1] == "baseline: 2 fixed, 2 stale"
+    assert "baseline: 2 fixed, 2 stale" in missing.stdout.decode().splitlines()
     assert "knows 2 kernels (gather (sm_80), gather (sm_90a)) that the build does not have" in missing.stderr.decode()
     assert run("check", BASE, "--baseline", baseline, "--allow-fewer").returncode == 0
     run("baseline", "write", BASE, "-o", baseline)

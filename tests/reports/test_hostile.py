@@ -21,6 +21,7 @@ from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports import Report
+from spillscan.reports._words import one_of_a_kind
 from tests.reporting import (
     Document,
     Page,
@@ -319,16 +320,21 @@ def sarif_holds(output: str, report: Report) -> None:
     assert len(set(hashes)) == len(hashes)
 
 
+def shown(report: Report) -> int:
+    """Findings, and groups of holes that say the same."""
+    return len(report.findings) + len(list(one_of_a_kind(report.holes)))
+
+
 def gitlab_holds(output: str, report: Report) -> None:
     entries = json.loads(output)
-    assert len({entry["fingerprint"] for entry in entries}) == len(entries) == len(report.findings)
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries) == shown(report)
     for entry in entries:
         relative(entry["location"]["path"])
 
 
 def rdjsonl_holds(output: str, report: Report) -> None:
     diagnostics = [json.loads(line) for line in output.splitlines()]
-    assert len(diagnostics) == len(report.findings)
+    assert len(diagnostics) == shown(report)
     for diagnostic in diagnostics:
         relative(diagnostic["location"]["path"])
 
