@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,24 +51,10 @@ _NUMBERED = re.compile(rb"\[ *(\d+)(?:/(\d+)|%)\] \S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
-_FAMILIES = {
-    "ninja_stopped": "ninja",
-    "make_stopped": "make",
-    "bazel_failed": "bazel",
-    "bazel_stopped": "bazel",
-    "msbuild_failed": "bazel",
-    "msbuild_stopped": "bazel",
-    "cmake_failed": "cmake",
-    "meson_failed": "cmake",
-    "configure_failed": "cmake",
-    "setuptools_failed": "python",
-    "pip_failed": "python",
-    "container_failed": "ci",
-    "ci_failed": "ci",
-    "ci_cancelled": "ci",
-}
-"""What ends a build, and whose success takes it back."""
-_SUCCESSES = {"build_done": "bazel", "configured": "cmake", "package_done": "python"}
+_COMPILERS = frozenset(
+    ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "assembler", "killed")
+) | {"link_error"}
+_NO_MAKE = -1
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 
 
@@ -83,7 +70,7 @@ class Failure:
     device: bool | None = None
     """Whether it holds device code; ``None`` where nothing says so."""
     level: int | None = None
-    """How deep the make runs that stops by it, unless it goes on (``-k``); ``None`` where none does."""
+    """How deep the make runs that stops by it, unless it goes on (``-k``); ``None``: no build system reports it."""
     family: str = ""
     """Of a stop: the kind of tool that stopped."""
     first_line: int = 0
@@ -103,7 +90,7 @@ class Failures:
         self._steps: list[Failure] = []
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
-        self._went_on: dict[int, int] = {}  # level of make -> line where it says that it went on to its end
+        self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
         self._succeeded: dict[str, int] = {}  # family -> line
         self._tests_failed = self._all_done = 0
         self._ninja: Failure | None = None  # whose output follows
@@ -142,7 +129,7 @@ class Failures:
                 again.append(step)
             elif step.device is not False:
                 missing.append(step)
-            elif step.level is not None and self._went_on.get(step.level, 0) < step.line:
+            elif step.line > (last_report if step.level is None else self._went_on.get(step.level, 0)):
                 stops.append(step)
             else:
                 host.append(step)
@@ -183,22 +170,23 @@ class Failures:
         subject = next((tokens[name] for name in _TARGETS if name in tokens), "")
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
-        if form in _FAMILIES:
-            self._stop(failure, form)
+        family = form.partition("_")[0]
+        if form in _COMPILERS:
+            self._detail(failure, form, begin)
         elif form == "tests_failed":
             self._tests_failed = number
-        elif form in _SUCCESSES:
-            self._succeeded[_SUCCESSES[form]] = number
         elif form == "ninja_failed":
             self._ninja_step(failure, begin)
-        elif form.startswith("make_"):
+        elif "MAKE" in tokens and form != "make_stopped":
             self._make_step(failure, form, tokens["MAKE"], begin)
+        elif form.endswith("_done"):
+            self._succeeded[family] = number
         else:
-            self._detail(failure, form, begin)
+            failure.family = family
+            self._stop(failure)
 
-    def _stop(self, stop: Failure, form: str) -> None:
+    def _stop(self, stop: Failure) -> None:
         self._ninja = None
-        stop.family = _FAMILIES[form]
         if "cannot make progress" in stop.text:
             self._all_done = stop.line  # ninja -k: but for what depends on what failed
         elif not self._only_tests_failed():
@@ -208,7 +196,7 @@ class Failures:
         if not _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin):
             return  # somebody else's FAILED: ninja says which step it was first
         step.subject = step.subject.split(" ")[0]
-        step.device = self._holds_device_code(step.subject, begin)
+        step.device, step.level = self._holds_device_code(step.subject, begin), _NO_MAKE
         self._ninja = step
         self._steps.append(step)
 
@@ -224,6 +212,7 @@ class Failures:
         if form == "make_ignored":
             if not mine and not step.device:
                 return  # a dash before a command such as rm
+            step.level = _NO_MAKE
         else:
             step.level = level
             is_object = _OBJECT.search(step.subject)
@@ -308,7 +297,7 @@ class Failures:
             number += 1
 
     def _is_taken_back(self, stop: Failure, steps: list[Failure], last_report: int, lines: int) -> bool:
-        if stop.family == "ci" and last_report > stop.line:
+        if stop.family in ("ci", "container") and last_report > stop.line:
             return True  # the job went on: another of its steps had failed
         if self._succeeded.get(stop.family, 0) > stop.line:
             return True
@@ -335,18 +324,23 @@ class Failures:
     def _last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
         log = self._block_before + self._block
+        reached: dict[int, int] = {}  # of each count, the highest number behind
         for match in reversed(list(_NUMBERED.finditer(log))):
             begin = log.rfind(b"\n", 0, match.start()) + 1
             text = plain(log[begin : log.find(b"\n", begin)][:_LONGEST_LINE_BYTES])
             if not text.startswith("[") or _CONTAINER_STEP.search(text):
                 continue
-            if match[2]:
-                left = int(match[2]) - int(match[1])
-                # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
-                missing = left > 1 or (left == 1 and _MAKES.search(text) is not None)
-            else:
-                missing = b"[100%]" not in log and _MAKES.search(text) is not None
-            return lines - log.count(b"\n", begin) + 1, missing, text[:300]
+            number, count = int(match[1]), int(match[2] or 100)
+            number = reached[count] = max(number, reached.get(count, 0))
+            if _MAKES.search(text) is None:
+                continue  # perhaps of another tool
+            # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
+            left = count - number - (match[2] is not None and number > int(match[1]))
+            return (
+                lines - log.count(b"\n", begin) + 1,
+                left > 0 and (match[2] is not None or b"[100%]" not in log),
+                text[:300],
+            )
         return 0, False, ""
 
 

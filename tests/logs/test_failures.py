@@ -69,19 +69,9 @@ def test_every_rule_has_an_example() -> None:
 def test_most_messages_hold_a_landmark() -> None:
     """Those that do not are found at a log's end, or behind one that does."""
     without = {rule for rule, line in examples() if not any(word in line.encode() for word in LANDMARKS)}
-    assert without <= {
-        *(
-            "make_stopped",
-            "make_failed",
-            "ninja_stopped",
-            "assembler",
-            "link_error",
-            "container_failed",
-            "clang_summary",
-        ),
-        *("msbuild_stopped", "ci_cancelled", "ci_failed", "build_done", "package_done", "configured", "tests_failed"),
-        *("setuptools_failed", "driver_error"),
-    }
+    others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
+    marks = "msbuild_done bazel_done pip_done cmake_done tests_failed"
+    assert without <= set(f"{others} {marks} pip_command container_failed ci_failed ci_cancelled".split())
 
 
 # ---- what real tools wrote ------------------------------------------------------------------------------------------
@@ -280,6 +270,10 @@ def test_host_code_hides_nothing_where_the_build_goes_on() -> None:
     assert codes(MAKE + host) == ["build-incomplete"]
     on = "make: Target 'engine' not remade because of errors.\n"
     assert codes(MAKE + host + on) == ["host-step-failed"]
+    # In a script nothing says that it went on, but what comes after.
+    alone = host.partition("make:")[0]
+    assert codes(MAKE + alone) == ["build-incomplete"]
+    assert codes(alone + MAKE) == ["host-step-failed"]
     # Host code by its name, device code by its command.
     assert codes(MAKE + host.replace("c++ -c", "nvcc -x cu -c") + on) == ["build-failed"]
 
@@ -294,6 +288,8 @@ def test_an_ignored_failure_of_device_code_is_one() -> None:
         (NINJA, ["build-incomplete"]),
         (NINJA + "[4/4] Linking CXX executable engine\n", []),
         (NINJA + "[3/4] Install the project...\n-- Installing: /usr/lib/engine\n", []),
+        (NINJA + "[2/5] Copying files\n", ["build-incomplete"]),
+        (NINJA + "[4/4] Linking CXX executable engine\n[1/5] Copying files\n", []),
         (NINJA + "ninja: build stopped: interrupted by user.\n", ["build-incomplete"]),
         (
             NINJA + "ninja: build stopped: interrupted by user.\n[1/3] Building CUDA object gemm.cu.o\n"
