@@ -98,8 +98,7 @@ def prune(
     archs: Iterable[str] = (),
 ) -> Baseline:
     """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
-    findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised.
-    """
+    findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""
     groups = by_identity(build.kernels)
     scope = set(archs)
     verdict = apply(findings, build, old, policy, today)

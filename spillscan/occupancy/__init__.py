@@ -1,7 +1,6 @@
 """Occupancy: what the hardware makes of a kernel's resources. Pure; reads nothing but the device table.
 
-``occupancy(...)`` answers one question, ``table.occupancy_table`` a million, ``summary.summarise`` one kernel
-of a log.
+``occupancy(...)`` answers one question, ``table.occupancy_table`` a million, ``summary.summarise`` one kernel of a log.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ def occupancy(
 ) -> Occupancy:
     """Theoretical occupancy of one launch on ``arch`` (``sm_90``, ``sm_90a``, ``9.0`` or ``H100``).
 
-    Units are those of the field names: registers per thread, bytes per block, percent of the SM's largest
-    shared memory. ``static_shared_bytes`` is what ptxas prints, without the driver's reserve. ``barriers``
-    defaults to 1, as in the header's converters; ptxas prints the true count ("used N barriers").
-    ``max_dynamic_shared_bytes`` is the kernel's attribute of that name; ``None`` means not opted in (48 KB).
+    Units are those of the field names: registers per thread, bytes per block, percent of the SM's largest shared
+    memory. ``static_shared_bytes`` is what ptxas prints, without the driver's reserve. ``barriers`` defaults to 1, as
+    in the header's converters; ptxas prints the true count ("used N barriers"). ``max_dynamic_shared_bytes`` is the
+    kernel's attribute of that name; ``None`` means not opted in (48 KB).
 
-    Impossible figures and unknown devices raise :class:`~spillscan.errors.UsageError`. A possible launch that
-    does not fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``formula.py``, each with its
-    source.
+    Impossible figures and unknown devices raise :class:`~spillscan.errors.UsageError`. A possible launch that does not
+    fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``formula.py``, each with its source.
     """
     return resident(
         check(

@@ -195,8 +195,7 @@ def devices() -> tuple[Device, ...]:
 def device(name: str | float) -> Device:
     """The device called ``sm_90``, ``sm_90a``, ``9.0``, ``90`` or ``H100``.
 
-    An unknown name raises :class:`~spillscan.errors.UsageError` with the nearest known one; nothing is
-    guessed.
+    An unknown name raises :class:`~spillscan.errors.UsageError` with the nearest known one; nothing is guessed.
     """
     return resolve(name)[0]
 

@@ -323,9 +323,7 @@ def _shared_reason(configuration: Configuration) -> str:
 
 
 def check(configuration: Configuration) -> Configuration:
-    """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is
-    not.
-    """
+    """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is not."""
     device = configuration.device
     target = device.target
     _range("threads per block", configuration.threads_per_block, 1, device.max_threads_per_block, "a block")

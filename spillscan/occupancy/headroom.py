@@ -71,8 +71,7 @@ def with_registers(configuration: Configuration, registers: int) -> Configuratio
 
 
 def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
-    """The same with another amount of static + dynamic shared memory; an opted-in kernel stays opted in for
-    it.
+    """The same with another amount of static + dynamic shared memory; an opted-in kernel stays opted in for it.
 
     Dynamic shared memory changes where there is some, else static.
     """
@@ -133,8 +132,7 @@ def _along(
 
 
 def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest of low..high for which ``holds``, where it holds up to some point and not after; else
-    ``None``."""
+    """The largest of low..high for which ``holds``, where it holds up to some point and not after; else ``None``."""
     if not holds(low):
         return None
     while low < high:
@@ -166,9 +164,7 @@ def register_cliffs(device: Device) -> tuple[Cliff, ...]:
 
 
 def shared_cliffs(device: Device, carveout_percent: int | None = None) -> tuple[Cliff, ...]:
-    """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in
-    bytes.
-    """
+    """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in bytes."""
     step = preferred_shared_bytes(device, carveout_percent, "none")
     limit = device.shared_limit_per_block_optin
     step = step or carveout_step(device, 1)
@@ -353,12 +349,11 @@ def best_block_sizes(configuration: Configuration, max_threads: int | None = Non
 
 
 def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) -> int | None:
-    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not
-    fit at all.
+    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not fit at all.
 
-    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off;
-    headers up to 13.0 and the driver of CUDA 13.0 forget it. Capped by the kernel's
-    attribute; a kernel that is not opted in has 48 KB less static.
+    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off; headers up
+    to 13.0 and the driver of CUDA 13.0 forget it. Capped by the kernel's attribute; a kernel that is not opted in has
+    48 KB less static.
     """
     device = configuration.device
     if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:

@@ -81,8 +81,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are
-    launched."""
+    """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are launched."""
 
     configuration: Configuration
     """The question."""

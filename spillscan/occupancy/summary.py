@@ -78,8 +78,7 @@ def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footp
 
 
 PORTABLE_BLOCKS = 8
-"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an
-H200)."""
+"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an H200)."""
 LARGEST_BLOCKS = 16
 """Largest cluster with the attribute (measured on an H200)."""
 COUNTED_BLOCKS_PER_SM = 8
@@ -95,8 +94,7 @@ class Clusters:
     portable: bool
     """Whether every GPU with clusters takes this size."""
     active: int | None
-    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not
-    known."""
+    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not known."""
     exact: bool
     """``False`` from 3 blocks on: the layout of the GPU's clusters of SMs decides, which no table gives."""
 
@@ -170,9 +168,8 @@ def verdict(occupancy: Occupancy) -> str:
         return "Every warp slot is in use; occupancy limits nothing here."
     if occupancy.fraction < LOW_FRACTION:
         return (
-            "Below about 25 %: worth a look if the kernel waits on memory or other long latencies. A"
-            " spill-free GEMM"
-            " at low occupancy may be at its best."
+            "Below about 25 %: worth a look if the kernel waits on memory or other long latencies. A spill-free GEMM at"
+            " low occupancy may be at its best."
         )
     return "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered."
 
@@ -233,8 +230,8 @@ def _shared(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="shared_memory",
         finding=finding,
-        remedy=f"{step.before - step.after:,} B less a block give {count(step.blocks_after)}: smaller"
-        f" tiles, fewer stages",
+        remedy=f"{step.before - step.after:,} B less a block give {count(step.blocks_after)}: smaller tiles,"
+        f" fewer stages",
         trade_off="less reuse on chip, more traffic to L2 and memory",
     )
 
@@ -259,8 +256,8 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="barriers",
         finding=finding,
-        remedy=f"{step.after} barriers give {count(step.blocks_after)}: reuse barrier numbers, and name"
-        f" them by constants",
+        remedy=f"{step.after} barriers give {count(step.blocks_after)}: reuse barrier numbers, and name them"
+        f" by constants",
         trade_off="producers and consumers that shared no barrier may then wait for each other",
     )
 
@@ -295,9 +292,7 @@ class Summary:
     """What a kernel's resources mean on its device."""
 
     occupancy: Occupancy | None
-    """At the known launch; at the best block size where the launch is not known; ``None``: see
-    ``unknown``.
-    """
+    """At the known launch; at the best block size where the launch is not known; ``None``: see ``unknown``."""
     assumed: bool
     """``True``: it is not known how the kernel is launched. ``occupancy`` is then the best case, without dynamic
     shared memory, and never a fact."""
@@ -330,9 +325,7 @@ class Summary:
 
     @property
     def cells(self) -> dict[str, str]:
-        """Cells for a table: ``blocks``, ``warps``, ``occupancy``, ``limiter``; ``≤`` marks what is
-        assumed.
-        """
+        """Cells for a table: ``blocks``, ``warps``, ``occupancy``, ``limiter``; ``≤`` marks what is assumed."""
         if self.occupancy is None:
             return {"blocks": "", "warps": "", "occupancy": "", "limiter": ""}
         mark = "≤" if self.assumed else ""
@@ -368,12 +361,11 @@ class Summary:
 def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> Summary:
     """Occupancy and local-memory footprint of one kernel.
 
-    Static shared memory that the input does not print counts as none, since ptxas prints it only where there
-    is some. Without ``launch``, or with one whose source is ``assumed``, the answer is a range and says so.
+    Static shared memory that the input does not print counts as none, since ptxas prints it only where there is some.
+    Without ``launch``, or with one whose source is ``assumed``, the answer is a range and says so.
 
-    Never raises for what a log may hold: an unknown arch or missing registers give a :class:`Summary` with
-    ``unknown``. A launch that is impossible raises :class:`~spillscan.errors.UsageError`: it comes from the
-    user, not from a log.
+    Never raises for what a log may hold: an unknown arch or missing registers give a :class:`Summary` with ``unknown``.
+    A launch that is impossible raises :class:`~spillscan.errors.UsageError`: it comes from the user, not from a log.
     """
     if arch is None:
         return Summary(occupancy=None, assumed=launch is None, unknown="the input names no arch")

@@ -50,22 +50,18 @@ CODES = {"cache_preference": PREFERENCES, "global_caching": CACHING}
 
 
 def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str, NDArray[Any]]:
-    """Occupancy of many configurations: a mapping of columns (a pandas ``DataFrame`` is one) to result
-    columns.
+    """Occupancy of many configurations: a mapping of columns (a pandas ``DataFrame`` is one) to result columns.
 
-    Needs ``arch``, ``registers`` and ``threads_per_block``; may have ``static_shared_bytes``,
-    ``dynamic_shared_bytes``, ``carveout_percent``, ``barriers``, ``max_dynamic_shared_bytes``,
-    ``virtual_resources``, ``cache_preference`` and ``global_caching``. Other columns are ignored. NaN, NA and
-    None mean the default.
+    Needs ``arch``, ``registers`` and ``threads_per_block``; may have ``static_shared_bytes``, ``dynamic_shared_bytes``,
+    ``carveout_percent``, ``barriers``, ``max_dynamic_shared_bytes``, ``virtual_resources``, ``cache_preference`` and
+    ``global_caching``. Other columns are ignored. NaN, NA and None mean the default.
 
-    Gives ``resident_blocks``, ``active_warps``, ``max_warps``, ``occupancy``, ``limit_*`` (``NO_LIMIT`` where
-    a resource does not limit), ``limiters`` (bits in the order of ``LIMITERS``),
-    ``allocated_registers_per_block``, ``allocated_shared_bytes_per_block``, ``shared_bytes_per_sm`` and
-    ``global_caching`` (0 off, 1 on, 2 strict).
+    Gives ``resident_blocks``, ``active_warps``, ``max_warps``, ``occupancy``, ``limit_*`` (``NO_LIMIT`` where a
+    resource does not limit), ``limiters`` (bits in the order of ``LIMITERS``), ``allocated_registers_per_block``,
+    ``allocated_shared_bytes_per_block``, ``shared_bytes_per_sm`` and ``global_caching`` (0 off, 1 on, 2 strict).
 
-    A launch that does not fit (also: 1,025 threads) has 0 blocks. A missing column, an unknown arch, a
-    negative figure, 0 threads or a carve-out above 100 raises :class:`~spillscan.errors.UsageError` with the
-    row.
+    A launch that does not fit (also: 1,025 threads) has 0 blocks. A missing column, an unknown arch, a negative figure,
+    0 threads or a carve-out above 100 raises :class:`~spillscan.errors.UsageError` with the row.
     """
     for name in REQUIRED:
         if name not in columns:

@@ -59,8 +59,7 @@ def decimals(text: str) -> int:
 
 def factor(unit: str, kind: Kind) -> float | None:
     """What a figure in ``unit`` is multiplied by to be in base units (bytes, nanoseconds, percent, one); ``None`` where
-    the unit is none of that kind.
-    """
+    the unit is none of that kind."""
     if kind == "percent":
         return 1.0 if unit in ("%", "pct") else None
     if kind == "time":

@@ -2,11 +2,10 @@
 
 A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
 has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
-decide, and why, where the input leaves open what it must know. A module that judges changes has
-``regressions(change, terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one
-of the builds leaves open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in
-force here. A module whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which
-they do.
+decide, and why, where the input leaves open what it must know. A module that judges changes has ``regressions(change,
+terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one of the builds leaves
+open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in force here. A module
+whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which they do.
 
 Severity follows effect: a less severe case is a rule of its own. It never falls where a figure gets worse.
 """
@@ -193,8 +192,7 @@ def recorded_as(rule: str) -> str:
 
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     """A finding at the kernel's own place. Its fingerprint is of the rule and the identity that a baseline has for the
-    kernel: no line number, checkout or object changes it.
-    """
+    kernel: no line number, checkout or object changes it."""
     role = "function" if kernel.role == "function" else ""
     identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
     return Finding(
