@@ -307,11 +307,13 @@ def answer(
     rows: int | None = None,
 ) -> None:
     """Write an answer in each of the ``forms``: lines of text, a value for JSON, rows of CSV, the pieces of a page."""
-    from spillscan.output import files, records, terminal
+    from spillscan.output import files, terminal
 
     def pieces(form: Form) -> Iterable[str]:
         if form.name == "text":
             return (f"{line}\n" for line in text(terminal.style_of(rows, form.target is None)))
+        from spillscan.output import records
+
         if form.name == "json":
             return records.document(json())
         return map(records.row, csv()) if form.name == "csv" else html()

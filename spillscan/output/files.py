@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -67,6 +66,8 @@ class Target:
 
     def draft(self) -> Draft:
         """A place to write the text to before the file is touched."""
+        import tempfile  # only what writes a file pays for it
+
         real = os.path.realpath(self.path)
         try:
             mode = os.stat(self.path).st_mode
