@@ -11,6 +11,9 @@ ALLOCATION_UNIT = 8
 """Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
 
 
+_FULL = tuple((each.name, each.get) for each in COMPARED if each.get)
+_BARE = tuple((each.name, each.get) for each in COMPARED if each.get and each.source != "code")
+"""What a kernel has without its machine code."""
 _LINKED = tuple(each.name for each in COMPARED if each.linker)
 """What the linker decides of relocatable code."""
 _ECHOES = ("spill_warning", "local_memory_warning")
@@ -53,9 +56,8 @@ def sides(before: Kernel, after: Kernel) -> list[Metric]:
                 mine["spill_store_bytes"], mine["spill_load_bytes"] = own.store_bytes, own.load_bytes
     if (before.final is False) != (after.final is False):
         (old if before.final is False else new).update(dict.fromkeys(_LINKED))
-    return [(each.name, old.get(each.name), new.get(each.name)) for each in COMPARED if each.get] + _banks(
-        before, after
-    )
+    names = _FULL if before.sass or after.sass else _BARE
+    return [(name, old.get(name), new.get(name)) for name, _ in names] + _banks(before, after)
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -65,8 +67,7 @@ def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
 
 def figures(kernel: Kernel) -> dict[str, int | None]:
     """The compared figures of one kernel by name, constant banks aside; those of the machine code where it was read."""
-    read = kernel.sass is not None
-    return {each.name: each.get(kernel) for each in COMPARED if each.get and (read or each.source != "code")}
+    return {name: get(kernel) for name, get in (_BARE if kernel.sass is None else _FULL)}
 
 
 def growth(change: Change, name: str) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from spillscan.model.build import Kernel
-from spillscan.model.usage import PRINTED, Figure
+from spillscan.model.usage import PRINTED, Figure, Usage
 
 if TYPE_CHECKING:
     from spillscan.model.code import AccessClass, SassStats
@@ -28,8 +29,13 @@ def static_shared(kernel: Kernel) -> int | None:
 
 def _spill_bytes(way: int) -> Callable[[Kernel], int | None]:
     """0: stores, 1: loads; as the compiler counted, else as the code shows."""
-    printed = ("spill_store_bytes", "spill_load_bytes")[way]
-    return lambda kernel: getattr(kernel.usage, printed) if kernel.spills is None else kernel.spills[way]
+    printed: Callable[[Usage], int | None] = attrgetter(("spill_store_bytes", "spill_load_bytes")[way])
+
+    def value(kernel: Kernel) -> int | None:
+        found = None if kernel.sass is None else kernel.spills
+        return printed(kernel.usage) if found is None else found[way]
+
+    return value
 
 
 _SILENT: dict[str, Callable[[Kernel], int | None]] = {
