@@ -88,11 +88,7 @@ def curve_data(curve: Curve) -> dict[str, Any]:
     """One kernel."""
     launch = curve.launch
     return {
-        "input": curve.input,
-        "symbol": curve.symbol,
-        "name": names.demangle(curve.symbol),
-        "arch": curve.arch,
-        "toolkit": curve.toolkit,
+        **curve_data_head(curve),
         "launch": None if launch is None else {each.name: getattr(launch, each.name) for each in fields(launch)},
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
