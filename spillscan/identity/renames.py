@@ -30,6 +30,9 @@ _SURE = 0.9
 _SUPPORT, _NO_SUPPORT = 0.2, 0.85
 """For functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
 records; the factor if too few have."""
+_SOLE = 0.3
+"""What it adds if theirs are the only function gone and the only one new in their unit, and both are templates with the
+same scopes and parameters: renamed and changed at once."""
 _ENOUGH = 2
 """How many equal records are no chance; one with a stack or spills counts as two."""
 _MOST = 0.999
@@ -93,13 +96,19 @@ def _best(
         if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
             equal = before.usage == after.usage
             tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
+    gone, new = _functions(ours), _functions(theirs)
     codes = [[code(kernel) for kernel, _ in side] for side in (ours, theirs)]
     ranked = []
     for score, index, other, unlike in scored:
-        if unlike:
-            tally = tallies.get((ours[index][1].template, theirs[other][1].template), [])
-            supported = sum(tally) >= _ENOUGH
-            total = score + _SUPPORT * sum(map(bool, tally)) / len(tally) if supported else score * _NO_SUPPORT
+        (before, one), (after, two) = ours[index], theirs[other]
+        if len(gone[before.key.unit]) == len(new[after.key.unit]) == 1 and _same_frame(one, two):
+            total = max(score, min(score + _SOLE, _SURE))
+        elif unlike:
+            tally = tallies.get((one.template, two.template), [])
+            if sum(tally) >= _ENOUGH:
+                total = score + _SUPPORT * sum(map(bool, tally)) / len(tally)
+            else:
+                total = score * _NO_SUPPORT
         else:
             total = score
         if codes[0][index] is not None and codes[0][index] == codes[1][other]:
@@ -114,6 +123,20 @@ def _best(
             taken.add(other)
             matches[index] = ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)
     return list(matches.values())
+
+
+def _functions(side: list[Named]) -> dict[str, set[Hashable]]:
+    """Functions, all instances of a template being one, by unit."""
+    found: dict[str, set[Hashable]] = defaultdict(set)
+    for kernel, name in side:
+        found[kernel.key.unit].add((kernel.role == "function", name.template))
+    return found
+
+
+def _same_frame(one: NameParts, other: NameParts) -> bool:
+    """Whether they are two templates with the same scopes and parameters."""
+    templates = bool(one.arguments.texts and other.arguments.texts) and one.base != other.base
+    return templates and (one.scopes.texts, one.parameters.texts) == (other.scopes.texts, other.parameters.texts)
 
 
 def _weight(usage: Usage) -> int:
@@ -162,6 +185,8 @@ def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
 def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
     """Blocks in which one part, or one word of the base name, agrees."""
     yield "base", name.base
+    if name.arguments.texts:
+        yield "frame", name.scopes.texts, name.parameters.plain
     for word in name.words:
         if len(word) > 1:
             yield "word", word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,22 @@ def test_cub_of_another_release_is_renamed() -> None:
     assert {change.state for change in found} == {"renamed"}
     assert all("DeviceReduce" in change.before.name and change.score > 0.8 for change in found if change.before)
     assert len(found) == 3
+
+
+def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
+    """`gemm<8>` spills in the newer demo build, and is called `contract<8>` there: a new kernel, and compared."""
+    demo = FIXTURES / "demo"
+    (tmp_path / "head.log").write_text((demo / "head.log").read_text().replace("4gemm", "8contract"))
+    base, head = scan([str(demo / "base.log")]), scan([str(tmp_path / "head.log")])
+    found = [change for change in diff(base, head) if change.state == "renamed"]
+    assert {(c.before.short_name, c.after.short_name) for c in found if c.before and c.after} == {("gemm", "contract")}
+    assert [change.kernel.name[:23] for change in found if ("registers", 96, 64) in change.metrics] == [
+        "void model::contract<8>"
+    ] * 2
+    result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on-regression")
+    assert result.returncode == 1
+    assert b"contract<8> (sm_80): is new and spills: 304 B stores" in result.stdout
+    assert b"perhaps gemm<8> under another name" in result.stdout
 
 
 @each_release

@@ -63,6 +63,19 @@ def test_figures_of_generated_renames() -> None:
         assert found[kind] / expected[kind] >= 0.95, kind
 
 
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_a_template_that_is_renamed_and_changed_is_paired(first: int) -> None:
+    """Nothing of its name is kept, and no figure of it: that it alone is gone and the other alone is new is enough."""
+    for seed in range(first, first + 50):
+        case = generator.renamed_and_changed(seed)
+        found = [(p.before, p.after) for p in pair(case.base, case.head) if p.score < 1 or None in (p.before, p.after)]
+        assert len(found) == len(case.truth), seed
+        for before, after in found:
+            assert before is not None, seed
+            assert after is not None, seed
+            assert after.key.symbol in case.truth[before.key.symbol, before.key.arch or ""], seed
+
+
 def test_generated_names_are_real() -> None:
     case = generator.make(1)
     assert all(name_parts(kernel.key.symbol).parameters.texts for kernel in case.base)
