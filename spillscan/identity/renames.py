@@ -72,7 +72,29 @@ def renames(
             gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
             ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
             found += best
+        # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
+        moved = {(_template(before.key.symbol), _template(after.key.symbol)) for before, after, _ in found}
+        best = _best(_instances(ours, theirs, moved - {("", "")}, target), ours, theirs, likeness, 0)
+        gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+        ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
+        found += best
     return found
+
+
+def _instances(
+    ours: list[Named], theirs: list[Named], known: set[tuple[str, str]], target: Callable[[Kernel], str | None]
+) -> Iterator[tuple[int, int]]:
+    """Indices of instances with equal arguments of templates that are ``known`` to have been renamed."""
+    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    for other, (kernel, name) in enumerate(theirs):
+        waiting[_template(kernel.key.symbol), target(kernel), kernel.role, name.arguments.texts].append(other)
+    renamed: dict[str, list[str]] = defaultdict(list)
+    for old, new in known:
+        renamed[old].append(new)
+    for index, (kernel, name) in enumerate(ours):
+        for new in renamed.get(_template(kernel.key.symbol), ()):
+            for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
+                yield index, other
 
 
 def _arch(kernel: Kernel) -> str | None:
