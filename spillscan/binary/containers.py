@@ -1,10 +1,8 @@
-"""Static libraries: the ``ar`` format of Unix and of Windows import libraries.
+"""Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
 
-Sections of Windows executables (PE) and objects (COFF), by the public format.
-
-Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
-
-Nothing is unpacked to disk; names of members are shown, never opened.
+Static libraries (the ``ar`` format of Unix and of Windows import libraries) and sections of Windows executables (PE)
+and objects (COFF) are read here, by their public formats. Nothing is unpacked to disk; names of members are shown,
+never opened.
 """
 
 from __future__ import annotations
@@ -123,7 +121,7 @@ class Image:
 
     @property
     def window(self) -> Window:
-        """Its bytes; decompressed at each call, so that nobody keeps them. Raises :class:`DamageError`."""
+        """Its bytes; decompressed at each call, so that they are not kept. Raises :class:`DamageError`."""
         return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored)
 
     @property

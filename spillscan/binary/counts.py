@@ -26,7 +26,7 @@ _HEX = "unknown 0x{:03x}"
 
 class Opcodes(Sequence[tuple[str, int]]):
     """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number. As numbers until
-    somebody looks: most kernels are only counted."""
+    they are looked at: most kernels are only counted."""
 
     __slots__ = ("_known", "_named", "_packed", "_rest")
 

@@ -1,19 +1,15 @@
-"""The toolkit that made a cubin, from its notes: ``.note.nv.tkinfo`` (new layout), else the version in its header.
-
-What ``.nv.info`` sections say: registers, stack, launch bounds, barriers, spill annotations.
-
-A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers are those that
-``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
-
-Texture, surface and sampler references: symbols of their own kinds, which relocations of constant bank 0 name.
-
-Equal to what ptxas prints up to sm_89. From sm_90 on it prints none, and the relocations name no symbols. Objects that
-a kernel is given (bindless) are no references: they stand in no cubin, and no figure is told.
-
-Cubins: which functions they hold, and what sections, symbols and attributes say of each. No machine code is read.
+"""Cubins: which functions they hold, and what sections, symbols, notes and attributes say of each. No machine code is
+read.
 
 Both layouts: up to CUDA 12 below sm_100 (ELF ABI 7: the architecture is the flags' low byte, barriers stand in the
 section's flags, registers in its info) and the one after it (ABI 8: second byte, and attributes).
+
+A record of ``.nv.info`` is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers
+are those that ``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
+
+Texture, surface and sampler references are symbols of their own kinds, which relocations of constant bank 0 name. Equal
+to what ptxas prints up to sm_89. From sm_90 on it prints none, and the relocations name no symbols. Objects that a
+kernel is given (bindless) are no references: they stand in no cubin, and there is no figure.
 """
 
 from __future__ import annotations
@@ -43,10 +39,10 @@ _ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolkit:
-    """Which ptxas or nvlink wrote the cubin, as far as it tells."""
+    """Which ptxas or nvlink wrote the cubin, as far as it says."""
 
     version: tuple[int, ...] = ()
-    """(13, 5, 37); only the first two without a note; empty where nothing tells."""
+    """(13, 5, 37); only the first two without a note; empty where nothing says."""
     tool: str = ""
     """``ptxas`` or ``nvlink``."""
     options: str = ""
@@ -297,8 +293,8 @@ class Cubin:
             found = records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
             if any(value == 1 for _, value, _ in found):
                 return "a"
-        told = self.toolkit.arch
-        return "f" if told == f"{self.number}f" else ""
+        named = self.toolkit.arch
+        return "f" if named == f"{self.number}f" else ""
 
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
@@ -319,7 +315,7 @@ class Cubin:
             known = number < len(names) and homes[number] == section
             place = names[number] if known else 0
             symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
-            told = registers.get(number) if known else None
+            allocated = registers.get(number) if known else None
             static = shared.get(section, 0)
             stack = stacks.get(number) if known else None
             role: Role = "unknown"
@@ -330,7 +326,7 @@ class Cubin:
                 role,
                 elf.window.part(offsets[section], sizes[section], "code"),
                 infos.get(section),
-                (links[section] >> 24 or None) if told is None else told,
+                (links[section] >> 24 or None) if allocated is None else allocated,
                 frames.get(number) if known else None,
                 None if stack == DYNAMIC_STACK else stack,
                 static - reserve if static >= reserve else static,

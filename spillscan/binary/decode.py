@@ -1,10 +1,9 @@
-"""Instructions that move control, read from machine code column by column, as far as somebody asks.
-
-Of most functions nobody asks where each branch goes: that decides the loops around an instruction, and these are looked
-for when somebody looks at them, long after the code is gone. So the words of these instructions are kept.
-
-Machine code of one function that uses local memory, or has spills elsewhere: the instructions that matter are given
+"""Machine code of one function that uses local memory, or has spills elsewhere: the instructions that matter are given
 to :mod:`spillscan.machine`, as a dump's reader does, so that classes and loop depths have one home.
+
+Instructions that move control are read column by column, as far as is asked. Where each branch goes decides the loops
+around an instruction; that is asked of few functions, long after the code is gone. So the words of these instructions
+are kept.
 """
 
 from __future__ import annotations

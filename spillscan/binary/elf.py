@@ -63,7 +63,7 @@ class Elf:
         if entry != kind.itemsize:
             raise DamageError(f"ELF section headers of {entry} bytes, not {kind.itemsize}", window.start)
         first = window.array(kind, 1, table, "ELF section headers")[0]
-        count = count or int(first["size"])  # with 65,280 sections and more, the first one tells
+        count = count or int(first["size"])  # with 65,280 sections and more, the first one says
         if names == 0xFFFF:
             names = int(first["link"])
         if count > LARGEST_TABLE:

@@ -21,7 +21,7 @@ HEADER_BYTES = 16
 ENTRY_BYTES = 64
 _LONGEST_IDENTIFIER = 4096
 _HEAD_BYTES = 1 << 18
-"""Compressed bytes that tell the first plain ones: more than a block of zstd."""
+"""Compressed bytes that give the first plain ones: more than a block of zstd."""
 _ZSTD_WINDOW = 1 << 27
 
 
@@ -192,9 +192,9 @@ def _zstd(data: memoryview, size: int) -> bytes:
     import zstandard
 
     try:
-        told = zstandard.frame_content_size(data)
-        if told not in (size, -1):
-            raise ValueError(f"its frame holds {told} bytes")
+        claimed = zstandard.frame_content_size(data)
+        if claimed not in (size, -1):
+            raise ValueError(f"its frame holds {claimed} bytes")
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error

@@ -28,7 +28,7 @@ FIRST_WITH_ANNOTATIONS = (12, 6)
 
 
 class Resources(NamedTuple):
-    """The fields of :class:`~spillscan.model.Usage` that a binary tells."""
+    """The fields of :class:`~spillscan.model.Usage` that a binary says."""
 
     registers: int | None
     stack_bytes: int | None
@@ -65,7 +65,7 @@ class Figures(NamedTuple):
     local: LocalTraffic | None
     """``None`` where it does not use local memory."""
     maker: Maker | None
-    """What wrote its cubin, as far as that tells."""
+    """What wrote its cubin, as far as that says."""
 
 
 class LostLines(NamedTuple):

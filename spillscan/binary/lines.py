@@ -1,9 +1,8 @@
-"""The line machine of DWARF 2 to 4, with NVIDIA's extended opcodes for inlined calls: what ``.debug_line`` holds.
+"""Source lines of accesses to local memory, where a cubin was compiled with ``-lineinfo`` or ``-G``.
 
-pyelftools passes over these opcodes and makes a record of each opcode that it knows; here a sequence (one function) is
-decoded alone, when somebody asks for it. Tests hold the rows equal to pyelftools', the chains to nvdisasm's.
-
-Source lines of accesses to local memory, where a cubin was compiled with ``-lineinfo`` or ``-G``.
+``.debug_line`` holds the line machine of DWARF 2 to 4, with NVIDIA's extended opcodes for inlined calls. pyelftools
+passes over these opcodes and makes a record of each opcode that it knows; here a sequence (one function) is decoded
+alone, when it is needed. Tests hold the rows equal to pyelftools', the chains to nvdisasm's.
 """
 
 from __future__ import annotations
@@ -225,7 +224,7 @@ class Lines:
         return local if sources is None else replace(local, accesses=replace(local.accesses, sources=sources))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:
-        """The source line of each address in a code section; ``None`` where the table does not tell of the section."""
+        """The source line of each address in a code section; ``None`` where the table says nothing of the section."""
         if section not in self._found:
             self._found[section] = [], []
             try:

@@ -1,8 +1,7 @@
-"""Bits beside the opcode that tell mnemonics apart which share it. They are looked up only where they do.
-
-Opcode tables, data of ``opcodes/*.json``: which mnemonic a code is, and which of its fields are registers.
+"""Opcode tables, data of ``opcodes/*.json``: which mnemonic a code is, and which of its fields are registers.
 
 Derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
+Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class _Group(NamedTuple):
     chosen: NDArray[np.int64]
     """What is above the opcode, by these bits."""
     telling: NDArray[np.bool_]
-    """By opcode: whether one of them tells its mnemonic."""
+    """By opcode: whether one of them decides its mnemonic."""
 
 
 class Selectors:
@@ -73,12 +72,12 @@ class Selectors:
 
 
 def asked(name: Name) -> set[int]:
-    """The bits that tell a mnemonic."""
+    """The bits that decide a mnemonic."""
     return set() if isinstance(name, str) else {name[2]} | asked(name[0]) | asked(name[1])
 
 
 def mnemonic(name: Name, bits: Sequence[int], chosen: int) -> str:
-    """The one that ``chosen`` tells, in which the bits stand one behind the other."""
+    """The one that ``chosen`` names, in which the bits stand one behind the other."""
     while not isinstance(name, str):
         name = name[chosen >> bits.index(name[2]) & 1]
     return name
@@ -113,7 +112,7 @@ class Table:
         runs = list(_runs(document["opcodes"], bits))
         shared = ((range(begin, end), name) for begin, end, name, _ in _entries(document["opcodes"]) if asked(name))
         self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
-        """What tells mnemonics apart that share an opcode; such codes have more than its bits."""
+        """What distinguishes mnemonics that share an opcode; such codes have more than its bits."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
@@ -176,7 +175,7 @@ def _runs(entries: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slic
 
 @cache
 def table(number: int) -> Table | None:
-    """The table of an architecture by its number; ``None`` where nobody has derived one."""
+    """The table of an architecture by its number; ``None`` where none was derived."""
     source = files("spillscan.binary") / "opcodes" / f"sm_{_SHARED.get(number, number)}.json"
     if not source.is_file():
         return None

@@ -1,8 +1,7 @@
-"""A part of a file's bytes that cannot be left: every offset and size that a file claims is checked before use.
+"""What a file may claim: offsets and sizes are checked before use, and what it makes of itself is bounded.
 
-How much a file may make of itself: bounds on what is decompressed and how deep containers nest.
-
-The memory that a mapped file takes: pages that were read are given back, else a large file counts as a whole.
+A window is a part of a file's bytes that cannot be left. Limits bound what is decompressed and how deep containers
+nest. Of a mapped file, pages that were read are given back, else a large file counts as a whole.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ class Limits:
 
 
 DEFAULT = Limits()
-"""Of any input, where nobody says otherwise."""
+"""Of any input, where no option says otherwise."""
 
 
 class Budget:

@@ -1,12 +1,8 @@
 """A byte stream in large blocks that are used again; a line or a pattern never stands in two of them.
 
-A function that spans blocks keeps them for a while: whether the address of its frame is taken is asked at its end, if
-at all. A block is read into again when nobody keeps it.
-
-Instructions that name the stack pointer, found in a function's text when the question comes up.
-
-Few functions raise it, and a function's text is large: the blocks that hold it are kept, and read again only when
-asked, or when a function is so long that its first blocks must go.
+A function that spans blocks keeps them for a while: which of its instructions name the stack pointer is asked at its
+end, if at all. Few functions raise that question, so their text is read again only then, or when a function is so long
+that its first blocks must go. A block is read into again when no function keeps it.
 """
 
 from __future__ import annotations
@@ -149,7 +145,7 @@ class StackUses:
             yield from _uses(text)
 
     def close(self) -> None:
-        """Nobody will ask."""
+        """It is not asked any more."""
         for block in self._blocks:
             block.keepers -= 1
         self._blocks.clear()

@@ -138,7 +138,7 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
 
 
 REGION = 16**SHORTEST_ADDRESS
-"""Addresses that their last four hexadecimal digits tell apart."""
+"""Addresses that differ in their last four hexadecimal digits."""
 
 _CACHED = 24
 """Tables kept: 128 KiB each."""

@@ -97,7 +97,7 @@ class JsonDisassembly:
         options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
         compiled = re.search(
             rf"\bsm_{major}{minor}[a-z]?\b", options
-        )  # the version itself does not tell sm_90 from sm_90a
+        )  # the version itself is the same for sm_90 and sm_90a
         self._member = Member(0, compiled[0] if compiled else f"sm_{major}{minor}")
         self._wide = major >= _FIRST_WIDE
 

@@ -1,6 +1,5 @@
-"""A dictionary from eight bytes to small numbers that is asked for thousands of keys at once: a perfect hash.
-
-Which opcode eight bytes of text are: looked up in a perfect hash, and read once by the grammar when they are new.
+"""Which opcode eight bytes of text are: looked up in a perfect hash, thousands of keys at once, and read once by the
+grammar when they are new.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Extent(NamedTuple):
 
 
 class _Part:
-    """A stream of an extent; several processes read from one descriptor, so nobody moves its offset."""
+    """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
 
     def __init__(self, extent: Extent) -> None:
         self._extent, self._at = extent, extent.begin

@@ -39,8 +39,8 @@ _BLANKS = _U(int.from_bytes(b" " * WINDOW, "little"))
 _MAX_GUARDS = 256
 """Distinct predicates, blanks before them included."""
 _MARGIN = 16
-"""Bytes that are compared where an encoding line begins, the end of the line before included: enough to tell it from an
-instruction."""
+"""Bytes that are compared where an encoding line begins, the end of the line before included: they suffice to
+distinguish it from an instruction."""
 
 
 @dataclass(slots=True)

@@ -99,8 +99,8 @@ def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
 
 
 def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
-    """Those of the kernel's arch and, where both sides tell and it decides, of its unit. A record file speaks of the
-    object beside it and of nothing else."""
+    """Those of the kernel's arch and, where both sides name one and it decides, of its unit. A record file speaks of
+    the object beside it and of nothing else."""
     arch = kernel.key.arch
     fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
     beside = {made for origin in kernel.origins if (made := object_of(origin.input))}

@@ -1,6 +1,5 @@
-"""What moves control, line by line: branches, calls, ways out, and Maxwell's stack of targets.
-
-The control flow of one function, as the loop finder wants it, from the instructions that move control.
+"""The control flow of one function, as the loop finder wants it, from the instructions that move control: branches,
+calls, ways out, and Maxwell's stack of targets.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _FARTHEST = 1 << 48
 
 
 class KeptMoves(Protocol):
-    """Instructions that move control, as long as nobody looks at them."""
+    """Instructions that move control, until they are looked at."""
 
     def moves(self) -> Moves:
         """What they are."""
@@ -223,7 +222,7 @@ class Controls(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """A function whose control is to be followed when somebody looks at its loops."""
+    """A function whose control is to be followed when its loops are looked at."""
 
     kept: KeptMoves
     last: int
@@ -236,7 +235,7 @@ class Paths(NamedTuple):
 
 
 class Flow:
-    """Control of one function, looked at as far as somebody asks: of most functions nobody wants to know much."""
+    """Control of one function, looked at as far as is asked: of most functions that is little."""
 
     def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
         """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.

@@ -2,9 +2,8 @@
 
 A column of numbers is small and quick, and few of them are distinct. The parts of a number, from the lowest bit on:
 base register (8 bits), address not understood, 7 bits of zero, whether there is a uniform address register, width (3
-bits, see :data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset.
-
-The accesses of one function as columns; their records are made when somebody looks at them.
+bits, see :data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset. The accesses of one function
+are columns of such numbers; their records are made when they are looked at.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _FORMS: dict[AddressForm, int] = {
 
 
 class Target(NamedTuple):
-    """What an access touches, as far as its text tells."""
+    """What an access touches, as far as its text says."""
 
     bytes: int
     form: AddressForm
@@ -151,7 +150,7 @@ class Accesses(Grouped):
     parts: Sequence[Part]
     """Those that have any."""
     sources: Sequence[SourceLine | None] | None
-    """``None`` where the dump tells none."""
+    """``None`` where the dump has none."""
 
     def __len__(self) -> int:
         return len(self.addresses)

@@ -5,9 +5,9 @@ Counting the intervals between backward branches and their targets is not the sa
 jump back without being loops.
 
 No dominator is looked for. Each edge that may close a loop has a bit, and one sweep against the code, repeated where a
-backward branch brings news, tells of each place which of these edges it reaches without passing their targets. An
+backward branch brings news, finds for each place which of these edges it reaches without passing their targets. An
 edge whose bit arrives at a way into the code around it closes no loop: its target does not dominate it. Only such
-stretches of the code are swept that backward branches span and that hold a point somebody asks for.
+stretches of the code are swept that backward branches span and that hold a point that is asked for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _
 
 
 class Depths(Sequence[int | None]):
-    """What :func:`depths` tells, found when somebody looks: of most functions nobody asks for more than their sums."""
+    """What :func:`depths` finds, when it is looked at: of most functions only sums are asked for."""
 
     __slots__ = ("_asked", "_known")
 

@@ -3,7 +3,7 @@ registers, operations and bytes.
 
 Read on demand only: it takes a look at every operand, where the counts take one at the opcodes' columns.
 
-Register banks: how many source operands an architecture reads at once, as far as somebody has published it.
+Register banks: how many source operands an architecture reads at once, as far as that is published.
 
 * Maxwell, Pascal: four banks (register number modulo 4), one read each. Scott Gray, maxas, wiki (2014 to 2016); Jia,
   Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
@@ -17,7 +17,7 @@ Register banks: how many source operands an architecture reads at once, as far a
 An operand that the instruction before had in the same place, marked ``.reuse``, comes from the reuse cache, not from
 its bank (the same sources).
 
-What one instruction does, as far as its text tells: floating-point operations, and bytes that it moves, per thread.
+What one instruction does, as far as its text says: floating-point operations, and bytes that it moves, per thread.
 
 A fused multiply-add is two operations, a packed one twice as many; a matrix instruction divides its 2·m·n·k over its
 threads. Conversions, comparisons, minima and the uniform datapath (once a warp) are no operations. Shapes are in the
@@ -167,7 +167,7 @@ _SHAPES = {
     b"16832": (16, 8, 32),
     b"16864": (16, 8, 64),
 }
-"""Of a warp's matrix instructions, as printed; others are not told apart."""
+"""Of a warp's matrix instructions, as printed; others are not distinguished."""
 _OTHER = re.compile(rb"\.(?:SP|STEP\d)\b")
 """Sparse; the steps of Volta's HMMA.884, which share one shape."""
 _GROUP_SHAPE = re.compile(rb"\.(\d+)x(\d+)x(\d+)\b")
@@ -189,7 +189,7 @@ _TOGETHER = frozenset({"HGMMA", "QGMMA"})
 
 
 class Work(NamedTuple):
-    """Per thread; ``None`` where the text does not tell."""
+    """Per thread; ``None`` where the text does not say."""
 
     flops: int | None
     space: str | None

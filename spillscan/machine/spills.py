@@ -1,6 +1,4 @@
-"""What one instruction does with the stack pointer: as text, or as machine code tells it without any.
-
-Spill, local array, callee frame or unknown: each access by the best evidence at hand.
+"""Spill, local array, callee frame or unknown: each access by the best evidence at hand.
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
@@ -9,12 +7,12 @@ Spill, local array, callee frame or unknown: each access by the best evidence at
    something that may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays
    and arguments lie below the spill area.
 3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
-   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, nothing
-   tells.
+   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, the
+   class is unknown.
 4. A device function compiled on its own: ptxas counts the registers it saves for its caller as spills; they stand in
    its own frame, and arguments that the caller left on the stack above it.
 
-What none of these tells is ``unknown``. The classes always add up to all accesses.
+What none of these decides is ``unknown``. The classes always add up to all accesses.
 """
 
 from __future__ import annotations
@@ -170,7 +168,7 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
 
 def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:
     """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
-    called, and cannot be told from an array's element where the frame's address is taken as well. What is loaded from a
+    called, and is the same as an array's element where the frame's address is taken as well. What is loaded from a
     slot but never stored there comes from a callee: its spill, or an element that it filled."""
     slots: AccessClass = "array"
     in_doubt = any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True))
