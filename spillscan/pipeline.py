@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from spillscan.dataset import load_build
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, reference, source
 from spillscan.join.links import merge_links
@@ -92,6 +91,8 @@ def _read(
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
         return Reading(issues=[orphan])
     if kept := reference.parse(each.uri):
+        from spillscan.dataset import load_build
+
         build = load_build(*kept)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)

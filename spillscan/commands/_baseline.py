@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -254,6 +253,8 @@ def decoded(content: bytes, label: str) -> str:
 
 def _git(folder: Path, *arguments: str) -> bytes | None:
     """What git printed; ``None`` where it says no."""
+    import subprocess
+
     try:
         result = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
     except OSError as error:

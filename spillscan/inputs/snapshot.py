@@ -7,7 +7,6 @@ import re
 from spillscan.errors import InputError
 from spillscan.inputs.source import Stream
 from spillscan.model import Reading, Stats
-from spillscan.serialize import build_of
 
 FORMAT = "snapshot"
 PRIORITY = 10
@@ -25,6 +24,8 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, name: str) -> Reading:
     """The build of one snapshot."""
+    from spillscan.serialize import build_of
+
     data = stream.read(LARGEST_BYTES)
     try:
         build = build_of(data)
