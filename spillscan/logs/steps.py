@@ -140,15 +140,13 @@ def parse_step(line: str) -> Step | None:
 
 
 def split_prefix(line: str) -> tuple[str, str]:
-    """(who writes, the rest): the MSBuild node or docker stage, and the line without timestamps and indent."""
+    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
     printed = line.encode("utf-8", "replace")
     match = grammar.pattern("prefix", "prefix").match(printed)
     if match is None:
         return "", line
-    return (
-        (match["STAGE"] or match["NODE"] or b"").decode().strip(" >"),
-        printed[match.end() :].decode("utf-8", "replace"),
-    )
+    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or b""
+    return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")
 
 
 def _step(tree: Tree[Token]) -> Step | None:

@@ -15,6 +15,7 @@ from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 HARMLESS = ("step-retried", "host-step-failed")
 CODES = ("build-failed", "build-incomplete", *HARMLESS)
 
+NOW = "2026-05-01T12:34:56.7890123Z"
 KERNEL = """\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '{0}' for 'sm_90'
@@ -176,7 +177,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-@pytest.mark.parametrize("prefix", ["", "2026-05-01T12:34:56.7890123Z ", "#9 12.345 "])
+@pytest.mark.parametrize(
+    "prefix", ["", f"{NOW} ", "#9 12.345 ", f"build\tMake\t{NOW} ", f"{NOW} stderr F ", "app-1  | "]
+)
 def test_broken_builds(name: str, prefix: str) -> None:
     text = MAKE + BROKEN[name]
     if prefix and BROKEN[name].startswith(("2026", "#12", "section")):

@@ -116,6 +116,10 @@ def test_relocatable_compilation_is_not_final() -> None:
 
 
 def test_prefixes() -> None:
+    assert split_prefix("build\tMake\t2026-05-01T12:34:56.7890123Z x") == ("", "x")
+    assert split_prefix("2026-05-01T12:34:56.789012345Z stderr F x") == ("", "x")
+    assert split_prefix("builder-1  | x") == ("builder-1", "x")
+    assert split_prefix("   12 | x") == ("", "12 | x")
     assert split_prefix("12:34:56.789     3>  x") == ("3", "x")
     assert split_prefix("#12 118.5 x") == ("#12", "x")
     assert split_prefix("plain") == ("", "plain")
