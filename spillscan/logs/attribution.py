@@ -2,16 +2,18 @@
 
 One compiler writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line
 (one write: they stay together and name the function), then ``Used N registers`` and ``Compile time``, which name
-nothing. In a log that several compilers wrote, registers lines are assigned when every possible assignment agrees.
+nothing. In a log that several compilers wrote, registers lines are assigned when every possible assignment agrees, and
+when the account shows that no line is missing.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from spillscan.logs.account import IssueLog
-from spillscan.logs.interleaved import Reserves, assign, may_own, settle_stacks
+from spillscan.logs.account import ALL, FIGURES, Account, quoted
+from spillscan.logs.interleaved import Reserves, assign, contradicts, may_own, prints_constant_banks, settle_stacks
 from spillscan.logs.messages import (
     CompileTime,
     EntryLine,
@@ -23,14 +25,30 @@ from spillscan.logs.messages import (
     Note,
     Properties,
     Stack,
+    Torn,
     Unknown,
     Used,
 )
-from spillscan.logs.records import Context, Draft, Notes, PendingUse, Section, finished, record
+from spillscan.logs.records import Context, Draft, Notes, PendingUse, Section, Suspicion, finished, record
 from spillscan.logs.steps import Step
 from spillscan.model import Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
+
+MOST_OPEN = 2048
+"""So many kernels do not wait for their registers lines at once: lines are lost."""
+
+_CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
+"""Releases for these archs print the properties of callees before the kernel's registers."""
+_WITHOUT_STACK_LINES = re.compile(r"sm_1\d")
+
+_SUSPICIONS: dict[Suspicion, str] = {
+    "foreign": "the properties of another function stand before its registers line",
+    "misplaced": "its properties stand before another kernel's registers line",
+    "bare": "no stack line stands before its registers line",
+    "nameless": "no 'Function properties' line names its stack",
+    "unindented": "its stack line has lost its beginning",
+}
 
 
 class Writer:
@@ -38,7 +56,7 @@ class Writer:
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
-        self._issues = IssueLog(input_name)
+        self._account = Account(input_name)
         self._drafts: list[Draft] = []
         self._kernels: list[tuple[int, Section, Step, Kernel]] = []
         self._links: list[LinkRecord] = []
@@ -49,24 +67,40 @@ class Writer:
         self._tangles: list[tuple[list[Draft], list[PendingUse]]] = []
         self._named: tuple[str, int] | None = None
         self._link_named: LinkProperties | None = None
+        self._link_line = 0
+        self._link_lost = False
         self._last: Draft | None = None  # the draft that the previous message completed
         self._notes = Notes()
+        self._text = ""  # the line of the present message
+        self._messages = 0
         self._interleaved = False
-        self._registers_lines = 0
-        self._compile_times = 0
+        self._overlapped = False  # a kernel began while another was open
         self._without_abi = False
+        self._registers_lines = 0
+        self._stack_lines = 0  # with an indent
+        self._names = 0  # lines that name the stack line that follows
+        self._entries = 0
+        self._compile_times = 0
+        self._stray_times: list[int] = []
+        self._headless: list[tuple[int, str, str]] = []
+        self._name_lost = False
 
     # ---- what the reader asks ---------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
         """Nothing is half-read: a whole block can be taken at once."""
-        return not self._open and self._named is None
+        return not self._open and self._named is None and not self._name_lost
 
     @property
     def awaits_stack(self) -> bool:
         """``Function properties`` was read, its stack line not yet."""
         return self._named is not None
+
+    @property
+    def timed(self) -> bool:
+        """It reports a compile time behind each registers line."""
+        return self._compile_times > 0
 
     @property
     def interleaved(self) -> bool:
@@ -78,8 +112,14 @@ class Writer:
     def block(self, symbol: str, arch: str, usage: Usage, compile_ms: float | None, line: int, step: Step) -> None:
         """A kernel whose lines stand together while nothing else is open: the same as feeding them one by one."""
         self._registers_lines += 1
+        self._stack_lines += 1
+        self._names += 1
+        self._messages += 1
         self._compile_times += compile_ms is not None
         self._enter(arch)
+        section = self._section
+        section.linked |= usage.cumulative_stack_bytes is not None
+        section.barriers |= 2 if usage.barriers is None else 1
         kernel = Kernel(
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
             role="entry",
@@ -92,38 +132,48 @@ class Writer:
         self._kernels.append((line, self._section, step, kernel))
         self._last = None
 
-    def feed(self, message: Message, line: int, step: Step) -> None:
-        """One message, on ``line``, printed during ``step``."""
+    def feed(self, message: Message, line: int, step: Step, text: str = "") -> None:
+        """One message, on ``line`` with ``text``, printed during ``step``."""
         before, self._last = self._last, None
+        self._text = text
+        self._messages += 1
+        if self._named is not None and not isinstance(message, Stack):
+            self._forget_named()
         match message:
             case EntryLine():
                 self._entry(message, line, step)
             case Properties():
-                self._forget_named()
                 self._named = (message.symbol, line)
+                self._names += 1
             case Stack():
-                self._stack(message, line, step)
+                self._stack(message, line, step, before)
             case Used():
-                self._used(message.usage, line, before)
+                self._used(message, line, before)
             case CompileTime():
-                self._compile_time(message.milliseconds, before)
+                self._compile_time(message.milliseconds, line, before)
             case Module():
                 self._begin_section()
             case Note():
                 self._note(message, line)
-            case Unknown(cut=True):
-                self._issues.add("truncated", f"the input ends inside a line: {message.text}", line, "error")
             case Unknown():
-                self._issues.add("unknown-line", f"not understood: {message.text}", line)
+                self._account.add("unknown-line", f"not understood: {message.text}", line)
+            case Torn(spilled=True):
+                message_ = f"a warning of spills is not whole: {quoted(message.text)}"
+                self._account.add("unread-spill-warning", message_, line, "error")
+                self._account.disturbed(line)
+            case Torn():
+                self._torn(message, line)
             case LinkProperties():
-                self._link_named = message
+                self._link_properties(message, line)
             case LinkUsed():
-                self._link_used(message.usage, line)
+                self._link_used(message, line)
             case Ignored():
                 pass
 
-    def end(self) -> None:
-        """The input ends here: settle what is still open."""
+    def end(self, *, cut: str = "", line: int = 0) -> None:
+        """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open."""
+        if cut:
+            self._account.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         if self._uses:
             self._set_aside()
         if self._tangles:
@@ -135,23 +185,30 @@ class Writer:
             self._incomplete(draft)
         self._forget_named()
         self._open = []
+        if self._link_named is not None:
+            self._forget_link()
+        self._count()
+        complete = self._account.complete
+        for draft in self._drafts:
+            self._suspect(draft, complete)
         for section in self._sections:
             if section.entries != 1 or self._interleaved:
-                for note, line in section.notes:
-                    self._unattached(note, line, "names no kernel")
+                for note, noted in section.notes:
+                    self._unattached(note, noted, "names no kernel")
                 section.notes = []
         settle_stacks(self._drafts)
         self._drafts.extend(self._notes.drafts())
-        for note, line, why in self._notes.unattached():
-            self._unattached(note, line, why)
+        for note, noted, why in self._notes.unattached():
+            self._unattached(note, noted, why)
 
     def issues(self) -> list[Issue]:
         """What was not understood; complete after :meth:`end`."""
-        return self._issues.all()
+        return self._account.issues()
 
     def links(self) -> list[LinkRecord]:
-        """What the linker said; complete after :meth:`end`."""
-        return self._links
+        """What the linker said for sure; complete after :meth:`end`."""
+        doubts = self._account.doubts(interleaved=self._interleaved)
+        return [link for link in self._links if (link.origin.line or 0) not in doubts]
 
     def kernels(self, *, units_in_doubt: bool) -> Iterator[tuple[int, Kernel]]:
         """(line, kernel) of all that was read; complete after :meth:`end`.
@@ -168,9 +225,10 @@ class Writer:
             relocatable=self._relocatable(sections.values()),
             units_in_doubt=units_in_doubt,
             arch_in_doubt=several,
+            doubts=self._account.doubts(interleaved=self._interleaved),
             namesakes=self._namesakes() if several else frozenset(),
         )
-        plain = not (self._interleaved or units_in_doubt or context.relocatable)
+        plain = not (self._interleaved or units_in_doubt or context.relocatable or context.doubts)
         for line, section, step, kernel in self._kernels:
             if plain and not section.notes and not step.relocatable:
                 yield line, kernel
@@ -182,13 +240,15 @@ class Writer:
     def _relocatable(self, sections: Iterable[Section]) -> bool:
         """Whether the log shows relocatable code (-rdc, -dc).
 
-        Its device functions have a compile time each, those of whole programs have none; their number decides where
-        the order of lines proves nothing. Before 12.8 there are no compile times, and the order's hint is believed:
-        figures that are final are then called not final, never the other way round.
+        Its device functions come first and have a compile time each, those of whole programs have none; their number
+        decides where the order of lines proves nothing. Debug builds (-G) print them in the same way, but only where
+        ptxas knows the callees does it sum up a kernel's stack over them (measured, 9.1 to 13.5). Before 12.8 there are
+        no compile times, and the order's hint is believed: figures that are final are then called not final, never the
+        other way round.
         """
         if self._interleaved and self._compile_times:
             return self._compile_times > self._registers_lines
-        return any(section.relocatable for section in sections)
+        return any(section.relocatable and not section.linked for section in sections)
 
     def _namesakes(self) -> frozenset[str]:
         arches: dict[str, set[str | None]] = defaultdict(set)
@@ -201,7 +261,9 @@ class Writer:
     def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
         """A device function whose lines stand together while nothing else is open."""
         self._named = (symbol, line)
-        self._stack(stack, line, step)
+        self._names += 1
+        self._messages += 1
+        self._stack(stack, line, step, None)
         if compile_ms is not None:
             self.feed(CompileTime(compile_ms), line, step)
 
@@ -209,27 +271,46 @@ class Writer:
 
     def _entry(self, entry: EntryLine, line: int, step: Step) -> None:
         if self._open:
-            self._interleaved = True
+            self._interleaved = self._overlapped = True
+        if len(self._open) >= MOST_OPEN:
+            self._give_up(line)
         self._enter(entry.arch)
-        self._open.append(Draft(entry.symbol, entry.arch, "entry", line, step, self._section))
+        self._last = Draft(entry.symbol, entry.arch, "entry", line, step, self._section)
+        self._open.append(self._last)
 
-    def _enter(self, arch: str) -> None:
+    def _enter(self, arch: str | None) -> None:
         section = self._section
         if section.headed and section.arch not in (None, arch):
             self._interleaved = True  # one ptxas run compiles for one arch
         section.arch = arch
         section.entries += 1
+        self._entries += 1
 
-    def _stack(self, stack: Stack, line: int, step: Step) -> None:
+    def _stack(self, stack: Stack, line: int, step: Step, before: Draft | None) -> None:
+        self._stack_lines += stack.indented
+        if self._named is None and before is not None and before in self._open:
+            before.stack = stack
+            before.suspicions |= {"nameless"}
+            return
         if self._named is None:
-            self._issues.add("unattributed-stack", "a stack line follows no 'Function properties' line", line)
+            message = f"no 'Function properties' line names the kernel of: {quoted(self._text)}"
+            self._account.add("unattributed-stack", message, line, "error", hides=ALL)
+            if self._messages > 1:
+                self._account.disturbed(line)
+                self._interleaved = True
             return
         (symbol, named_line), self._named = self._named, None
+        lost, self._name_lost = self._name_lost, False
         waiting = [draft for draft in self._open if draft.symbol == symbol and draft.stack is None]
         if not waiting:
             # Before any kernel of its section: only relocatable code has that (-c, -rdc=true).
             self._section.relocatable |= not self._section.entries
             self._last = Draft(symbol, None, "function", named_line, step, self._section, stack)
+            self._doubt_stack(self._last, stack, lost)
+            for draft in self._open:
+                if not _CALLEES_FIRST.fullmatch(draft.arch or ""):
+                    draft.suspicions |= {"foreign"}
+                    self._last.suspicions |= {"misplaced"}
             if symbol in self._notes:
                 self._last.advisories = self._notes.take(symbol, stack.spills)
             self._drafts.append(self._last)
@@ -238,24 +319,41 @@ class Writer:
             for draft in waiting:
                 draft.stack_in_doubt = True
         waiting[0].stack = stack
+        self._doubt_stack(waiting[0], stack, lost)
         if symbol in self._notes:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
+
+    def _doubt_stack(self, draft: Draft, stack: Stack, lost: bool) -> None:
+        """``lost``: the stack line of the properties before is missing, unless this is it."""
+        if not stack.indented:
+            draft.suspicions |= {"unindented"}
+        if lost:
+            draft.reasons += ("a stack line was lost before its own",)
+            draft.stack_in_doubt = True
 
     def _forget_named(self) -> None:
         if self._named is not None:
             symbol, line = self._named
-            self._issues.add("truncated", f"no stack line follows the properties of {symbol}", line, "error")
+            self._account.lost(f"no stack line follows the properties of {symbol}", line, symbol=symbol)
             self._named = None
+            self._name_lost = True
 
-    def _used(self, usage: Usage, line: int, before: Draft | None) -> None:
+    def _used(self, used: Used, line: int, before: Draft | None) -> None:
         self._registers_lines += 1
+        usage = used.usage
+        if used.cut:
+            self._torn(used, line)
         owners = [draft for draft in self._open if may_own(draft, usage, without_abi=self._without_abi)]
-        if not owners and len(self._open) == 1:
+        if not owners and len(self._open) == 1 and (used.cut or not contradicts(self._open[0], usage)):
             owners = list(self._open)  # a module without the ABI prints no stack line
+            if not (self._without_abi or _WITHOUT_STACK_LINES.fullmatch(owners[0].arch or "")):
+                owners[0].suspicions |= {"bare"}
         if not owners:
             self._unowned(usage, line, before)
         elif len(owners) == 1 and not self._uses:
             self._own(owners[0], usage)
+            if used.cut:
+                owners[0].reasons += ("its registers line is cut",)
         else:
             self._uses.append(PendingUse(usage, owners))
             if len(self._uses) == len(self._open):
@@ -268,6 +366,9 @@ class Writer:
             if holder is not None:
                 draft.stack, holder.stack = holder.stack, None
         draft.usage = usage
+        section = draft.section
+        section.linked |= usage.cumulative_stack_bytes is not None
+        section.barriers |= 2 if usage.barriers is None else 1
         self._open.remove(draft)
         self._drafts.append(draft)
         self._last = draft
@@ -277,30 +378,98 @@ class Writer:
             before.role = "entry"
             before.usage = usage
             before.reasons += ("no 'Compiling entry function' line names it",)
+            self._headless.append((before.line, before.symbol, self._text))
             self._last = before
             return
-        self._issues.add(
-            "unattributed-registers",
-            f"a line says {usage.registers} registers, but no kernel is open that could own it; {PARALLEL_HINT}",
-            line,
-            "error",
-        )
+        hint = f"; {PARALLEL_HINT}" if self._interleaved else ""
+        message = f"no 'Compiling entry function' line names the kernel of: {quoted(self._text)}{hint}"
+        self._account.add("unattributed-registers", message, line, "error", hides=ALL)
+        if self._messages > 1:
+            self._account.disturbed(line)
 
-    def _compile_time(self, milliseconds: float, before: Draft | None) -> None:
+    def _compile_time(self, milliseconds: float, line: int, before: Draft | None) -> None:
         """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
         self._compile_times += 1
-        if before is None:
-            self._interleaved = True
+        if before is None or before in self._open:
+            self._interleaved |= self._messages > 1
+            self._stray_times.append(line)
             return
         if before.role == "function":
             before.section.relocatable = True  # device functions of whole programs have no compile time of their own
         before.compile_ms = milliseconds
+
+    # ---- what is missing ---------------------------------------------------------------------------------------------
+
+    def _torn(self, message: Torn | Used, line: int) -> None:
+        """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
+        text = message.text if isinstance(message, Torn) else self._text
+        if self._messages == 1 and isinstance(message, Torn):
+            self._account.lost(f"the input begins inside a line: {quoted(text)}", line)
+        elif isinstance(message, Used) and len(self._open) == 1 and not self._uses:
+            self._account.lost(f"clauses are missing from a registers line: {quoted(text)}", line)
+        else:
+            self._account.torn(f"not a whole line: {quoted(text)}", line)
+
+    def _count(self) -> None:
+        """What only the whole input shows: that lines of one kind are fewer than those of another."""
+        if self._headless:
+            line, symbol, text = self._headless[0]
+            more = f" ({len(self._headless)} kernels)" if len(self._headless) > 1 else ""
+            message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
+            self._account.lost(message, line, hides=None if self._entries or not more else FIGURES)
+        functions = [draft.compile_ms for draft in self._drafts if draft.role == "function"]
+        timed = len(functions) if self._interleaved else len(functions) - functions.count(None)
+        if self._stray_times and self._compile_times > self._registers_lines + timed:
+            self._account.lost("a compile time is no kernel's: its lines are missing", self._stray_times[0])
+
+    def _suspect(self, draft: Draft, complete: bool) -> None:
+        """Decide what may be wrong with a draft."""
+        if draft.role == "entry" and draft.usage.registers is not None and not draft.reasons:
+            self._conform(draft)
+        for suspicion in sorted(draft.suspicions):
+            if not self._stands(suspicion, complete):
+                continue
+            draft.reasons += (_SUSPICIONS[suspicion],)
+            self._account.lost(f"{draft.symbol}: {_SUSPICIONS[suspicion]}", draft.line, symbol=draft.symbol)
+            if suspicion in ("foreign", "bare"):
+                draft.usage = Usage()
+            else:
+                draft.stack_in_doubt = True
+
+    def _stands(self, suspicion: Suspicion, complete: bool) -> bool:
+        match suspicion:
+            case "foreign" | "misplaced":
+                return not (self._overlapped and complete)
+            case "bare":
+                return self._stack_lines > 0
+            case "nameless":
+                return self._names > 0
+            case "unindented":
+                return self._stack_lines > 0
+
+    def _conform(self, draft: Draft) -> None:
+        """Clauses that its release and arch always print must be there."""
+        banks = prints_constant_banks(draft.arch)
+        if (banks and draft.usage.constant_bytes is None) or (
+            draft.section.barriers == 3 and draft.usage.barriers is None and draft.section.headed
+        ):
+            draft.reasons += ("its registers line is cut",)
+            message = f"clauses are missing from the registers line of {draft.symbol}"
+            self._account.lost(message, draft.line, hides=FIGURES, symbol=draft.symbol)
 
     # ---- interleaved output ----------------------------------------------------------------------------------------
 
     def _set_aside(self) -> None:
         """Kernels and registers lines that belong together, one way or another: the whole input decides."""
         self._tangles.append((self._open, self._uses))
+        self._open, self._uses = [], []
+
+    def _give_up(self, line: int) -> None:
+        """Too many kernels wait: whose the lines are will never be known."""
+        self._account.lost(f"the registers lines of {len(self._open)} kernels cannot be assigned", line)
+        for draft in self._open:
+            draft.reasons += ("interleaved output: its registers line is lost",)
+        self._drafts += [draft for draft in self._open if draft.stack is not None]
         self._open, self._uses = [], []
 
     def _assign(self) -> None:
@@ -313,6 +482,10 @@ class Writer:
                 reserves.witness(draft.symbol, draft.arch, draft.usage)
         for drafts, uses in self._tangles:
             assign(drafts, uses, reserves)
+            if len(uses) < len(drafts):
+                names = ", ".join(draft.symbol for draft in drafts[:2])
+                message = f"{len(drafts)} kernels ({names} …) have {len(uses)} registers lines"
+                self._account.lost(message, drafts[0].line)
             for draft in drafts:
                 if draft.stack is None and not self._without_abi:
                     self._incomplete(draft)
@@ -321,7 +494,9 @@ class Writer:
         self._tangles = []
 
     def _incomplete(self, draft: Draft) -> None:
-        self._issues.add("truncated", f"the figures of {draft.symbol} are not all there", draft.line, "error")
+        message = f"the figures of {draft.symbol} are not all there"
+        self._account.add("truncated", message, draft.line, "error", symbol=draft.symbol)
+        self._account.disturbed(draft.line)
 
     # ---- sections, notes, links -------------------------------------------------------------------------------------
 
@@ -335,13 +510,28 @@ class Writer:
         self._notes.add(note, line)
 
     def _unattached(self, note: Note, line: int, why: str) -> None:
-        self._issues.add("unattached-advisory", f"{note.advisory.text} ({why})", line, "note")
+        self._account.add("unattached-advisory", f"{note.advisory.text} ({why})", line, "note")
 
-    def _link_used(self, usage: Usage, line: int) -> None:
-        if self._link_named is None:
-            message = "nvlink's registers line follows no 'Function properties'"
-            self._issues.add("unattributed-registers", message, line, "error")
+    def _link_properties(self, message: LinkProperties, line: int) -> None:
+        if self._link_named is not None:
+            self._forget_link()
+            self._link_lost = True
+        self._link_named, self._link_line = message, line
+
+    def _forget_link(self) -> None:
+        """No registers line follows it; the next one may be its own."""
+        assert self._link_named is not None
+        symbol = self._link_named.symbol
+        message = f"no registers line follows nvlink's properties of {symbol}"
+        self._account.add("lost-lines", message, self._link_line, "error", hides=FIGURES, symbol=symbol)
+        self._link_named = None
+
+    def _link_used(self, message: LinkUsed, line: int) -> None:
+        named, self._link_named = self._link_named, None
+        lost, self._link_lost = self._link_lost, False
+        if named is None or lost or message.cut:
+            text = f"nvlink's line names no kernel, or is not whole: {quoted(self._text)}"
+            self._account.add("unattributed-registers", text, line, "error", hides=ALL if named is None else FIGURES)
             return
         origin = Origin(input=self._input, line=line, format="nvlink")
-        named, self._link_named = self._link_named, None
-        self._links.append(LinkRecord(named.symbol, named.arch, usage, origin))
+        self._links.append(LinkRecord(named.symbol, named.arch, message.usage, origin))

@@ -35,6 +35,15 @@ def may_own(draft: Draft, usage: Usage, *, without_abi: bool) -> bool:
     return cumulative is None or draft.stack_in_doubt or draft.stack.frame_bytes <= cumulative
 
 
+def contradicts(draft: Draft, usage: Usage) -> bool:
+    """Whether a registers line's fields show that it cannot be ``draft``'s, whose stack line may be missing."""
+    banks = prints_constant_banks(draft.arch)
+    if banks is not None and banks != (usage.constant_bytes is not None):
+        return not banks
+    cumulative = usage.cumulative_stack_bytes
+    return draft.stack is not None and cumulative is not None and draft.stack.frame_bytes > cumulative
+
+
 def prints_constant_banks(arch: str | None) -> bool | None:
     """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
     match = _ARCH.fullmatch(arch or "")

@@ -10,37 +10,40 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import replace
-from itertools import islice
 
 from spillscan import grammar
 from spillscan.inputs.source import Stream
+from spillscan.logs.account import LONGEST_QUOTE
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.logs.failures import Failures
+from spillscan.logs.interleaved import prints_constant_banks
 from spillscan.logs.messages import (
     EntryLine,
     Ignored,
     Message,
+    Module,
     Note,
-    Properties,
     Stack,
+    Torn,
     Unknown,
-    nvlink_message,
-    ptxas_message,
+    Used,
+    message,
+    plain,
     used_line,
 )
 from spillscan.logs.steps import WINDOW_BYTES, Steps, split_prefix
 from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
 
-# Every line of interest holds one of these. A literal pattern is searched for faster than ``bytes.find`` does; the
-# stack line, which no tool's name marks, comes first and counts only while one is due.
-_LANDMARKS = tuple(map(re.compile, (b" bytes stack frame, ", b"ptxas", b"info    : ", b"nvlink")))
-
-# Lines may be as long as the file: what is tried at many places of one never reads on to the next such place.
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-_USED = re.compile(rb"sed \d+ registers,")
-_LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
-"""Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
-_LIBRARY_TAG = re.compile(r"@[A-Z]@")
+_TOOLS = (b"ptxas", b"info    : ")
+"""Near every line of interest stands one of these."""
+_LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
+"""Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
+_REMAINS = re.compile(r"registers|spill|stack frame|cmem\[")
+"""What may be left of the first line of a log that is cut at its head."""
+_HEAD = "ptxas info    : "
+_UNWRITTEN = b"\0\0\0\0"
+_WIDE = b"p\0t\0x\0a\0s\0"
+_LONGEST_WRAPPED_BYTES = 1 << 16
 _USAGE_MEMO_ENTRIES = 1 << 16
 
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
@@ -49,7 +52,7 @@ _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
 
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
-    return not any(landmark.search(text) for landmark in _LANDMARKS)
+    return not any(landmark in text for landmark in _LANDMARKS)
 
 
 def read(stream: Stream, name: str) -> Reading:
@@ -73,53 +76,49 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._usages: dict[tuple[bytes, ...], Usage] = {}
-        self._parsed: dict[bytes, Usage] = {}
+        self._usages: dict[tuple[bytes, ...], Usage | None] = {}
+        self._parsed: dict[bytes, Used] = {}
+        self._cut = ""
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
         self._function_block = grammar.pattern("ptxas", "function_block")
-        self._entry_line = _text_pattern("ptxas", "entry_line")
-        self._properties_line = _text_pattern("ptxas", "properties_line")
-        self._ptxas_head = _text_pattern("ptxas", "_head")
-        self._nvlink_head = _text_pattern("nvlink", "_head")
-        self._stack = _text_pattern("ptxas", "stack")
 
     def take(self, text: bytes) -> None:
         """One block of whole lines."""
         self._bytes += len(text)
         position, size = 0, len(text)
-        landmarks = _Landmarks(text)
         self._failures.begin(text)
+        if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
+            torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
+            self._default[0].feed(Torn(torn), self._line, self._default[1].current, torn)
+        landmarks = _Landmarks(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         while position < size:
             if self._default[0].idle:
                 end = self._blocks(text, position)
                 if end > position:
                     position = end
                     continue
-            hit = landmarks.next(position, any(writer.awaits_stack for writer, _ in self._writers.values()))
+            hit = landmarks.next(position) if self._line > 1 else position
             start = size if hit == size else text.rfind(b"\n", position, hit) + 1 or position
             if start > position:
                 self._skip(text, position, start)
                 position = start
                 continue
             end = text.find(b"\n", hit) + 1 or size
-            line = text[position:end]
-            if _broken_off(line):  # a mail program or a terminal wrapped it
-                start, end = end, text.find(b"\n", end) + 1 or size
-                line = line.rstrip() + b" " + text[start:end].lstrip()
-            message = self._one_line(line)
-            if message is None or isinstance(message, Ignored):
+            following = text[end : text.find(b"\n", end, end + _LONGEST_WRAPPED_BYTES) + 1 or size]
+            found, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
+            if found is None or isinstance(found, Ignored):
                 self._failures.look(position, end, self._line)
-            elif isinstance(message, Note) and message.is_error:
-                self._failures.error(message.advisory.text, position, self._line)
-            self._line += text.count(b"\n", position, end) or 1
-            position = end
+            elif isinstance(found, Note) and found.is_error:
+                self._failures.error(found.advisory.text, position, self._line)
+            self._line += lines
+            position = end if lines == 1 else end + len(following)
 
     def finish(self) -> Reading:
         """The input has ended."""
         reading = Reading()
         placed: list[tuple[int, Kernel]] = []
         for writer, steps in self._writers.values():
-            writer.end()
+            writer.end(cut=self._cut if writer is self._default[0] else "", line=self._line - 1)
             placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
             reading.links.extend(writer.links())
             reading.issues.extend(writer.issues())
@@ -162,94 +161,89 @@ class _Log:
             else:
                 symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
             # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
-            if (named is not None and named != symbol) or b"ptxas " in symbol or match.end() == len(text):
+            if (named is not None and named != symbol) or b" " in symbol or match.end() == len(text):
                 return position
+            usage = None
+            if used is not None and arch is not None:
+                usage = self._usage(used, frame, stores, loads, arch)
+                if usage is None:
+                    return position
             self._gap.close(steps)
             steps.output()
             name = symbol.decode("utf-8", "replace")
             compile_ms = None if time is None else float(time)
             count = 2 if time is None else 3
-            if used is None or arch is None:
+            if usage is None or arch is None:
                 stack = Stack(int(frame), int(stores), int(loads))
                 writer.function(name, stack, compile_ms, self._line, steps.current)
             else:
-                usage = self._usage(used, frame, stores, loads)
                 writer.block(name, arch.decode(), usage, compile_ms, self._line, steps.current)
                 count += 2
             self._line += count
             self._recognised += count
             position = match.end()
 
-    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes) -> Usage:
-        """The figures of a kernel block; equal lines share one record."""
-        key = (used, frame, stores, loads)
-        usage = self._usages.get(key)
-        if usage is None:
-            parsed = self._parsed.get(used)
-            if parsed is None:
-                parsed = self._parsed[used] = used_line(used.decode("utf-8", "replace"))
-            usage = replace(
-                parsed,
-                stack_bytes=int(frame),
-                spill_store_bytes=int(stores),
-                spill_load_bytes=int(loads),
-            )
-            if len(self._usages) >= _USAGE_MEMO_ENTRIES:
-                self._usages.clear()
-                self._parsed.clear()
-            self._usages[key] = usage
+    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, arch: bytes) -> Usage | None:
+        """The figures of a kernel block; equal lines share one record. ``None`` where the line is not whole."""
+        key = (used, frame, stores, loads, arch)
+        if key in self._usages:
+            return self._usages[key]
+        parsed = self._parsed.get(used)
+        if parsed is None:
+            parsed = self._parsed[used] = used_line(used.decode("utf-8", "replace"))
+        usage = None
+        if not (parsed.cut or (parsed.usage.constant_bytes is None and prints_constant_banks(arch.decode()))):
+            stack, store, load = int(frame), int(stores), int(loads)
+            usage = replace(parsed.usage, stack_bytes=stack, spill_store_bytes=store, spill_load_bytes=load)
+        if len(self._usages) >= _USAGE_MEMO_ENTRIES:
+            self._usages.clear()
+            self._parsed.clear()
+        self._usages[key] = usage
         return usage
 
-    def _one_line(self, raw: bytes) -> Message | None:
-        """Feed one line, and return what it says; ``None`` for a line that is no tool's report."""
-        line = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if "\x1b" in line:
-            line = _ANSI.sub("", line)
+    def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
+        """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.
+
+        ``None`` for a line that is no tool's report.
+        """
+        line = _without_project(plain(raw.decode("utf-8", "replace")))
         who, _ = split_prefix(line)
         writer, steps = self._writer(who)
-        message = self._message(_without_project(line), writer.awaits_stack)
-        if message is None:
+        found, lines = message(line), 1
+        if _may_go_on(found, following) and b"ptxas" not in following:
+            rest = plain(following.decode("utf-8", "replace")).lstrip()
+            for joined in (f"{line} {rest}", line + rest):
+                whole = message(joined) if rest else None
+                if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
+                    found, lines, line = whole, 2, joined
+                    break
+        if not raw.endswith(b"\n"):
+            found = self._at_the_end(found, line)
+        elif found is None and self._line == 1 and _REMAINS.search(line) and len(line) < LONGEST_QUOTE:
+            found = Torn(line)
+        if found is None:
             self._gap.add(raw, 0, len(raw))
-            return None
+            return None, 1
         self._gap.close(steps)
         steps.output()
-        if isinstance(message, Unknown):
+        if isinstance(found, Unknown | Torn):
             self._unknown += 1
-            message = Unknown(message.text, cut=not raw.endswith(b"\n"))
         else:
-            self._recognised += 1
-        writer.feed(message, self._line, steps.current)
-        return message
+            self._recognised += lines
+        writer.feed(found, self._line, steps.current, line)
+        return found, lines
 
-    def _message(self, line: str, awaits_stack: bool) -> Message | None:
-        """What ``line`` says; ``None`` for a line that is no tool's report."""
-        heads = [match.start() for match in islice(self._ptxas_head.finditer(line), 2)]
-        if len(heads) > 1:
-            return Unknown(f"garbled: {line[:200]}")
-        if heads:
-            line = line[heads[0] :]
-            # Names are as many as lines: no parse tree for each.
-            if named := self._properties_line.fullmatch(line):
-                return Properties(named["PROPERTIES_SYMBOL"])
-            if entry := self._entry_line.fullmatch(line):
-                return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"])
-            return ptxas_message(line)
-        if awaits_stack and (stack := self._stack.search(line)):
-            return ptxas_message(stack[0])
-        starts = (match.start() for match in _LINK_REPORT.finditer(line))
-        start = next((start for start in starts if self._nvlink_head.match(line, start)), None)
-        if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
-            return self._library_message(line[start:])
-        return None
-
-    @staticmethod
-    def _library_message(text: str) -> Message | None:
-        message = nvlink_message(text)
-        if isinstance(message, Unknown | Ignored) and not text.startswith("nvlink"):
-            # Libraries print ptxas's own messages without its name, too.
-            own = ptxas_message("ptxas " + _LIBRARY_TAG.sub("", text))
-            return None if isinstance(own, Unknown) else own
-        return message
+    def _at_the_end(self, found: Message | None, line: str) -> Message | None:
+        """What the last line says, which has no end: it may be cut."""
+        if isinstance(found, Torn | Unknown) or (found is None and _may_begin_report(line)):
+            self._cut = line
+            return None
+        if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
+            self._cut = line  # kernels follow, or the rest of it
+        if isinstance(found, Used) and (found.cut or self._default[0].timed):
+            self._cut = line
+            return replace(found, cut=True)
+        return found
 
     # ---- what lies between ------------------------------------------------------------------------------------------
 
@@ -297,26 +291,36 @@ class _Gap:
 class _Landmarks:
     """Where the next line of interest may be; each landmark is searched for once."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, stack_awaited: bool) -> None:
         self._text = text
         self._next = [-1] * len(_LANDMARKS)
-        # What nvlink reports has `info    : ` in it, too; its few warnings count only in the neighbourhood of reports.
-        if not any(landmark.search(text) for landmark in _LANDMARKS[1:3]):
-            self._next[1:] = [len(text)] * (len(_LANDMARKS) - 1)
+        self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
+        # What nvlink reports has `info    : ` in it, too; pieces of lines count only in the neighbourhood of reports.
+        if not (stack_awaited or any(tool in text for tool in _TOOLS)):
+            self._next = [len(text)] * len(_LANDMARKS)
 
-    def next(self, position: int, stack_awaited: bool) -> int:
+    def next(self, position: int) -> int:
         """The first landmark at or after ``position``; the end of the text where there is none."""
         found = self._next
         for index, landmark in enumerate(_LANDMARKS):
-            if found[index] < position and (index or stack_awaited):
-                match = landmark.search(self._text, position)
-                found[index] = len(self._text) if match is None else match.start()
-        return min(found) if stack_awaited else min(found[1:])
+            if found[index] < position:
+                at = self._text.find(landmark, position)
+                found[index] = len(self._text) if at < 0 else at
+        return min(*found, max(position, self._unended))
 
 
-def _broken_off(line: bytes) -> bool:
-    """Whether a registers line goes on in the next one."""
-    return line.endswith(b"\n") and line.rstrip(b" \r\n").endswith(b",") and _USED.search(line) is not None
+def _may_go_on(found: Message | None, following: bytes) -> bool:
+    """Whether a line may have been wrapped: a mail program or a terminal wrote the rest of it into the next one."""
+    if isinstance(found, Used):
+        return found.cut or following.lstrip().startswith(b", ")
+    return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
+
+
+def _may_begin_report(line: str) -> bool:
+    """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
+    text = line.lstrip()
+    remains = len(text) < LONGEST_QUOTE and _REMAINS.search(text) is not None
+    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or remains
 
 
 def _without_project(line: str) -> str:
@@ -325,7 +329,3 @@ def _without_project(line: str) -> str:
     if not bracket or not line.endswith("]") or "[" in project or "]" in project:
         return line
     return head if project.endswith("proj") or "proj::" in project else line
-
-
-def _text_pattern(name: str, rule: str) -> re.Pattern[str]:
-    return re.compile(grammar.pattern(name, rule).pattern.decode())

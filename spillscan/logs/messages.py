@@ -1,9 +1,15 @@
-"""From one line of ptxas or nvlink to one message: what the grammar's tree says, as plain records."""
+"""From one line of a log to one message of ptxas or nvlink: what the grammar's tree says, as plain records.
+
+A line that holds pieces of a report and is no whole message is :class:`Torn`: cut, damaged, or two lines in one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+import html
+import re
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from spillscan import grammar
@@ -19,7 +25,8 @@ class EntryLine:
     """``Compiling entry function``: a kernel's block begins."""
 
     symbol: str
-    arch: str
+    arch: str | None
+    """Before release 3.0 it was not printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Stack:
     frame_bytes: int
     spill_store_bytes: int
     spill_load_bytes: int
+    indented: bool = True
+    """Tools indent it; a paste may not, and a cut number stands at the beginning of its line, too."""
 
     @property
     def spills(self) -> tuple[int, int]:
@@ -48,6 +57,8 @@ class Used:
     """``Used N registers``: names no kernel. The usage has no stack figures."""
 
     usage: Usage
+    cut: bool = False
+    """Clauses at its end are missing, or are another line's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +104,19 @@ class Unknown:
     """A message of a known tool that no rule describes."""
 
     text: str
-    cut: bool = False
-    """Whether the input ends in it, without a newline: a log that was cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A line with pieces of a report that is no whole message: cut, damaged, or of two writers."""
+
+    text: str
+    """The line."""
+
+    @property
+    def spilled(self) -> bool:
+        """It is the compiler's warning of spills."""
+        return "Registers are spilled" in self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +133,159 @@ class LinkUsed:
     """nvlink's ``used N registers``: final figures of the kernel named on the line before."""
 
     usage: Usage
+    cut: bool = False
+    """Clauses at its end are missing: nvlink always prints local memory."""
 
 
 Message = (
-    EntryLine | Properties | Stack | Used | CompileTime | Module | Note | Ignored | Unknown | LinkProperties | LinkUsed
+    EntryLine
+    | Properties
+    | Stack
+    | Used
+    | CompileTime
+    | Module
+    | Note
+    | Ignored
+    | Unknown
+    | Torn
+    | LinkProperties
+    | LinkUsed
 )
+
+# Lines may be as long as the file: what is tried at many places of one never reads on to the next such place.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
+_AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
+"""What editors, browsers and forums put in the place of blanks and quotes."""
+_LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
+"""Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
+_LIBRARY_TAG = re.compile(r"@[A-Z]@")
+
+PIECE = re.compile(
+    r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
+    r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
+    r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
+)
+"""What only a compiler's report says; outside of a whole message it shows that a line is torn."""
+_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z")
+"""What stands before a head only where another line was cut off."""
+_STEMS = (
+    "Compiling entry function '",
+    "Function properties for ",
+    "Used N registers",
+    "N bytes gmem",
+    "N bytes stack frame",
+    "Compile time = N",
+    "Registers are spilled to local memory in function '",
+)
+_STEM_LETTERS = 5
+_CLAUSES = (
+    "used N barriers",
+    "N bytes cumulative stack size",
+    "N bytes smem",
+    "N bytes cmem[N]",
+    "N bytes lmem",
+    "N stack",
+    "N textures",
+    "N surfaces",
+    "N samplers",
+)
+_NUMBER = re.compile(r"\d+(?:\+\d+)?")
+_JOINED = re.compile(
+    r"\b(?:registers|barriers|cumulative|stack|[sl]mem|textures|surfaces|samplers)\b"
+    r"|ptxas|info|spill|frame|cmem|[a-z]\d+ |\d bytes .*\d"
+)
+_ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
 
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
+
+
+def plain(line: str) -> str:
+    """``line`` as the tool printed it: without colours, typographic blanks and quotes, HTML's escapes, blanks at its
+    end.
+    """
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "&" in line and _ENTITY.search(line):
+        line = html.unescape(line)
+    if "\t" in line or "`" in line or not line.isascii():
+        line = line.translate(_AS_PRINTED)
+    return line.rstrip()
+
+
+def message(line: str) -> Message | None:
+    """What a plain line says; ``None`` for a line that is no tool's report."""
+    heads = [match.start() for match in islice(text_pattern("ptxas", "_head").finditer(line), 2)]
+    if heads:
+        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or _HALF_HEAD.search(line[: heads[0]]):
+            return Torn(line)
+        return _headed(line[heads[0] :])
+    if stack := text_pattern("ptxas", "stack").search(line):
+        whole = stack.end() == len(line) and not PIECE.search(line, 0, stack.start()) and "info" not in line
+        return ptxas_message(stack[0]) if whole else Torn(line)
+    if line[:1].isdigit() and text_pattern("ptxas", "stack").fullmatch(f" {line}"):
+        found = ptxas_message(f" {line}")
+        return replace(found, indented=False) if isinstance(found, Stack) else found
+    starts = (match.start() for match in _LINK_REPORT.finditer(line))
+    start = next((start for start in starts if text_pattern("nvlink", "_head").match(line, start)), None)
+    if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
+        return Torn(line) if PIECE.search(line, 0, start) else _library_message(line[start:])
+    return Torn(line) if PIECE.search(line) else None
+
+
+def _headed(line: str) -> Message:
+    """What a line says that begins with ptxas's name."""
+    # Names are as many as lines: no parse tree for each.
+    if named := text_pattern("ptxas", "properties_line").fullmatch(line):
+        return Properties(named["PROPERTIES_SYMBOL"]) if _is_symbol(named["PROPERTIES_SYMBOL"]) else Torn(line)
+    if entry := text_pattern("ptxas", "entry_line").fullmatch(line):
+        return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"]) if _is_symbol(entry["ENTRY_SYMBOL"]) else Torn(line)
+    elided = _ELIDED.search(line)
+    found = ptxas_message(line[: elided.start()] if elided else line)
+    if elided and isinstance(found, Used):
+        return replace(found, cut=True)
+    if elided:
+        found = ptxas_message(line)
+    if isinstance(found, Unknown) and _like_report(line):
+        return Torn(line)
+    return found
+
+
+def _like_report(line: str) -> bool:
+    """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
+    head = text_pattern("ptxas", "_head").match(line)
+    text = _NUMBER.sub("N", line[head.end() if head else 0 :])
+    stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
+    return stems or PIECE.search(line) is not None
+
+
+def _is_symbol(name: str) -> bool:
+    """Whether ``name`` may be one: mangled, or as a demangler writes it."""
+    if " " not in name and "'" not in name:
+        return True
+    balanced = name.count("(") == name.count(")") > 0 or name.count("<") == name.count(">") > 0
+    return balanced and not PIECE.search(name) and " : " not in name
+
+
+def _library_message(text: str) -> Message | None:
+    found = nvlink_message(text)
+    if isinstance(found, LinkProperties) and not _is_symbol(found.symbol):
+        return Torn(text)
+    if isinstance(found, Unknown | Ignored) and not text.startswith("nvlink"):
+        # Libraries print ptxas's own messages without its name, too.
+        own = _headed("ptxas " + _LIBRARY_TAG.sub("", text))
+        return None if isinstance(own, Unknown) else own
+    if isinstance(found, Unknown) and _like_report(text):
+        return Torn(text)
+    return found
+
+
+@cache
+def text_pattern(name: str, rule: str) -> re.Pattern[str]:
+    """:func:`spillscan.grammar.pattern` for text."""
+    return re.compile(grammar.pattern(name, rule).pattern.decode())
 
 
 @lru_cache(maxsize=4096)
@@ -137,49 +303,63 @@ def nvlink_message(line: str) -> Message:
     tree = grammar.parse("nvlink", line, start="line")
     if tree is None:
         return Unknown(line)
-    message = _interpret(tree, line)
-    if isinstance(message, Properties):
+    found = _interpret(tree, line)
+    if isinstance(found, Properties):
         target = next((str(t) for t in tree.children if isinstance(t, str) and t.type == "TARGET"), None)
-        return LinkProperties(message.symbol, target.strip(" ()").removeprefix("target: ") if target else None)
-    if isinstance(message, Used):
-        return LinkUsed(message.usage)
-    if isinstance(message, Module) or (isinstance(message, Unknown) and "info" not in line[:16]):
-        return (
-            Ignored()
-        )  # the linker's module line begins no section of ptxas; its own warnings are not about resources
-    return message
+        return LinkProperties(found.symbol, target.strip(" ()").removeprefix("target: ") if target else None)
+    if isinstance(found, Used):
+        return LinkUsed(found.usage, found.cut or found.usage.local_bytes is None)
+    if isinstance(found, Module) or (isinstance(found, Unknown) and "info" not in line[:16]):
+        # The linker's module line begins no section of ptxas; its own warnings are not about resources.
+        return Ignored()
+    return found
 
 
-def used_line(line: str) -> Usage:
+def used_line(line: str) -> Used:
     """The figures of one whole registers line, newline included."""
     tree = grammar.load("ptxas").parse(line, start="usage_line")
     return _usage(next(tree.find_data("usage")))
 
 
-def _usage(tree: Tree[Token]) -> Usage:
-    """The figures of a ``usage`` or ``module`` tree."""
+def _usage(tree: Tree[Token]) -> Used:
+    """The figures of a ``usage`` or ``module`` tree. What follows two pieces in one clause is another line's."""
     figures: dict[str, int] = {}
     constants: list[tuple[int, int]] = []
     unknown: list[str] = []
     registers: int | None = None
+    cut = False
     for child in tree.children:
         if isinstance(child, str):
             registers = int(child) if child.type == "REGISTERS" else registers
             continue
         kind = grammar.local_name(str(child.data))
         tokens = [str(token) for token in child.children]
+        clause = "".join(tokens).strip(", ")
+        twice = figures.get(_CLAUSE_FIELDS[kind]) is not None if kind in _CLAUSE_FIELDS else False
+        if kind == "constant":
+            twice = any(bank == int(tokens[1]) for bank, _ in constants)
+        if twice or (kind == "other" and (_JOINED.search(clause) or (child is tree.children[-1] and _is_cut(clause)))):
+            cut = True
+            break
         if kind == "constant":
             constants.append((int(tokens[1]), _size(tokens[0])))
         elif kind == "other":
-            unknown.append("".join(tokens).strip(", "))
+            unknown.append(clause)
         else:
             figures[_CLAUSE_FIELDS[kind]] = _size(tokens[0])
-    return Usage(
+    usage = Usage(
         registers=registers,
         constant_bytes=tuple(sorted(constants)) or None,
         unknown_clauses=tuple(unknown),
         **figures,
     )
+    return Used(usage, cut)
+
+
+def _is_cut(clause: str) -> bool:
+    """Whether ``clause`` is the beginning of a known one: its number may be, too."""
+    form = _NUMBER.sub("N", clause)
+    return any(known.startswith(form) for known in _CLAUSES)
 
 
 def _size(text: str) -> int:
@@ -195,12 +375,14 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
     tokens = _tokens(body)
     if kind == "entry":
         return EntryLine(tokens["ENTRY_SYMBOL"], tokens["ARCH"])
+    if kind == "archless_entry":
+        return EntryLine(tokens["LONE_SYMBOL"], None)
     if kind == "properties":
         return Properties(tokens.get("PROPERTIES_SYMBOL") or tokens["SYMBOL"])
     if kind == "usage":
-        return Used(_usage(body))
+        return _usage(body)
     if kind == "module":
-        return Module(_usage(body))
+        return Module(_usage(body).usage)
     if kind == "compile_time":
         return CompileTime(float(tokens["MILLISECONDS"]))
     if kind == "processing":

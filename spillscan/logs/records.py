@@ -6,10 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Literal
 
+from spillscan.logs.account import Doubts
 from spillscan.logs.messages import Note, Stack
 from spillscan.logs.steps import NO_STEP, Step
 from spillscan.model import Advisory, Kernel, KernelKey, Origin, Role, Usage
+
+Suspicion = Literal["foreign", "misplaced", "bare", "nameless", "unindented"]
+"""Another's properties stand between its stack and its registers; they are those of another; it has no stack line; its
+stack line has no properties before it; its stack line is not indented."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,7 +27,11 @@ class Section:
     headed: bool = False
     """Its first line (``N bytes gmem``) was seen."""
     relocatable: bool = False
-    """Its device functions stand as only those of relocatable code do."""
+    """Its device functions stand as those of relocatable code do, and as those of debug builds."""
+    linked: bool = False
+    """A kernel's stack was summed up over its callees: no relocatable code, of which ptxas does not know them."""
+    barriers: int = 0
+    """1: a registers line counted barriers, 2: one did not; a release does either."""
     entries: int = 0
     """Kernels begun in it."""
     notes: list[tuple[Note, int]] = field(default_factory=list)
@@ -54,6 +64,8 @@ class Draft:
     """Its compile time."""
     reasons: tuple[str, ...] = ()
     """Why it is ambiguous; empty while it is not."""
+    suspicions: frozenset[Suspicion] = frozenset()
+    """What may be wrong with it; the whole log decides."""
     advisories: tuple[Advisory, ...] = ()
     """Compiler messages that name it."""
 
@@ -125,7 +137,8 @@ class Notes:
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             spills = {note.spills for note, _ in notes if note.spills is not None}
             reported: list[tuple[int, int] | None] = [*sorted(spills)]
-            for figures in reported or ([None] if frames else []):
+            warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
+            for figures in reported or ([None] if frames or warned else []):
                 stores, loads = figures or (None, None)
                 mine = [(note, line) for note, line in notes if note.spills in (figures, None)]
                 usage = Usage(
@@ -140,7 +153,7 @@ class Notes:
     def unattached(self) -> Iterator[tuple[Note, int, str]]:
         """(advisory, line, why no kernel has it) for the rest."""
         for symbol, notes in self._by_symbol.items():
-            if all(note.spills is None and note.frame_bytes is None for note, _ in notes):
+            if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
                 yield from ((note, line, f"names {symbol}, which is not in the log") for note, line in notes)
         yield from ((note, line, "names no kernel") for note, line in self._nameless)
 
@@ -159,6 +172,8 @@ class Context:
     """Steps overlap whose output is not buffered: their objects are in doubt."""
     arch_in_doubt: bool
     """It is interleaved and holds several archs: a device function's is not known."""
+    doubts: Doubts
+    """Lines around which nothing is certain."""
     namesakes: frozenset[str]
     """Symbols of several archs, in interleaved output: an advisory that names one does not say which."""
 
@@ -186,7 +201,8 @@ def record(draft: Draft, context: Context) -> Kernel:
 def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> Kernel:
     """The record with what the whole input shows; itself where that changes nothing."""
     changes: dict[str, object] = {}
-    if step.relocatable or (step.relocatable is None and context.relocatable):
+    whole = section.linked and not context.interleaved
+    if step.relocatable or (step.relocatable is None and context.relocatable and not whole):
         changes["final"] = False
     if context.units_in_doubt and step.unit and not step.buffered:
         changes["key"] = replace(kernel.key, unit="")
@@ -197,4 +213,8 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
         changes["advisories"] = kernel.advisories + tuple(note.advisory for note, _ in section.notes)
     if kernel.advisories and kernel.key.symbol in context.namesakes:
         changes["advisories"] = ()
+    if context.doubts and (kernel.origins[0].line or 0) in context.doubts:
+        changes["confidence"] = "ambiguous"
+        changes["reasons"] = (*kernel.reasons, "lines near it are torn or missing")
+        changes["compile_ms"] = None
     return replace(kernel, **changes) if changes else kernel  # type: ignore[arg-type]

@@ -1,0 +1,103 @@
+"""Attacks the readers and the verdict: seeded damage to real inputs, judged against the undamaged ones.
+
+    python -m tests.oracle.attack_oracle [--cases N] [--seed S] [--kind NAME] [--only NUMBER]
+
+Nothing that the damage took away may vanish in silence, no figure that is called certain may be one that the kernel
+does not have, and nothing may end in a traceback. Each kind of input has a module below ``tests/oracle/attacks``.
+``--only`` runs one case of a seed again and shows its input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from tests.oracle.attacks import logs
+
+DEFAULT_CASES = 50_000
+SHOWN_FAILURES = 12
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of many cases."""
+
+    cases: Counter[str] = field(default_factory=Counter)
+    """By kind and damage."""
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By damage and what was wrong."""
+    failures: list[str] = field(default_factory=list)
+    """One line a failed case."""
+
+
+class Kind(Protocol):
+    """One kind of input."""
+
+    NAME: str
+
+    def attack(self, chance: Random) -> logs.Attack:
+        """Damage something, and judge what is made of it."""
+
+
+KINDS: dict[str, Kind] = {logs.NAME: logs}
+
+
+def cases(seed: int, count: int, kinds: list[str]) -> Iterator[tuple[int, str, Random]]:
+    """(number, kind, source of chance) of each case; a case depends on nothing but seed and number."""
+    for number in range(count):
+        yield number, kinds[number % len(kinds)], Random(f"{seed}/{number}")
+
+
+def run(seed: int, count: int, kinds: list[str], only: int | None = None) -> Tally:
+    """Attack ``count`` times."""
+    tally = Tally()
+    for number, name, chance in cases(seed, count, kinds):
+        if only is not None and number != only:
+            continue
+        try:
+            attack = KINDS[name].attack(chance)
+        except Exception:
+            tally.cases[f"{name}: crashed"] += 1
+            tally.verdicts["crash", "traceback"] += 1
+            tally.failures.append(f"{number} {name}: {traceback.format_exc().strip().splitlines()[-1]}")
+            if only is not None:
+                raise
+            continue
+        tally.cases[f"{name}: {attack.damage}"] += 1
+        tally.verdicts.update((attack.damage, failure.split(":")[0]) for failure in attack.failures)
+        tally.failures += [f"{number} {name}, {attack.damage}, {attack.sample}: {text}" for text in attack.failures]
+        if only is not None:
+            print(attack.shown)
+    return tally
+
+
+def main() -> int:
+    """Print the figures; 1 where a case failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=DEFAULT_CASES)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--only", type=int)
+    options = parser.parse_args()
+    started = time.monotonic()
+    tally = run(options.seed, options.cases, options.kind or list(KINDS), options.only)
+    for name, count in sorted(tally.cases.items()):
+        print(f"{count:8,}  {name}")
+    for (damage, what), count in sorted(tally.verdicts.items()):
+        print(f"{count:8,}  FAILED  {damage}: {what}")
+    for line in tally.failures[:SHOWN_FAILURES]:
+        print(f"  {line}"[:400])
+    took = time.monotonic() - started
+    print(f"{tally.cases.total():,} attacks, {len(tally.failures):,} failures, {took:.0f} s, seed {options.seed}")
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
