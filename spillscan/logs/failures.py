@@ -196,6 +196,8 @@ class Failures:
         if not _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin):
             return  # somebody else's FAILED: ninja says which step it was first
         step.subject = step.subject.split(" ")[0]
+        if self._is_of_tests(step):
+            return
         step.device, step.level = self._holds_device_code(step.subject, begin), _NO_MAKE
         self._ninja = step
         self._steps.append(step)
@@ -216,7 +218,7 @@ class Failures:
         else:
             step.level = level
             is_object = _OBJECT.search(step.subject)
-            if _TEST_TARGET.search(step.subject) or (self._only_tests_failed() and not is_object):
+            if self._is_of_tests(step):
                 return
             if not is_object and any((each.level or 0) > level for each in self._steps):
                 step.family = "make"  # an outer make repeats what an inner one said
@@ -240,6 +242,11 @@ class Failures:
         else:
             detail.device = True
         self._details.append(detail)
+
+    def _is_of_tests(self, step: Failure) -> bool:
+        """It runs tests, by its name or because tests failed before it."""
+        of_tests = self._only_tests_failed() and not _OBJECT.search(step.subject)
+        return of_tests or _TEST_TARGET.search(step.subject) is not None
 
     def _only_tests_failed(self) -> bool:
         """Of all that failed, tests did last."""

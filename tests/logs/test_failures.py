@@ -245,7 +245,8 @@ def test_tests_that_fail_after_the_build_hide_nothing() -> None:
     for end in (
         "The following tests FAILED:\n\t  1 - gemm (Failed)\nErrors while running CTest\n"
         "make: *** [Makefile:20: check] Error 8\n##[error]Process completed with exit code 2.\n",
-        "FAILED: CMakeFiles/test.util\nErrors while running CTest\nninja: build stopped: subcommand failed.\n",
+        "[4/4] Linking CXX executable engine\n[0/1] Running tests...\nErrors while running CTest\n"
+        "FAILED: CMakeFiles/test.util\ncd build && ctest\nninja: build stopped: subcommand failed.\n",
         "===== 1 failed, 3 passed in 0.12s =====\n##[error]Process completed with exit code 1.\n",
     ):
         assert codes(MAKE + "FAILED tests/test_gemm.py::test_small - AssertionError\n" + end) == []
