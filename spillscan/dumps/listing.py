@@ -189,15 +189,15 @@ class Listing:
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """What its addresses say of instructions that were not read, or were read twice."""
-        wide, words = self.last_address // (2 * WORD) + 1, self.last_address // WORD + 1
-        found = sum(self.opcodes.values())
         if self.obscure:
             message = f"{self.symbol} accesses local memory at an address that is not understood"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
-        if self.disordered or found not in (
-            wide,
-            words - -(-words // 4),
-        ):  # up to Pascal, every fourth word is no instruction
+        found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
+        wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // 4)  # every fourth word holds none
+        right = {wide, narrow}
+        if arch is not None and arch.isprintable():  # else it is not known here
+            right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
+        if self.disordered or found not in right:
             message = f"the listing of {self.symbol} is damaged: {found} instructions up to {self.last_address:#x}"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
 

@@ -43,8 +43,10 @@ class ResourceUsage:
             if rule == "figures" and symbol:
                 account.functions += 1
                 yield self._function(symbol, member, values[0], number)
-                names = {match["name"] for match in grammar.line("figure", FORMAT).finditer(values[0])}
-                if grammar.line("figure", FORMAT).sub(b"", values[0]).strip() or not names.issuperset(_ALWAYS):
+                figures = list(grammar.line("figure", FORMAT).finditer(values[0]))
+                names = [match["name"] for match in figures if not match["bank"]]
+                rest = grammar.line("figure", FORMAT).sub(b"", values[0]).strip()
+                if rest or len(names) > len({*names}) or not _ALWAYS.issubset(names):
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""

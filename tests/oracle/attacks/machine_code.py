@@ -299,8 +299,8 @@ def lost(
     sample: Sample, data: bytes, found: Sequence[SassFunction | FunctionUsage], issues: Sequence[Issue]
 ) -> Iterator[str]:
     """Spilling functions that are gone although nothing says that something may be missing."""
-    if not data or _hidden(issues) & {"kernels", "spills"}:
-        return  # an empty file is refused before it gets here
+    if len(data) < 64 or _hidden(issues) & {"kernels", "spills"}:
+        return  # what is nearly empty is refused before it gets here
     known = {item.symbol for item in found if isinstance(item, SassFunction) and item.stats.spills is None}
     left = Counter(item.symbol for item in found if _spills(item))
     for symbol, count in Counter(item.symbol for item in sample.found if _spills(item)).items():
@@ -315,8 +315,11 @@ def wrong(sample: Sample, found: Sequence[SassFunction | FunctionUsage], issues:
     truth: dict[str, set[Hashable]] = {}
     for item in sample.found:
         truth.setdefault(item.symbol, set()).add(_figures(item))
+    longest = {item.symbol: item.stats.code_bytes for item in sample.found if isinstance(item, SassFunction)}
     for item in found:
         if _hidden(issues, item.symbol) & {"kernels", "spills", "code"}:
             continue
+        if isinstance(item, SassFunction) and item.stats.code_bytes < longest.get(item.symbol, 0):
+            continue  # its last instructions are lost, and nothing else: a shorter function looks the same
         if item.symbol in truth and _figures(item) not in truth[item.symbol]:
             yield f"wrong: figures of {item.symbol[:60]}"
