@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from tests.oracle.attacks import logs
+from tests.oracle.attacks import logs, machine_code
 
 DEFAULT_CASES = 50_000
 SHOWN_FAILURES = 12
@@ -42,11 +42,11 @@ class Kind(Protocol):
 
     NAME: str
 
-    def attack(self, chance: Random) -> logs.Attack:
+    def attack(self, chance: Random) -> logs.Attack | machine_code.Attack:
         """Damage something, and judge what is made of it."""
 
 
-KINDS: dict[str, Kind] = {logs.NAME: logs}
+KINDS: dict[str, Kind] = {logs.NAME: logs, machine_code.NAME: machine_code}
 
 
 def cases(seed: int, count: int, kinds: list[str]) -> Iterator[tuple[int, str, Random]]:

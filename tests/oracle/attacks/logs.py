@@ -307,8 +307,8 @@ def _interleave(granularity: str) -> Callable[[Random, Sequence[Sample]], bytes]
 
 
 def _encode(chance: Random, chosen: Sequence[Sample]) -> bytes:
-    """Parts of a file in different encodings, as shells append them."""
-    ways = ("utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-16")
+    """Parts of a file in different encodings, as shells append them: all in the byte order of one machine."""
+    ways = chance.choice((("utf-8", "utf-8-sig", "utf-16-le", "utf-16"), ("utf-8", "utf-16-be")))
     return b"".join(sample.text.decode().encode(chance.choice(ways)) for sample in chosen)
 
 

@@ -1,0 +1,89 @@
+"""Damaged and pasted logs: what is certain is right, what is missing is a hole, and what can be read is read."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from spillscan.model import Reading
+from tests.conftest import read_log
+from tests.oracle.attacks import logs as attacks
+
+ENTRY = "ptxas info    : Compiling entry function 'spills' for 'sm_80'\n"
+NAME = "ptxas info    : Function properties for spills\n"
+STACK = "    520 bytes stack frame, 780 bytes spill stores, 820 bytes spill loads\n"
+USED = "ptxas info    : Used 40 registers, 376 bytes cmem[0]\n"
+BLOCK = ENTRY + NAME + STACK + USED
+WARNING = (
+    "ptxas warning : Registers are spilled to local memory in function 'spills', 780 bytes spill stores, "
+    "820 bytes spill loads\n"
+)
+
+
+def hidden(reading: Reading) -> set[str]:
+    return {each for issue in reading.issues for each in issue.hidden}
+
+
+@pytest.mark.parametrize("case", range(60))
+def test_no_damage_passes_unseen(case: int) -> None:
+    """A slice of ``python -m tests.oracle.attack_oracle``."""
+    assert not attacks.attack(Random(f"slice/{case}")).failures
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BLOCK.replace("info    :", "info\t:"),
+        BLOCK.replace("info    :", "info\u00a0\u00a0\u00a0\u00a0:"),
+        BLOCK.replace("\n", "  \n"),
+        BLOCK.replace("    520", "520"),
+        BLOCK.replace("'", "\u2019"),
+        BLOCK.replace("'", "&#39;"),
+        BLOCK.replace("ptxas info    :", "ptxas : info :"),
+        BLOCK.replace("entry function 'spills'", "entry function\n'spills'"),
+        BLOCK.replace("properties for spills", "properties for\nspills"),
+        BLOCK.replace("376 bytes cmem[0]", "376\nbytes cmem[0]"),
+    ],
+)
+def test_what_people_paste_is_read(text: str) -> None:
+    reading = read_log(text)
+    (kernel,) = reading.kernels
+    assert (kernel.key.symbol, kernel.key.arch) == ("spills", "sm_80")
+    assert (kernel.usage.registers, kernel.usage.spills) == (40, (780, 820))
+    assert kernel.confidence == "certain"
+    assert not hidden(reading)
+
+
+def test_an_entry_line_without_arch() -> None:
+    (kernel,) = read_log(BLOCK.replace(" for 'sm_80'", "")).kernels
+    assert (kernel.key.arch, kernel.usage.registers, kernel.confidence) == (None, 40, "certain")
+
+
+@pytest.mark.parametrize(
+    ("text", "hides"),
+    [
+        (STACK + USED + BLOCK.replace("spills'", "b'").replace("for spills", "for b"), "spills"),
+        (USED + BLOCK, "registers"),
+        (ENTRY + NAME + STACK, "registers"),
+        (ENTRY + USED + BLOCK.replace("spills'", "b'").replace("for spills", "for b"), "spills"),
+        (WARNING[:60] + "\n" + BLOCK.replace("780", "0").replace("820", "0"), "spills"),
+        (BLOCK + ENTRY[:40], "kernels"),
+        (ENTRY + NAME + STACK + USED[:40] + "\n", "registers"),
+    ],
+)
+def test_what_is_missing_is_a_hole(text: str, hides: str) -> None:
+    assert hides in hidden(read_log(text))
+
+
+def test_registers_of_a_kernel_whose_lines_are_lost_are_not_another_s() -> None:
+    """``Used …`` and the next ``Compiling entry`` are gone: the name on the properties shows it."""
+    other = BLOCK.replace("'spills'", "'other'").replace("for spills", "for other").replace("40", "255")
+    text = BLOCK.replace(USED, "") + other.partition("\n")[2]
+    assert all(kernel.usage.registers is None or kernel.confidence != "certain" for kernel in read_log(text).kernels)
+
+
+def test_a_message_quotes_the_line_and_speaks_of_interleaving_only_where_it_is() -> None:
+    (issue,) = [issue for issue in read_log(USED + BLOCK).issues if issue.code == "unattributed-registers"]
+    assert "Used 40 registers" in issue.message
+    assert "ninja" not in issue.message
