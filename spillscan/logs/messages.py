@@ -193,7 +193,7 @@ _CLAUSES = (
 _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 _JOINED = re.compile(
     r"\b(?:registers|barriers|cumulative|stack|[sl]mem|textures|surfaces|samplers)\b"
-    r"|ptxas|info|spill|frame|cmem|[a-z]\d+ |\d bytes .*\d"
+    r"|ptxas|info|spill|frame|cmem|=|[a-z]\d+ |\d bytes .*\d"
 )
 _ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
 
