@@ -44,9 +44,8 @@ class ResourceUsage:
                 account.functions += 1
                 yield self._function(symbol, member, values[0], number)
                 figures = list(grammar.line("figure", FORMAT).finditer(values[0]))
-                names = [match["name"] for match in figures if not match["bank"]]
-                rest = grammar.line("figure", FORMAT).sub(b"", values[0]).strip()
-                if rest or len(names) > len({*names}) or not _ALWAYS.issubset(names):
+                names = [match["name"] + (match["bank"] or b"") for match in figures]
+                if len(figures) != len(values[0].split()) or len(names) > len({*names}) or not _ALWAYS.issubset(names):
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""
