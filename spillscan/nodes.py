@@ -166,7 +166,7 @@ def _scalar(event: Any, place: str) -> str | int | float | bool | None:
     if kind in ("", "!", "str"):
         return text
     if kind not in _SCALARS or not _SCALARS[kind].fullmatch(text):
-        raise UsageError(f"{place}: {text[:40]!r} is not read as {tag}", "write a plain value")
+        raise UsageError(f"{place}: {text[:40]!r} is not read as {ascii(tag)[1:-1]}", "write a plain value")
     if kind == "null":
         return None
     if kind == "bool":

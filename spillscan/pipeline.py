@@ -133,22 +133,24 @@ def contents(
         reading = read(stream, name)
     if members := archives.members_of(head):  # the reader of binaries has taken those with code
         reading = reading or Reading()
+        deepest = (unpacking or {}).get("depth", archives.DEEPEST)
         for inner, member in members(stream.again() if reader else stream, name):
-            reading.add(_text(inner, member, operands, 1))
+            reading.add(_text(inner, member, operands, deepest))
     return reading
 
 
-def _text(name: str, stream: source.Stream, operands: bool, depth: int) -> Reading:
-    """What a member of an archive holds that is text. What cannot be read of it is an issue, and hides no other."""
+def _text(name: str, stream: source.Stream, operands: bool, deeper: int) -> Reading:
+    """What a member of an archive holds that is text; so many archives may stand inside each other. What cannot be read
+    of it is an issue, and hides no other."""
     total = Reading()
     try:
         with stream:
             head = stream.head()
             if members := archives.members_of(head):
-                if depth == archives.DEEPEST:
-                    raise InputError(f"{name} stands in {depth} archives", "unpack it by hand")
+                if deeper <= 1:
+                    raise InputError(f"{name} stands in too many archives", "unpack it by hand, or raise --max-nesting")
                 for inner, member in members(stream, name):
-                    total.add(_text(inner, member, operands, depth + 1))
+                    total.add(_text(inner, member, operands, deeper - 1))
             elif source.kind_of_binary(head) is None and (reader := readers.reader_for(head)) is not None:
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
                 total.add(read(stream, name))

@@ -11,8 +11,9 @@ from typing import BinaryIO, Self, cast
 from spillscan.errors import InputError
 from spillscan.inputs.source import Stream
 
-DEEPEST = 4
-"""Archives inside each other; genuine ones are two: logs that a service packed, of logs that a build packed."""
+DEEPEST = 6
+"""Archives inside each other, unless a policy says another bound; genuine ones are two: logs that a service packed, of
+logs that a build packed."""
 
 ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 """What reading a damaged member raises; of an encrypted one ``RuntimeError``."""

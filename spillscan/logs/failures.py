@@ -207,6 +207,9 @@ class Failures:
         level = int(match[1]) if match else 0
         if form == "make_continued":
             self._went_on[level] = step.line
+            if not (self._steps or self._details or self._stops or self._is_of_tests(step)):
+                step.family = "make"  # what failed is not in this log
+                self._stops.append(step)
             return
         name = posixpath.basename(step.subject)
         mine = [each for each in self._details if not each.named or _stem(each.subject) in name]

@@ -38,7 +38,10 @@ _TOOLS = (b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
 _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
-_REMAINS = re.compile(r"registers|spill|stack frame|cmem\[")
+_REMAINS = re.compile(
+    r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|stack frame|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
+    r"|spilled to local memory"
+)
 """What may be left of the first line of a log that is cut at its head."""
 _HEAD = "ptxas info    : "
 _UNWRITTEN = b"\0\0\0\0"

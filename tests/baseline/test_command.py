@@ -265,7 +265,7 @@ def test_expected_kernels() -> None:
     assert run("check", BASE, "--expect-kernels", "10").returncode == 0
     result = run("check", BASE, "--expect-kernels", "11")
     assert result.returncode == 2
-    assert result.stderr.startswith(b"spillscan: 10 kernels where 11 are expected at least; ")
+    assert result.stderr.startswith(b"spillscan: 10 kernels where 11 are expected at least [fewer-kernels]; ")
     assert run("check", HEAD, "--expect-kernels", "99").returncode == 1, "findings are reported first"
     assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
 

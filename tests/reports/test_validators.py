@@ -17,9 +17,10 @@ import pytest
 import xmlschema
 
 from spillscan.model import Hole, Issue, Kernel, Usage
+from spillscan.policy import Policy
 from spillscan.reports import Report
 from tests.conftest import FIXTURES, ROOT, read_any
-from tests.reporting import Document, commands, csv_rows, kernel, pairs, rendered, report_of, retold
+from tests.reporting import Document, checked, commands, csv_rows, kernel, pairs, rendered, report_of, retold
 
 SCHEMAS = ROOT / "tests" / "schemas"
 MANY = 10_000
@@ -219,10 +220,10 @@ def test_namesakes_have_fingerprints_of_their_own(name: str) -> None:
 def test_what_is_not_decided_does_not_look_green(name: str) -> None:
     whole = report_of("check", [kernel("k")])
     issue = Issue(code="truncated", message="the log is cut off", severity="error")
-    cut = replace(whole, build=replace(whole.build, issues=(issue,)))
+    cut = checked(replace(whole.build, issues=(issue,)), Policy())
     unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
     empty = report_of("check", [])
-    words = {"github": "not in order", "markdown": "not in order", "sarif": '"executionSuccessful": false'}
+    words = {"github": "not known", "markdown": "not known", "sarif": '"executionSuccessful": false'}
     for report in (cut, unsure, empty):
         word = words.get(name, "<skipped " if report is unsure else "<error ")
         assert word in rendered(name, report)
@@ -261,4 +262,4 @@ def test_sarif_keeps_to_25000_results_and_says_so() -> None:
     (run,) = json.loads(rendered("sarif", report))["runs"]
     assert len(run["results"]) == 25_000
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
-    assert "25,000 gravest of 25,001" in note["message"]["text"]
+    assert "25,000 most severe of 25,001" in note["message"]["text"]
