@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from spillscan.binary import archive, elf, fatbin
 from spillscan.binary.window import Budget, DamageError, Window
 
@@ -23,7 +25,7 @@ def _library_members(window: Window) -> Iterator[tuple[str, Window]]:
 
     Raises :class:`DamageError` where a header is none.
     """
-    at, names = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0)
+    at, names, farthest = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0), 0
     while at + _MEMBER_HEADER_BYTES <= window.size:
         header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
         size = header[48:58].strip()
@@ -33,6 +35,10 @@ def _library_members(window: Window) -> Iterator[tuple[str, Window]]:
         body = window.part(at, int(size), "library member")
         at += int(size) + int(size) % 2
         name = header[:16].rstrip()
+        if name == b"/" and not farthest and body.size >= 4:
+            count = int.from_bytes(body.copy(0, 4, "library symbols"), "big")
+            if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows counts otherwise
+                farthest = int(body.array(np.dtype(">u4"), count, 4, "library symbols").max(initial=0))
         if name in (b"/", b"/SYM64/", b"__.SYMDEF"):
             continue
         if name == b"//":
@@ -45,6 +51,8 @@ def _library_members(window: Window) -> Iterator[tuple[str, Window]]:
         elif name[:1] == b"/" and name[1:].isdigit():
             name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
         yield name.rstrip(b"/").decode("utf-8", "backslashreplace"), body
+    if farthest >= window.size or window.copy(min(at, window.size), max(0, window.size - at), "library").strip(b"\n\0"):
+        raise DamageError("a library that breaks off", window.start + min(at, window.size))
 
 
 _DOS_MAGIC = b"MZ"

@@ -57,19 +57,33 @@ class Entry:
 def entries(region: Window) -> Iterator[Entry | DamageError]:
     """All entries of the fat binaries in ``region`` (a section holds several, with padding between them)."""
     at = region.find(MAGIC)
+    sound = 0 if at >= 0 else None
+    """Where a sound fat binary ended; ``None`` behind a damaged one."""
     while at >= 0:
         end = at + HEADER_BYTES
+        if sound is not None and (damage := _between(region, sound, at)):
+            yield damage
+        sound = None
         try:
             _, version, header, size = region.unpack("IHHQ", at, "fat binary header")
             if version != 1 or header < HEADER_BYTES:
                 raise DamageError(f"fat binary of unknown version {version}", region.start + at)
             body = region.part(at + header, size, "fat binary")
-            end = at + header + size
-        except DamageError as damage:
-            yield damage
+            end = sound = at + header + size
+        except DamageError as error:
+            yield error
         else:
             yield from _entries(body)
         at = region.find(MAGIC, end)
+    if sound is not None and (damage := _between(region, sound, region.size)):
+        yield damage
+
+
+def _between(region: Window, begin: int, end: int) -> DamageError | None:
+    """Between fat binaries there is nothing but padding: what else stands there was one."""
+    if region.copy(begin, end - begin, "fat binary").strip(b"\0"):
+        return DamageError(f"{end - begin} bytes that are no fat binary", region.start + begin)
+    return None
 
 
 def _entries(body: Window) -> Iterator[Entry | DamageError]:

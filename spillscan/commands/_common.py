@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -181,6 +181,16 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     if sys.stdin is not None and not sys.stdin.isatty():
         return ["-"]
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+
+
+def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
+    """:func:`spillscan.pipeline.scan`, with its progress where a person watches."""
+    from spillscan import pipeline
+    from spillscan.output.progress import Progress, Reading
+
+    with Progress("reading") as progress:
+        watch = Reading(progress) if progress.watched else None
+        return pipeline.scan(paths, watch, operands=operands, unpacking=unpacking)
 
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:

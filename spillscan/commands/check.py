@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
-    from spillscan.output.progress import scan
     from spillscan.reports import Report, render
     from spillscan.rules import check, judged
     from spillscan.verdict import holes_of, verdict
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
-    read = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
     build = _common.select(everything, arguments)
     judgement = check(build, policy)

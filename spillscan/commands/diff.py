@@ -71,7 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-    from spillscan.output.progress import scan
     from spillscan.reports import render
 
     by: By | None = arguments.by or ("build" if len(arguments.inputs) > 2 else None)
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
-    builds = [scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
+    builds = [_common.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     _common.refuse_unmatched([kernel for build in builds for kernel in build.kernels], arguments)
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(

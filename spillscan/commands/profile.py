@@ -68,14 +68,13 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
     from spillscan.errors import UsageError
     from spillscan.inputs.source import expand
-    from spillscan.output.progress import scan
     from spillscan.profile.judged import judge
     from spillscan.profile.reading import read_all
 
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")
     profile = read_all(expand([arguments.profile]))
-    build = scan(arguments.inputs) if arguments.inputs else None
+    build = _common.scan(arguments.inputs) if arguments.inputs else None
     return list(profile.issues), judge(profile, build), build
 
 

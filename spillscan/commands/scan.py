@@ -29,13 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
-    from spillscan.output.progress import scan
     from spillscan.reports import Report, render
 
     render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
     inputs = _common.inputs_or_stdin(arguments.inputs)
-    build = scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
+    build = _common.scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments)
     report = Report(kind="scan", build=kept, launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from spillscan.inputs.source import Source
-    from spillscan.model import Build
 
 DELAY_SECONDS = 1.0
 """Shorter work shows nothing."""
@@ -32,13 +31,14 @@ class Progress:
 
     def __init__(self, doing: str, unit: str = "B") -> None:
         self._doing, self._unit = doing, unit
-        self._watched = watched()
+        self.watched = watched()
+        """Whether a person sees it."""
         self._bar: Any = None
 
     def expect(self, total: int) -> None:
         """So much is to be done, in the unit; 0: not known."""
         self.close()
-        if self._watched:
+        if self.watched:
             self._bar = self._begin(total)
 
     def reach(self, done: int, at: str = "") -> None:
@@ -87,8 +87,8 @@ class Progress:
         )
 
 
-class _Reading:
-    """A :class:`~spillscan.pipeline.Watch`."""
+class Reading:
+    """How far the inputs of a build are read: counts the bytes of each as they lie on disk."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -107,12 +107,3 @@ class _Reading:
             read_bytes - self._read_bytes, "standard input" if each.uri == "-" else basename(each.uri)
         )
         self._read_bytes = read_bytes
-
-
-def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
-    """:func:`spillscan.pipeline.scan`, with its progress where a person watches."""
-    from spillscan import pipeline
-
-    with Progress("reading") as progress:
-        watch = _Reading(progress) if watched() else None
-        return pipeline.scan(paths, watch, operands=operands, unpacking=unpacking)

@@ -142,3 +142,20 @@ def test_a_source_file_is_named_where_the_fat_binary_does() -> None:
     body = bytes(head) + name + entry[16 + 64 : 16 + 64 + size]
     data = entry[:8] + struct.pack("<Q", len(body)) + body
     assert {function.identifier for function in read(data)} == {"src/gemm.cu"}
+
+
+def test_a_library_that_ends_between_two_members() -> None:
+    """Its symbol table names members that are not there."""
+    data = stored("relocatable-13.5.a")
+    begin = data.rindex(b"`\n", 0, 18_700) - 58  # the last member's header
+    whole, cut = scanned(data), scanned(data[:begin])
+    assert not whole[1]
+    assert 0 < len(cut[0]) < len(whole[0])
+    assert [issue.code for issue in cut[1]] == ["damaged"]
+
+
+def test_a_fat_binary_that_lost_its_beginning() -> None:
+    data = bytearray(stored("linked-13.5.so"))
+    second = data.index(b"\x50\xed\x55\xba", data.index(b"\x50\xed\x55\xba") + 4)
+    data[second] ^= 0xFF
+    assert "no fat binary" in scanned(bytes(data))[1][0].message

@@ -15,7 +15,7 @@ import pyte
 import pytest
 
 from spillscan.audit.messages import FileOutcome, Item
-from spillscan.commands import audit
+from spillscan.commands import _common, audit
 from spillscan.inputs.source import Source
 from spillscan.output import progress
 from spillscan.output.progress import Progress
@@ -50,12 +50,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_nothing_is_shown_of_short_work(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "DELAY_SECONDS", 60.0)
-    progress.scan([str(LARGE)])
+    _common.scan([str(LARGE)])
     assert terminal.getvalue() == ""
 
 
 def test_long_work_is_shown_and_erased(terminal: Terminal) -> None:
-    progress.scan([str(LARGE)])
+    _common.scan([str(LARGE)])
     assert "reading:  " in terminal.getvalue()
     assert LARGE.name in terminal.getvalue()
     assert terminal.lines() == []
@@ -66,7 +66,7 @@ def test_bytes_add_up_over_inputs(terminal: Terminal, tmp_path: Path) -> None:
     for each in (first, second):
         Path(each.uri).write_bytes(b"x" * 1_000_000)
     with Progress("reading") as shown:
-        reading = progress._Reading(shown)
+        reading = progress.Reading(shown)
         reading.expect([first, second])
         reading.read(first, 1_000_000)
         assert " 50%" in terminal.lines()[0]

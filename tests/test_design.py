@@ -1,0 +1,122 @@
+"""The picture in ``docs/design.md`` is what the imports say; ``python -m tests.test_design`` draws it anew.
+
+A room is a package or a module of the product. Every import counts: late ones, and those for types only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
+
+from tests.conftest import ROOT
+
+DOCUMENT = ROOT / "docs" / "design.md"
+PRODUCT = ROOT / "spillscan"
+PICTURE = re.compile(r"(?<=<!-- picture -->\n).*?(?=<!-- end of picture -->)", re.S)
+BACK_UP = re.compile(r"^- `(\w+)` → `(\w+)`: \S.*", re.M)
+"""An arrow that runs back up, with its reason."""
+MOST_BACK_UP = 5
+FRONT = ("__init__", "__main__")
+"""The package's own front door: it names what stands anywhere."""
+
+
+def room_of(module: str) -> str:
+    """``machine`` for ``spillscan.machine.flow``."""
+    return module.split(".")[1]
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the product by its name."""
+    for path in sorted(PRODUCT.rglob("*.py")):
+        yield ".".join(path.relative_to(ROOT).with_suffix("").parts), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(module: str, tree: ast.Module) -> Iterator[str]:
+    """The modules of the product that a module names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = resolve_name("." * node.level + (node.module or ""), module) if node.level else node.module or ""
+            yield from (
+                f"{origin}.{alias.name}" if _is_module(f"{origin}.{alias.name}") else origin for alias in node.names
+            )
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+def arrows() -> dict[str, set[str]]:
+    """The rooms that each room imports from."""
+    found: dict[str, set[str]] = {}
+    for module, tree in modules():
+        room = room_of(module)
+        if room in FRONT:
+            continue
+        mine = found.setdefault(room, set())
+        for name in imported(module, tree):
+            if name.startswith("spillscan.") and room_of(name) not in (room, "__version__", *FRONT):
+                mine.add(room_of(name))
+    return found
+
+
+def downwards() -> dict[str, set[str]]:
+    """All arrows but those that the document excuses."""
+    excused = set(BACK_UP.findall(DOCUMENT.read_text(encoding="utf-8")))
+    return {room: {other for other in others if (room, other) not in excused} for room, others in arrows().items()}
+
+
+def floors(below: Mapping[str, set[str]]) -> list[list[str]]:
+    """Rooms from the top floor down: each stands above all that it imports from."""
+    height: dict[str, int] = {}
+    for room in TopologicalSorter(below).static_order():
+        height[room] = 1 + max((height[other] for other in below.get(room, ())), default=0)
+    return [sorted(room for room in height if height[room] == floor) for floor in range(max(height.values()), 0, -1)]
+
+
+def picture() -> str:
+    """A line a floor."""
+    lines = [f"{floor:2}  {'  '.join(rooms)}" for floor, rooms in enumerate(floors(downwards()), 1)]
+    return "```\n" + "\n".join(lines) + "\n```\n"
+
+
+def test_no_circle() -> None:
+    try:
+        floors(downwards())
+    except CycleError as error:
+        raise AssertionError(f"rooms import from each other in a circle: {' → '.join(error.args[1])}") from error
+
+
+def test_no_circle_of_modules() -> None:
+    known = {module for module, _ in modules()} | {module.removesuffix(".__init__") for module, _ in modules()}
+    graph: dict[str, set[str]] = {}
+    for module, tree in modules():
+        if room_of(module) in FRONT:
+            continue
+        name = module.removesuffix(".__init__")
+        found = {each for each in imported(module, tree) if each in known}
+        graph[name] = found - {name}
+    list(TopologicalSorter(graph).static_order())
+
+
+def test_few_arrows_run_back_up_each_with_its_reason() -> None:
+    excused = BACK_UP.findall(DOCUMENT.read_text(encoding="utf-8"))
+    assert len(excused) <= MOST_BACK_UP
+    have = arrows()
+    assert all(other in have[room] for room, other in excused), "an excuse for an arrow that is not there"
+
+
+def test_the_picture_is_what_the_imports_say() -> None:
+    drawn = PICTURE.search(DOCUMENT.read_text(encoding="utf-8"))
+    assert drawn
+    assert drawn[0] == picture()
+
+
+if __name__ == "__main__":
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(PICTURE.sub(lambda _: picture(), text), encoding="utf-8")
