@@ -45,6 +45,7 @@ bench: $(TESTS)
 	$(BIN)/python -m tests.benchmarks.page_bench
 
 oracle: $(TESTS)
+	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=oracle
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 from spillscan import logs as buildlog
 from spillscan.inputs import readers
@@ -22,6 +23,11 @@ from tests import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
+
+# Some tens of examples find what a change broke; `make oracle` asks for thousands.
+settings.register_profile("suite", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("oracle", settings.get_profile("suite"), max_examples=2000)
+settings.load_profile("suite")
 
 # A shell lets what it starts in the background ignore Ctrl-C, and programs that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -30,7 +30,7 @@ HEAD_BYTES = 1 << 16
 LARGEST_BUFFER_BYTES = 1 << 32
 """What is read into memory of a binary that comes through a pipe."""
 
-COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zX": "xz"}
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 """What a compressed file begins with."""
 
 _PIECE_BYTES = 1024

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.baseline.file import PREAMBLE, entries_by_line, entries_by_yaml, parse, text_of
@@ -32,7 +32,6 @@ HEAD = "version: 1\nsuppressions: []\n"
 LINE = '  _Z1kPf sm_80: {name: "k", spill: {loads: 4, stores: 8}}\n'
 
 
-@settings(deadline=None)
 @given(ENTRIES)
 def test_it_reads_back_and_is_yaml(entries: dict[Identity, KnownKernel]) -> None:
     text = text_of(Baseline(entries=entries, preamble=PREAMBLE))
@@ -45,7 +44,6 @@ def test_it_reads_back_and_is_yaml(entries: dict[Identity, KnownKernel]) -> None
     }
 
 
-@settings(deadline=None)
 @given(ENTRIES)
 def test_both_ways_of_reading_agree(entries: dict[Identity, KnownKernel]) -> None:
     text = text_of(Baseline(entries=entries, preamble=""))
@@ -54,7 +52,6 @@ def test_both_ways_of_reading_agree(entries: dict[Identity, KnownKernel]) -> Non
     assert entries_by_line(text) in (slow, None)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([*"{}[]:,\"\\ \n#&*!|>%@`'-?~\t", "\N{NO-BREAK SPACE}", "\x85", "0", "07", "1_0", "9"])),
     st.integers(0, 60),
@@ -236,7 +233,6 @@ def test_mistakes(text: str, message: str) -> None:
     assert str(caught.value).isprintable()
 
 
-@settings(deadline=None)
 @given(st.text() | st.text("version: 1\nkernels{}[]\"'&*-#,|>sm_80 \t"))
 def test_any_text_is_a_baseline_or_a_usage_error(text: str) -> None:
     for whole in (text, f"{HEAD}kernels:\n{text}", f"version: 1\n{text}\nkernels:\n{LINE}"):

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.baseline.file import parse, text_of
@@ -63,7 +63,6 @@ def test_fixed_and_stale() -> None:
     assert verdict.fewer == (), "as many kernels as before: one was replaced"
 
 
-@settings(deadline=None)
 @given(KERNELS)
 def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) -> None:  # type: ignore[type-arg]
     baseline = written(made(kernels), policy=LIMITS)
@@ -79,7 +78,6 @@ def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) ->
     assert text_of(written(backwards, policy=LIMITS)) == text
 
 
-@settings(deadline=None)
 @given(KERNELS, KERNELS)
 def test_nothing_worse_passes(before: dict, after: dict) -> None:  # type: ignore[type-arg]
     verdict = judged(made(after), written(made(before), policy=LIMITS), LIMITS)
@@ -92,7 +90,6 @@ def test_nothing_worse_passes(before: dict, after: dict) -> None:  # type: ignor
         assert ((*key, "registers") in failing) == (registers > accepted)
 
 
-@settings(deadline=None)
 @given(KERNELS, KERNELS)
 def test_prune_adds_and_raises_nothing(before: dict, after: dict) -> None:  # type: ignore[type-arg]
     old = written(made(before), policy=LIMITS)
@@ -131,7 +128,6 @@ def test_copies(before: list[tuple[int, int]], after: list[tuple[int, int]], wor
     assert states(judged(copies(after), written(copies(before)))).count("worse") == worse
 
 
-@settings(deadline=None)
 @given(st.lists(SPILLS, min_size=1, max_size=5), st.lists(SPILLS, min_size=1, max_size=5))
 def test_copies_against_every_pairing(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
     accepted = as_copies([_figures(each) for each in before])

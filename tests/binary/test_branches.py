@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.binary.counts import code_of
@@ -35,7 +35,6 @@ def text(number: int, words: int, seed: int) -> Text:
 
 @pytest.mark.parametrize("number", [52, 75, 90, 120])
 @given(words=st.integers(0, 90), seed=st.integers(0, 1 << 16))
-@settings(max_examples=30)
 def test_later_as_at_once(number: int, words: int, seed: int) -> None:
     found = text(number, words, seed)
     kinds = kinds_of(opcodes(number)).take(found.code.codes)

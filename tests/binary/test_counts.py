@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.binary import counts
@@ -81,7 +81,6 @@ def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> N
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])
-@settings(deadline=None)
 @given(sizes=SIZES)
 def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)
@@ -90,7 +89,6 @@ def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])
-@settings(deadline=None)
 @given(sizes=SIZES)
 def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)

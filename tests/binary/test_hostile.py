@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan import binary
@@ -70,7 +70,6 @@ def survives(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
 
 
 @pytest.mark.parametrize("name", SEEDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_any_field_may_hold_anything(name: str, data: st.DataObject) -> None:
     seed = bytearray(SEEDS[name])
@@ -83,7 +82,6 @@ def test_any_field_may_hold_anything(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["new cubin", "old cubin"])
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_header_may_hold_anything(name: str, data: st.DataObject) -> None:
     """Headers and section headers: where offsets and sizes are."""
@@ -103,7 +101,6 @@ def test_cut_off_anywhere(name: str) -> None:
         survives(seed[:size])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from([b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n", b"MZ", b"PK\x03\x04"]), st.binary(max_size=4096))
 def test_anything_behind_a_magic(magic: bytes, rest: bytes) -> None:
     survives(magic + rest)

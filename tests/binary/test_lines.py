@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from elftools.elf.elffile import ELFFile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan import binary
@@ -135,7 +135,6 @@ def told(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
     return [i for i in items if isinstance(i, SassFunction)], [i for i in items if isinstance(i, Issue)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_a_damaged_table_costs_lines_and_nothing_else(changes: list[tuple[int, int]]) -> None:
     data = bytearray(SEED)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan import rules
@@ -22,8 +22,6 @@ from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.model import Launch
 from spillscan.policy import Policy
-
-many = settings(deadline=None, max_examples=600, suppress_health_check=list(HealthCheck))
 
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "sm_120")
 LAUNCHES = [None, *(parse_launch(f"*={launch}") for launch in ("32", "96", "256", "512,16384", "1024"))]
@@ -127,7 +125,6 @@ def severity(before: Kernel, after: Kernel, launches: LaunchMap) -> int:
     return max((SEVERITIES.index(finding.severity) for finding in found), default=-1)
 
 
-@many
 @given(st.lists(kernels(code=True), max_size=5), st.sampled_from(LAUNCHES), st.randoms(use_true_random=False))
 def test_equal_builds_differ_in_nothing(
     same: list[Kernel], launch: tuple[str, object] | None, order: random.Random
@@ -139,7 +136,6 @@ def test_equal_builds_differ_in_nothing(
     assert found.changes == found.unsettled == ()
 
 
-@many
 @given(pairs(), st.sampled_from(LAUNCHES), st.sampled_from(WORSENED), st.integers(1, 300))
 def test_a_worse_figure_never_says_less(
     pair: tuple[Kernel, Kernel], launch: tuple[str, object] | None, name: str, more: int
@@ -153,7 +149,6 @@ def test_a_worse_figure_never_says_less(
     assert severity(better, after, launches) >= severity(before, after, launches)
 
 
-@many
 @given(pairs(code=True), accesses)
 def test_another_access_to_local_memory_never_says_less(pair: tuple[Kernel, Kernel], access: LocalAccess) -> None:
     before, after = pair
@@ -163,7 +158,6 @@ def test_another_access_to_local_memory_never_says_less(pair: tuple[Kernel, Kern
     assert severity(before, worse, LaunchMap()) >= severity(before, after, LaunchMap())
 
 
-@many
 @given(pairs(code=True), st.sampled_from(LAUNCHES))
 def test_an_improvement_is_shown_and_is_no_finding(
     pair: tuple[Kernel, Kernel], launch: tuple[str, object] | None
@@ -176,7 +170,6 @@ def test_an_improvement_is_shown_and_is_no_finding(
     assert bool(changes) == (one.usage != after.usage or any(a.kind != "local_memory_warning" for a in one.advisories))
 
 
-@many
 @given(pairs(code=True))
 def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> None:
     before, after = pair
@@ -191,7 +184,6 @@ def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> Non
     assert all(figure(name).label for name in found)
 
 
-@many
 @given(pairs(), st.sets(st.sampled_from(("registers", "spill_store_bytes", "spill_load_bytes"))), st.booleans())
 def test_the_unknown_is_neither_equal_nor_different(pair: tuple[Kernel, Kernel], names: set[str], old: bool) -> None:
     before, after = pair
@@ -219,7 +211,6 @@ def test_the_unknown_is_neither_equal_nor_different(pair: tuple[Kernel, Kernel],
 SPILLS = ("spill_store_bytes", "spill_load_bytes")
 
 
-@many
 @given(st.lists(pairs(), min_size=2, max_size=6), st.sampled_from(LAUNCHES))
 def test_the_worst_stands_first(drawn: list[tuple[Kernel, Kernel]], launch: tuple[str, object] | None) -> None:
     base, head = (

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.dumps.cuobjdump import Dump
@@ -106,13 +106,11 @@ _TEXTS = [
 _DUMPS = st.composite(_rows)
 
 
-@settings(max_examples=150, deadline=None)
 @given(_DUMPS())
 def test_generated_dumps(data: bytes) -> None:
     assert list(Dump(io.BytesIO(data), "dump")) == list(Dump(io.BytesIO(data), "dump", "lark"))
 
 
-@settings(max_examples=80, deadline=None)
 @given(_DUMPS())
 def test_generated_dumps_parse(data: bytes) -> None:
     functions = [item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction)]
@@ -120,7 +118,6 @@ def test_generated_dumps_parse(data: bytes) -> None:
     assert [dict(f.stats.opcodes) for f in functions] == [dict(tree.opcodes) for tree in trees]
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     _DUMPS(),
     st.lists(

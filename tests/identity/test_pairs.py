@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.compare.pairing import diff
@@ -125,7 +125,6 @@ kernels = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(kernels, kernels)
 def test_each_kernel_once(base: list[Kernel], head: list[Kernel]) -> None:
     pairs = pair(base, head)

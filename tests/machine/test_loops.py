@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.machine import loops
@@ -141,7 +141,6 @@ def _functions(draw: st.DrawFn) -> tuple[list[Control], int, list[int]]:
     return controls, end, points
 
 
-@settings(max_examples=1500, deadline=None)
 @given(_functions())
 def test_against_the_plain_definition(function: tuple[list[Control], int, list[int]]) -> None:
     controls, end, points = function

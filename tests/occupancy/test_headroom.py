@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
@@ -40,7 +40,6 @@ configurations = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(configurations)
 def test_headroom_is_the_nearest_step_each_way(configuration):
     now = resident(configuration)
@@ -115,7 +114,6 @@ def test_shared_cliffs_of_hopper():
     assert {12: 18432, 16: 13568, 20: 10624, 24: 8704, 32: 6272}.items() <= cliffs.items()
 
 
-@settings(max_examples=60, deadline=None)
 @given(configurations, st.integers(1, 32))
 def test_free_dynamic_shared_memory_is_free(configuration, blocks):
     free = available_dynamic_shared_bytes(configuration, blocks)
@@ -202,7 +200,6 @@ def test_ptxas_ignores_more_blocks_than_the_sm_holds(target, threads, blocks):
     assert cap.registers == register_cap(device(target), threads).registers
 
 
-@settings(max_examples=150, deadline=None)
 @given(configurations)
 def test_bounds_bring_what_they_promise(configuration):
     now = resident(configuration)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
@@ -180,7 +180,6 @@ KERNELS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(DOCUMENTS, st.sampled_from(["max_registers", "max_spill_bytes"]))
 def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: str) -> None:
     try:

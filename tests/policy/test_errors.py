@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
@@ -122,7 +122,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=1000, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_the_readers(text: str) -> None:
     for reader in (

@@ -6,7 +6,7 @@ import re
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
@@ -32,13 +32,11 @@ def fits(pattern: str, *names: str) -> bool:
     return compiled(pattern).fits(text_of(names), names)
 
 
-@settings(max_examples=2000, deadline=None)
 @given(GLOBS, st.lists(LETTERS, min_size=1, max_size=3))
 def test_a_glob_fits_as_fnmatch_says(pattern: str, names: list[str]) -> None:
     assert fits(pattern, *names) == any(fnmatchcase(name, pattern) for name in names)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab.*|", max_size=5), st.lists(LETTERS, min_size=1, max_size=3))
 def test_an_expression_must_fit_a_whole_name(expression: str, names: list[str]) -> None:
     try:
@@ -50,7 +48,6 @@ def test_an_expression_must_fit_a_whole_name(expression: str, names: list[str]) 
     assert fits("re:" + expression, *names) == any(wanted.fullmatch(name) for name in names)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.tuples(GLOBS.filter(bool), st.sampled_from(["", "sm_9*", "sm_80"]), st.sampled_from(["", "*.o"])), max_size=6

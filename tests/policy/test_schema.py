@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import jsonschema
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
@@ -97,13 +97,11 @@ def accepted(document: Any) -> bool:
     return True
 
 
-@settings(max_examples=600, deadline=None)
 @given(DOCUMENTS)
 def test_schema_and_reader_agree(document: Any) -> None:
     assert VALIDATOR.is_valid(document) == accepted(document)
 
 
-@settings(max_examples=400, deadline=None)
 @given(ENTRIES)
 def test_schema_and_reader_agree_on_entries(entry: Any) -> None:
     document = {"kernels": [entry]}

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.errors import InputError, SpillscanError
@@ -199,7 +199,6 @@ def test_without_a_table_the_profilers_own_error_is_reported(tmp_path: Path) -> 
         read_all(expand([str(path)]))
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damage_anywhere_is_read_or_refused_with_one_line(data: st.DataObject, long: list[str]) -> None:
     text = bytearray("\n".join(long[:70]).encode())

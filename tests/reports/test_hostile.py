@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pyte
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.model import Advisory, Issue, Kernel, Origin
@@ -118,7 +118,6 @@ def encodable(parts: Iterable[str]) -> str:
 
 text = st.lists(st.sampled_from(PAYLOADS) | st.text(max_size=4), min_size=1, max_size=5).map(encodable)
 symbols = text | text.map("_Z".__add__) | text.map(lambda name: f"void f<{name}>(int)")
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
@@ -161,7 +160,6 @@ JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipp
 
 @pytest.mark.parametrize(("name", "kind"), list(pairs()))
 @given(data=st.data())
-@relaxed
 def test_nothing_acts(name: str, kind: Any, data: st.DataObject) -> None:
     holds(name, data.draw(hostile_report(kind)))
 
