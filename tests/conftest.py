@@ -19,7 +19,7 @@ from spillscan.inputs import readers
 from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Kernel, Reading
 from spillscan.serialize import issue_json, kernel_json, text
-from tests import reference
+from tests import forked, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -72,8 +72,11 @@ def record(kernel: Kernel) -> dict[str, Any]:
 
 def run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
     """The command, as users run it."""
-    command = [sys.executable, "-m", "spillscan", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, cwd=kwargs.pop("cwd", ROOT), check=False, **kwargs)
+    words, folder = [str(argument) for argument in arguments], kwargs.pop("cwd", ROOT)
+    if kwargs.keys() <= {"env"} and forked.suits(kwargs.get("env")):
+        return forked.run(words, stdin, folder, kwargs.get("env"))
+    command = [sys.executable, "-m", "spillscan", *words]
+    return subprocess.run(command, input=stdin, capture_output=True, cwd=folder, check=False, **kwargs)
 
 
 @pytest.fixture

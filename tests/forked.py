@@ -1,0 +1,132 @@
+"""Runs the command as users do, without the second that an interpreter needs to start and import.
+
+A process that has imported everything and done nothing waits; for each call it forks a child, which gets the call's
+arguments, folder, environment and standard streams, and ends as the command ends. What the interpreter itself reads
+from the environment needs a start of its own: :func:`suits` says which calls do.
+"""
+
+from __future__ import annotations
+
+import array
+import importlib
+import io
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+_OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
+"""What begins so in the environment changes the interpreter or the libraries, not the command."""
+_ROOMS = ("commands", "reports", "rules", "inputs", "occupancy", "policy", "compare", "logs")
+
+
+def suits(environment: Mapping[str, str] | None) -> bool:
+    """Whether a call in this environment may be forked."""
+    if environment is None or os.name != "posix":
+        return os.name == "posix"
+    names = {name for name in {*environment, *os.environ} if name.startswith(_OWN) and name != "PYTHONPATH"}
+    return all(environment.get(name) == os.environ.get(name) for name in names)
+
+
+def run(
+    arguments: Sequence[str], stdin: bytes, folder: str | Path, environment: Mapping[str, str] | None
+) -> subprocess.CompletedProcess[bytes]:
+    """What ``python -m spillscan`` with ``arguments`` does."""
+    ours, theirs = zip(*(_ends(at) for at in range(3)), strict=True)
+    request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment or os.environ)}
+    server = _server()
+    socket.send_fds(server, [json.dumps(request).encode() + b"\n"], list(theirs))
+    for descriptor in theirs:
+        os.close(descriptor)
+    said: list[bytes] = [b"", b""]
+    tasks = [threading.Thread(target=_write, args=(ours[0], stdin))]
+    tasks += [threading.Thread(target=_read, args=(ours[at + 1], said, at)) for at in range(2)]
+    for task in tasks:
+        task.start()
+    for task in tasks:
+        task.join()
+    status = array.array("i", server.recv(4))[0]
+    return subprocess.CompletedProcess([sys.executable, "-m", "spillscan", *arguments], status, *said)
+
+
+def _ends(at: int) -> tuple[int, int]:
+    """(ours, theirs) of a pipe to standard input, or from one of the other two."""
+    reading, writing = os.pipe()
+    return (writing, reading) if at == 0 else (reading, writing)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+    except BrokenPipeError:
+        pass  # the command did not want all of it
+
+
+def _read(descriptor: int, said: list[bytes], at: int) -> None:
+    with open(descriptor, "rb") as stream:
+        said[at] = stream.read()
+
+
+@cache
+def _server() -> socket.socket:
+    """Our end of the line to the process that waits; it ends when we do."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-c", f"from tests.forked import serve; serve({theirs.fileno()})"]
+    subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    theirs.close()
+    return ours
+
+
+def serve(descriptor: int) -> None:
+    """Fork a child for each request, until nobody asks any more."""
+    for room in _ROOMS:
+        package = importlib.import_module(f"spillscan.{room}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"spillscan.{room}.{module.name}")
+    line = socket.socket(fileno=descriptor)
+    while True:
+        data, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
+        if not data:
+            return
+        while not data.endswith(b"\n"):
+            data += line.recv(1 << 20)
+        child = os.fork()
+        if child == 0:
+            line.close()
+            _command(json.loads(data), streams)
+        for stream in streams:
+            os.close(stream)
+        _, status = os.waitpid(child, 0)
+        line.send(array.array("i", [os.waitstatus_to_exitcode(status)]).tobytes())
+
+
+def _command(request: Mapping[str, object], streams: Sequence[int]) -> NoReturn:
+    """Be the command."""
+    from spillscan.cli import entry
+
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    os.chdir(str(request["folder"]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    errors = {"stdin": "strict", "stdout": "strict", "stderr": "backslashreplace"}
+    for number, (name, handling) in enumerate(errors.items()):
+        raw = io.FileIO(number, "rb" if number == 0 else "wb", closefd=False)
+        stream = io.BufferedReader(raw) if number == 0 else io.BufferedWriter(raw)
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors=handling, line_buffering=number == 2)
+        setattr(sys, name, text)
+        setattr(sys, f"__{name}__", text)
+    sys.argv = [str(ROOT / "spillscan" / "__main__.py"), *request["arguments"]]  # type: ignore[misc]
+    entry()
