@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+from spillscan import grammar
+
 ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """What begins so in the environment changes the interpreter or the libraries, not the command."""
@@ -93,6 +95,10 @@ def serve(descriptor: int) -> None:
         package = importlib.import_module(f"spillscan.{room}")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"spillscan.{room}.{module.name}")
+    for path in (ROOT / "grammars").glob("*.lark"):
+        grammar.lexer(path.stem)
+    for name in ("ptxas", "nvlink", "prefix", "buildstep", "buildfailure"):
+        grammar.load(name)
     line = socket.socket(fileno=descriptor)
     while True:
         data, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
