@@ -1,7 +1,7 @@
 """Reads ptxas build logs and SASS dumps into per-kernel records.
 
 ``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two;
-``occupancy(arch, registers=…, threads_per_block=…)`` tells what the hardware makes of a kernel; ``open_dataset(root)``
+``occupancy(arch, registers=…, threads_per_block=…)`` says what the hardware makes of a kernel; ``open_dataset(root)``
 opens builds that were kept.
 Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
 """

@@ -33,7 +33,7 @@ class Compilation(NamedTuple):
     tool_index: int
     """Where in the words it stands: launchers such as ccache stand before it."""
     output: str = ""
-    """The file that it is told to write; empty where the command line does not say."""
+    """The file that it is to write; empty where the command line does not say."""
     source: str = ""
     """The first source."""
     sources: int = 0
@@ -45,7 +45,7 @@ class Compilation(NamedTuple):
 
     @property
     def object(self) -> str:
-        """The file that it writes: as told, or what the tool names by itself; empty where that cannot be said."""
+        """The file that it writes: as given, or what the tool names by itself; empty where that cannot be said."""
         if self.output or not self.sources:
             return self.output
         if not self.compiles:

@@ -42,14 +42,14 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class BaselineResult:
     """What a build's findings are to a baseline."""
 
     findings: tuple[Finding, ...]
     """All of them, each with its state, those that fail a gate first."""
     fixed: tuple[Accepted, ...] = ()
     """Recorded, and the kernel no longer has the finding."""
-    untold: tuple[Accepted, ...] = ()
+    unreported: tuple[Accepted, ...] = ()
     """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
     stale: tuple[Accepted, ...] = ()
     """Entries whose kernel the build does not have."""
@@ -83,8 +83,8 @@ def apply(
     whole: Build | None = None,
     own: Baseline | None = None,
     of_changes: bool = False,
-) -> Verdict:
-    """The verdict on the ``findings`` that ``policy`` makes of ``build``.
+) -> BaselineResult:
+    """The result on the ``findings`` that ``policy`` makes of ``build``.
 
     ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
@@ -102,12 +102,12 @@ def apply(
         recorded = entry.recorded.get(recorded_as(rule)) if entry else None
         states |= _states(ours, groups.get(identity, []), recorded, policy)
     judged = [states.get(id(finding), finding) for finding in judged]
-    fixed, untold = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
+    fixed, unreported = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
     mine = own or baseline
-    return Verdict(
+    return BaselineResult(
         findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
         fixed=tuple(fixed),
-        untold=tuple(untold),
+        unreported=tuple(unreported),
         stale=tuple(_stale(present, baseline)),
         fewer=tuple(_fewer(present, baseline, mine)),
         expired=tuple(each for each in mine.suppressions if each.until < today),
@@ -175,10 +175,10 @@ def _states(
 def _absent(
     found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline, policy: Policy
 ) -> tuple[list[Accepted], list[Accepted]]:
-    """(fixed, untold) of what is recorded of kernels that are there, without a finding."""
+    """(fixed, unreported) of what is recorded of kernels that are there, without a finding."""
     there = set(found)
     fixed: list[Accepted] = []
-    untold: list[Accepted] = []
+    unreported: list[Accepted] = []
     for identity, entry in _in_order(baseline):
         if identity not in groups:
             continue
@@ -186,8 +186,8 @@ def _absent(
             if (identity, rule) not in there:
                 level = _level(rule, groups[identity], policy)
                 accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
-                (fixed if measured(rule, groups[identity], policy) else untold).append(accepted)
-    return fixed, untold
+                (fixed if measured(rule, groups[identity], policy) else unreported).append(accepted)
+    return fixed, unreported
 
 
 def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:

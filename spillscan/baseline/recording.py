@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from spillscan.baseline.file import PREAMBLE
-from spillscan.baseline.judging import Verdict, apply, as_copies, compare
+from spillscan.baseline.judging import BaselineResult, apply, as_copies, compare
 from spillscan.baseline.model import (
     Baseline,
     Copies,
@@ -36,7 +36,7 @@ class Recording:
 
     baseline: Baseline
     """To be written."""
-    before: Verdict
+    before: BaselineResult
     """What the old one made of the build."""
     undecided: tuple[Kernel, ...] = ()
     """Kernels of which the input does not say what a rule must know: not recorded, neither as clean nor otherwise."""
@@ -101,8 +101,8 @@ def prune(
     findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""
     groups = by_identity(build.kernels)
     scope = set(archs)
-    verdict = apply(findings, build, old, policy, today)
-    fixed = {(each.identity, each.rule) for each in verdict.fixed}
+    result = apply(findings, build, old, policy, today)
+    fixed = {(each.identity, each.rule) for each in result.fixed}
     entries = {}
     for identity, entry in old.entries.items():
         if identity in groups:

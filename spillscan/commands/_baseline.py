@@ -16,7 +16,7 @@ from spillscan.output.safe import printable
 from spillscan.policy.keys import SETTINGS
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import Accepted, Verdict
+    from spillscan.baseline.judging import Accepted, BaselineResult
     from spillscan.baseline.model import Baseline, Suppression
     from spillscan.model import Build, Finding, Hole, Issue
     from spillscan.policy import Policy
@@ -45,24 +45,26 @@ class Gate:
     allow_fewer: bool
     """Whether fewer kernels than known are all right."""
 
-    def judge(self, findings: Sequence[Finding], build: Build, whole: Build, *, of_changes: bool = False) -> Verdict:
-        """The verdict on the findings of ``build`` (or of its changes), the selected part of ``whole``."""
-        from spillscan.baseline.judging import Verdict, apply
+    def judge(
+        self, findings: Sequence[Finding], build: Build, whole: Build, *, of_changes: bool = False
+    ) -> BaselineResult:
+        """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``."""
+        from spillscan.baseline.judging import BaselineResult, apply
 
         if self.baseline is None:
-            return Verdict(findings=tuple(findings))
+            return BaselineResult(findings=tuple(findings))
         return apply(
             findings, build, self.baseline, self.policy, self.today, whole=whole, own=self.own, of_changes=of_changes
         )
 
-    def report(self, report: Report, verdict: Verdict) -> Report:
+    def report(self, report: Report, result: BaselineResult) -> Report:
         """``report`` with the findings and what the baseline makes of them."""
-        build = replace(report.build, issues=(*report.build.issues, *self.issues(verdict)))
+        build = replace(report.build, issues=(*report.build.issues, *self.issues(result)))
         return replace(
-            report, build=build, findings=verdict.findings, baseline=None if self.baseline is None else verdict
+            report, build=build, findings=result.findings, baseline=None if self.baseline is None else result
         )
 
-    def issues(self, verdict: Verdict) -> list[Issue]:
+    def issues(self, result: BaselineResult) -> list[Issue]:
         """What there is to say of suppressions, with their lines."""
         from spillscan.model import Issue, Origin
 
@@ -77,7 +79,7 @@ class Gate:
                 severity="error",
                 origin=place(each),
             )
-            for each in verdict.expired
+            for each in result.expired
         ]
         idle = [
             Issue(
@@ -86,22 +88,22 @@ class Gate:
                 severity="note",
                 origin=place(each),
             )
-            for each in verdict.idle
+            for each in result.idle
         ]
         return expired + idle
 
-    def holes(self, verdict: Verdict) -> list[Hole]:
+    def holes(self, result: BaselineResult) -> list[Hole]:
         """What a build lacks of what the baseline knows."""
         from spillscan.model import Hole, at_least
 
         found: list[Hole] = []
         if self.allow_fewer or self.policy.fail_on == "never":
             return found
-        if verdict.fewer:
-            message = f"{self.path} knows {_named(verdict.fewer)} that the build does not have"
+        if result.fewer:
+            message = f"{self.path} knows {_named(result.fewer)} that the build does not have"
             found.append(Hole(code="fewer-kernels", message=message, hides=("kernels",)))
         fail_on = self.policy.fail_on
-        missing = [each for each in verdict.untold if each.severity != "off" and at_least(each.severity, fail_on)]
+        missing = [each for each in result.unreported if each.severity != "off" and at_least(each.severity, fail_on)]
         if missing:
             message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
             found.append(Hole(code="not-comparable", message=message, hides=("spills", "registers")))

@@ -100,7 +100,7 @@ class Stream:
         self._raw.close()
 
     def head(self) -> bytes:
-        """The first bytes, without consuming them: enough to tell the format."""
+        """The first bytes, without consuming them: enough to know the format."""
         have = sum(map(len, self._ahead))
         while have < HEAD_BYTES and (chunk := next(self._chunks, b"")):
             self._ahead.append(chunk)

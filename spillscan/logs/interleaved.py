@@ -295,7 +295,7 @@ def bank_zero(usage: Usage) -> int | None:
 
 @lru_cache(maxsize=8192)
 def parameter_bytes(symbol: str) -> int | None:
-    """Bytes that the parameters of ``symbol`` take, by the C++ ABI; ``None`` where its name does not tell.
+    """Bytes that the parameters of ``symbol`` take, by the C++ ABI; ``None`` where its name does not say.
 
     Only parameters of built-in and pointer types are counted; a class or a type of platform-dependent size makes the
     whole unknown.

@@ -32,7 +32,7 @@ class Step:
     """One step of a build."""
 
     unit: str = ""
-    """Object that it writes, or else the source that it reads; empty where the line does not tell."""
+    """Object that it writes, or else the source that it reads; empty where the line does not say."""
     buffered: bool = False
     """The build system writes the step's output in one piece."""
     compiles: bool = False
@@ -40,7 +40,7 @@ class Step:
     relocatable: bool | None = None
     """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
     source: str = ""
-    """Source that it compiles; empty where the line does not tell."""
+    """Source that it compiles; empty where the line does not say."""
 
 
 NO_STEP = Step()

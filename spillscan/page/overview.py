@@ -69,11 +69,11 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
 def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
     """Kernels by allocation step, those that spill and those that do not."""
     bars = [[0, 0] for _ in range(256 // BIN_REGISTERS)]
-    untold = 0
+    unreported = 0
     for kernel in kernels:
         registers = kernel.usage.registers
         if registers is None or not 0 <= registers <= 256:
-            untold += 1
+            unreported += 1
             continue
         step = max(0, -(-registers // BIN_REGISTERS) - 1)
         bars[step][sum(kernel.spills or (0,)) > 0] += 1
@@ -81,7 +81,7 @@ def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
         "step": BIN_REGISTERS,
         "quiet": [bar[0] for bar in bars],
         "spill": [bar[1] for bar in bars],
-        "untold": untold,
+        "unreported": unreported,
     }
 
 

@@ -21,7 +21,7 @@ from spillscan.output.terminal import Style
 from spillscan.places import Tree
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import Verdict
+    from spillscan.baseline.judging import BaselineResult
     from spillscan.compare.matrix import Matrix
 
 Kind = Literal["scan", "check", "diff", "matrix"]
@@ -58,7 +58,7 @@ class Report:
     """Mildest severity that fails the check; ``never``."""
     tree: Tree = Tree()  # noqa: RUF009 - frozen
     """The repository that places are relative to."""
-    baseline: Verdict | None = None
+    baseline: BaselineResult | None = None
     """What the baseline makes of the findings; ``None`` without one."""
 
     @property

@@ -42,7 +42,7 @@ from spillscan.serialize import (
 )
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import Accepted, Verdict
+    from spillscan.baseline.judging import Accepted, BaselineResult
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
@@ -154,7 +154,7 @@ class BaselineJson(msgspec.Struct):
     """findings by state"""
     fixed: tuple[AcceptedJson, ...]
     """recorded, and the kernel no longer has the finding"""
-    untold: tuple[AcceptedJson, ...]
+    unreported: tuple[AcceptedJson, ...]
     """recorded, and the input does not say what the rule must know"""
     stale: tuple[AcceptedJson, ...]
     """recorded, and the kernel is no longer there"""
@@ -317,9 +317,9 @@ def _finding(finding: Finding) -> FindingJson:
     return copied(FindingJson, finding, **_named(finding.kernel))
 
 
-def _baseline(verdict: Verdict) -> BaselineJson:
-    fixed, untold, stale = (tuple(map(_accepted, each)) for each in (verdict.fixed, verdict.untold, verdict.stale))
-    return BaselineJson(CountsJson(**verdict.counts()), fixed, untold, stale)
+def _baseline(result: BaselineResult) -> BaselineJson:
+    fixed, unreported, stale = (tuple(map(_accepted, each)) for each in (result.fixed, result.unreported, result.stale))
+    return BaselineJson(CountsJson(**result.counts()), fixed, unreported, stale)
 
 
 def _accepted(each: Accepted) -> AcceptedJson:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from spillscan.baseline.judging import Verdict, apply
+from spillscan.baseline.judging import BaselineResult, apply
 from spillscan.baseline.model import Baseline
 from spillscan.baseline.recording import EMPTY, Recording, prune, record
 from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
@@ -57,7 +57,7 @@ def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> B
     return recorded(of, old, policy).baseline
 
 
-def judged(of: Build, baseline: Baseline, policy: Policy | None = None, today: date = TODAY) -> Verdict:
+def judged(of: Build, baseline: Baseline, policy: Policy | None = None, today: date = TODAY) -> BaselineResult:
     return apply(findings(of, policy), of, baseline, policy or Policy(), today)
 
 
@@ -65,5 +65,5 @@ def pruned(of: Build, old: Baseline, policy: Policy | None = None) -> Baseline:
     return prune(of, findings(of, policy), old, policy or Policy(), TODAY)
 
 
-def states(verdict: Verdict) -> Sequence[str | None]:
+def states(verdict: BaselineResult) -> Sequence[str | None]:
     return [finding.baseline_state for finding in verdict.findings]

@@ -71,7 +71,7 @@ def test_what_was_written_passes_and_is_written_again_the_same(kernels: dict) ->
     assert again == baseline
     verdict = judged(made(kernels), again, LIMITS)
     assert not verdict.open
-    assert (verdict.fixed, verdict.stale, verdict.fewer, verdict.untold) == ((), (), (), ())
+    assert (verdict.fixed, verdict.stale, verdict.fewer, verdict.unreported) == ((), (), (), ())
     assert text_of(written(made(kernels), again, LIMITS)) == text
     assert text_of(pruned(made(kernels), again, LIMITS)) == text
     backwards = made(dict(reversed(kernels.items())))
@@ -162,7 +162,7 @@ def test_figures_that_are_not_reported_now_stay_recorded() -> None:
     assert written(unsure, known) == known
     assert pruned(unsure, known) == known
     verdict = judged(unsure, known)
-    assert [each.rule for each in verdict.untold] == ["spill"]
+    assert [each.rule for each in verdict.unreported] == ["spill"]
     assert verdict.fixed == ()
 
 

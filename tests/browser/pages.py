@@ -148,8 +148,11 @@ def sweep() -> Sweep:
         Point(cap=cap, registers=registers, spill_bytes=spills, blocks=blocks, best=cap == 128)
         for cap, registers, spills, blocks in caps
     )
-    untold = (Point(cap=None, registers=40, spill_bytes=0, blocks=None, best=True),)
-    kernels = (Swept(name="gemm<8>", arch="sm_90a", points=points), Swept(name=HOSTILE[0], arch=None, points=untold))
+    unreported = (Point(cap=None, registers=40, spill_bytes=0, blocks=None, best=True),)
+    kernels = (
+        Swept(name="gemm<8>", arch="sm_90a", points=points),
+        Swept(name=HOSTILE[0], arch=None, points=unreported),
+    )
     return Sweep(title="gemm.cu", kernels=kernels)
 
 

@@ -72,7 +72,7 @@ def test_the_overview_counts_every_kernel_once() -> None:
     entries = [each for each in report.build.kernels if each.role != "function"]
     assert sum(sum(arch["bound"]) for arch in told["arches"]) == len(entries) == told["kernels"]["count"]
     bars = told["registers"]
-    assert sum(bars["quiet"]) + sum(bars["spill"]) + bars["untold"] == len(entries)
+    assert sum(bars["quiet"]) + sum(bars["spill"]) + bars["unreported"] == len(entries)
     assert sum(bars["spill"]) == told["kernels"]["spilling"] == sum(sum(each.spills or ()) > 0 for each in entries)
     assert told["kernels"]["stores"] == sum((each.spills or (0, 0))[0] for each in entries)
 

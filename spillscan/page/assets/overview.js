@@ -74,7 +74,7 @@
   // Nothing to draw of occupancy.
   function silent(all) {
     return h("section", { "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "What limits occupancy"),
-      h("p", {}, `Not known: the input reports no registers of ${all.registers.untold === 1 ? "its kernel" : `its ${number(all.registers.untold)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
+      h("p", {}, `Not known: the input reports no registers of ${all.registers.unreported === 1 ? "its kernel" : `its ${number(all.registers.unreported)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
       h("p", { class: "quiet" }, all.arches.map((each) => `${each.arch || "arch unknown"}: ${count(each.count, "kernel")}`).join(" · ")));
   }
 
@@ -100,7 +100,7 @@
   // ---- registers --------------------------------------------------------------------------------------------------
 
   function histogram(all) {
-    const { step, quiet, spill, untold } = all.registers;
+    const { step, quiet, spill, unreported } = all.registers;
     const spills = spill.some(Boolean);
     const most = Math.max(1, ...quiet.map((n, i) => n + spill[i]));
     const total = quiet.reduce((sum, n, i) => sum + n + spill[i], 0);
@@ -130,7 +130,7 @@
       h("ul", { class: "keys" }, h("li", {}, h("i", { class: "fill fill-registers" }), spills ? "no spills" : "kernels"),
         spills ? h("li", {}, h("i", { class: "fill fill-spill" }), "spills") : null),
       drawn(draw),
-      untold ? h("p", { class: "note" }, `${count(untold, "kernel")} without registers in the input.`) : null);
+      unreported ? h("p", { class: "note" }, `${count(unreported, "kernel")} without registers in the input.`) : null);
   }
 
   // ---- the worst --------------------------------------------------------------------------------------------------
