@@ -25,6 +25,7 @@ from spillscan.model import (
     Issue,
     Kernel,
     KernelKey,
+    Launch,
     LaunchBounds,
     Origin,
     Role,
@@ -182,6 +183,8 @@ class KernelJson(msgspec.Struct, gc=False):
     source: str = ""
     sass: SassJson | None = None
     launch_bounds: LaunchBounds | None = None
+    dynamic_shared: bool | None = None
+    launch: Launch | None = None
 
 
 class IssueJson(msgspec.Struct, gc=False):
@@ -287,6 +290,8 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.source,
         None if kernel.sass is None else sass_json(kernel.sass),
         kernel.launch_bounds,
+        kernel.dynamic_shared,
+        kernel.launch,
     )
 
 
@@ -390,6 +395,8 @@ def _kernel(found: KernelJson) -> Kernel:
         origins=found.origins,
         compile_ms=usage.compile_ms,
         launch_bounds=_bounds(found.launch_bounds),
+        dynamic_shared=found.dynamic_shared,
+        launch=_launch(found.launch),
         source=found.source,
         sass=None if found.sass is None else sass_of(found.sass),
     )
@@ -400,6 +407,14 @@ def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
         if threads is not None and not 1 <= threads <= 1024:
             raise ValueError(f"launch bounds of {threads} threads")
     return bounds
+
+
+def _launch(launch: Launch | None) -> Launch | None:
+    if launch is not None:
+        counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
+        if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
+            raise ValueError(f"a launch of {launch.threads_per_block} threads that cannot be")
+    return launch
 
 
 def sass_of(found: SassJson) -> SassStats:

@@ -76,7 +76,7 @@ def _tkinfo(note: Window) -> Toolkit:
     )
 
 
-MAX_THREADS, REQNTID = 0x05, 0x10
+MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
 FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x2F
 CUDA_API_VERSION, NUM_BARRIERS, ANNOTATIONS = 0x37, 0x4C, 0x55
 SPILL = 1
@@ -85,7 +85,7 @@ SPILL = 1
 _SIZED = 4
 _DIMENSIONS = struct.Struct("<3I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
-_TELLING = frozenset({MAX_THREADS, REQNTID, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
+_TELLING = frozenset({MAX_THREADS, REQNTID, CTA_PER_CLUSTER, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
 """Attributes that :func:`of_function` reads."""
 
 
@@ -96,6 +96,8 @@ class FunctionInfo(NamedTuple):
     """``.maxntid``: most threads in each dimension."""
     required_threads: tuple[int, int, int] | None = None
     """``.reqntid``: threads in each dimension."""
+    cluster_blocks: tuple[int, int, int] | None = None
+    """``.reqnctapercluster``: blocks of a cluster in each dimension."""
     barriers: int | None = None
     """Named barriers."""
     toolkit: int | None = None
@@ -155,12 +157,14 @@ def of_function(section: Window) -> FunctionInfo:
             barriers = value & 0xFF
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
             toolkit = int.from_bytes(payload[:4], "little")
-        elif attribute in (MAX_THREADS, REQNTID) and len(payload) >= 12:
+        elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
             threads[attribute] = _DIMENSIONS.unpack_from(payload)
         elif attribute == ANNOTATIONS:
             pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
             spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
-    return FunctionInfo(threads.get(MAX_THREADS), threads.get(REQNTID), barriers, toolkit, spills)
+    return FunctionInfo(
+        threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER), barriers, toolkit, spills
+    )
 
 
 LAST_ARCH = 89
@@ -235,6 +239,8 @@ class Function(NamedTuple):
     """Deepest stack over its call tree, per thread; ``None`` where that is dynamic."""
     shared_bytes: int
     """Static, per block, without the driver's reserve."""
+    dynamic_shared: bool | None
+    """Whether it declares shared memory whose size each launch gives; ``None`` where that is not known."""
     local_bytes: int
     """``.nv.local``: of code without the ABI."""
     constant_bytes: tuple[tuple[int, int], ...]
@@ -243,6 +249,32 @@ class Function(NamedTuple):
     """Of its section's flags; ``None`` in the new layout."""
     section: int
     """Number of its section."""
+
+
+DYNAMIC_ALIGNMENT = 16
+"""Least alignment of a section of shared memory to which dynamic shared memory belongs, whatever the source asks for
+(measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""
+
+
+def _declares_dynamic(static_bytes: int, alignment: int) -> bool | None:
+    """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: it has none).
+    ptxas gives one to every function of a module that declares any, nvlink to those that use it. One that also holds
+    static memory, of data that may be aligned as well, decides nothing."""
+    if alignment < DYNAMIC_ALIGNMENT:
+        return False
+    return None if static_bytes else True
+
+
+class _Sections(NamedTuple):
+    """Code sections, and what belongs to each, by its number."""
+
+    text: list[int]
+    infos: dict[int, Window]
+    shared: dict[int, tuple[int, int]]
+    """Bytes, and their alignment."""
+    local: dict[int, int]
+    banks: dict[int, list[tuple[int, int]]]
+    """(bank, bytes)."""
 
 
 class Cubin:
@@ -316,7 +348,8 @@ class Cubin:
             place = names[number] if known else 0
             symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
             allocated = registers.get(number) if known else None
-            static = shared.get(section, 0)
+            whole, alignment = shared.get(section, (0, 0))
+            static = whole - reserve if whole >= reserve else whole
             stack = stacks.get(number) if known else None
             role: Role = "unknown"
             if known:
@@ -329,7 +362,8 @@ class Cubin:
                 (links[section] >> 24 or None) if allocated is None else allocated,
                 frames.get(number) if known else None,
                 None if stack == DYNAMIC_STACK else stack,
-                static - reserve if static >= reserve else static,
+                static,
+                None if self.relocatable else _declares_dynamic(static, alignment),
                 local.get(section, 0),
                 tuple(sorted(banks.get(section, ()))),
                 None if self.new_layout else flags[section] >> 20 & 0x7F,
@@ -348,14 +382,17 @@ class Cubin:
 
     def _sections(
         self,
-    ) -> tuple[list[int], dict[int, Window], dict[int, int], dict[int, int], dict[int, list[tuple[int, int]]]]:
-        """Code sections, and by code section: attributes, shared and local bytes, constant banks."""
+    ) -> tuple[
+        list[int], dict[int, Window], dict[int, tuple[int, int]], dict[int, int], dict[int, list[tuple[int, int]]]
+    ]:
+        """The sections that are of functions."""
         elf = self.elf
         flags, owners = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
         offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
         text: list[int] = []
         infos: dict[int, Window] = {}
-        shared: dict[int, int] = {}
+        alignments = elf.sections["align"].tolist()
+        shared: dict[int, tuple[int, int]] = {}
         local: dict[int, int] = {}
         banks: dict[int, list[tuple[int, int]]] = {}
         for index, head in enumerate(elf.heads):
@@ -370,10 +407,10 @@ class Cubin:
                 if dot and bank.isdigit():
                     banks.setdefault(owners[index], []).append((int(bank), sizes[index]))
             elif head == _SHARED:
-                shared[owners[index]] = sizes[index]
+                shared[owners[index]] = sizes[index], alignments[index]
             elif head == _LOCAL:
                 local[owners[index]] = sizes[index]
-        return text, infos, shared, local, banks
+        return _Sections(text, infos, shared, local, banks)
 
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:

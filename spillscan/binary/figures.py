@@ -22,6 +22,7 @@ from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits
 from spillscan.binary.words import Code
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
 from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats
+from spillscan.model.opcodes import CLASSES
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
@@ -54,8 +55,9 @@ class Figures(NamedTuple):
     final: bool | None
     """``False``: the device linker still has to link it."""
     resources: Resources
-    bounds: tuple[int | None, int | None] | None
-    """Most and required threads per block; ``None`` without launch bounds."""
+    bounds: LaunchBounds | None
+    dynamic_shared: bool | None
+    """Whether launches give it shared memory."""
     counts: Counts | None
     """``None`` where no opcode table is for its architecture."""
     code_bytes: int
@@ -170,9 +172,8 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
             named and named.surfaces,
             named and named.samplers,
         ),
-        (_threads(info.max_threads), _threads(info.required_threads))
-        if info.max_threads or info.required_threads
-        else None,
+        _bounds(info),
+        False if counted and function.dynamic_shared and _leaves_shared_alone(counted) else function.dynamic_shared,
         counted,
         counted.code_bytes if counted else function.code.size,
         shared,
@@ -198,12 +199,44 @@ def _spilled(local: LocalTraffic, role: Role) -> tuple[int | None, int | None]:
     return traffic.store_bytes, traffic.load_bytes
 
 
-def _threads(dimensions: tuple[int, int, int] | None) -> int | None:
-    """Threads of a block; ``None`` where the bounds make no block."""
+def _bounds(info: FunctionInfo) -> LaunchBounds | None:
+    """What attributes say of its launch; ``None`` where that is nothing."""
+    if not (info.max_threads or info.required_threads or info.cluster_blocks):
+        return None
+    return LaunchBounds(
+        max_threads=_product(info.max_threads, 1024),
+        required_threads=_product(info.required_threads, 1024),
+        cluster_blocks=_product(info.cluster_blocks, LARGEST_CLUSTER),
+    )
+
+
+LARGEST_CLUSTER = 16
+"""Blocks: more than any device takes are none."""
+
+
+def _product(dimensions: tuple[int, int, int] | None, most: int) -> int | None:
+    """Threads of a block, blocks of a cluster; ``None`` where the bounds make none."""
     if dimensions is None:
         return None
     x, y, z = dimensions
-    return x * y * z if 0 < x * y * z <= 1024 else None
+    return x * y * z if 0 < x * y * z <= most else None
+
+
+_ELSEWHERE = frozenset(
+    {
+        opcode
+        for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert", "move", "predicate", "nop")
+        for opcode in CLASSES[name]
+    }
+    | {opcode for name in ("local", "constant", "texture") for opcode in CLASSES[name]}
+    | {"LDG", "STG", "ATOMG", "REDG", "RED", "BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"}
+)
+"""Opcodes that surely neither address shared memory nor call what may."""
+
+
+def _leaves_shared_alone(counted: Counts) -> bool:
+    """Whether no instruction can touch shared memory: then what its module declares is for other kernels."""
+    return all(opcode in _ELSEWHERE for opcode, _ in counted.opcodes)
 
 
 FORMAT = "binary"
@@ -272,7 +305,7 @@ class Records:
         return Issue(code=code, message=shown[:500], severity=severity, origin=origin)
 
     def _function(self, figures: Figures, number: int, identifier: str, origin: Origin) -> SassFunction:
-        counts, bounds = figures.counts, figures.bounds
+        counts = figures.counts
         if counts is None:
             self._unknown_archs[figures.arch] += 1
         elif counts.unknown:
@@ -297,7 +330,8 @@ class Records:
                 maker=figures.maker,
             ),
             usage=usage,
-            launch_bounds=LaunchBounds(max_threads=bounds[0], required_threads=bounds[1]) if bounds else None,
+            launch_bounds=figures.bounds,
+            dynamic_shared=figures.dynamic_shared,
             final=figures.final,
         )
 

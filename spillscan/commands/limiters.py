@@ -88,14 +88,14 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
     yield f"  {summary.line}"
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
-    if summary.occupancy is not None and not summary.assumed:
+    if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         for entry in summary.advice:
             yield f"  {entry.finding}"
             if entry.remedy:
                 yield f"    to reduce: {entry.remedy}"
                 yield f"    trade-off: {entry.trade_off}"
-    elif summary.occupancy is not None:
+    elif summary.occupancy is not None and summary.assumed:
         yield f"  limited by {summary.cells['limiter']} at the best block size"
     if summary.local_memory is not None and summary.local_memory.matters:
         yield f"  {footprint_line(summary.local_memory)}"

@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 from spillscan.errors import UsageError
-from spillscan.model import Effect, Kernel, Metric, Usage
+from spillscan.model import Effect, Kernel, Launch, Metric, Usage
 from spillscan.names import arch_family
 from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
-from spillscan.occupancy.model import Launch, Occupancy
+from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import footprint, summarise
 
 
@@ -22,17 +22,13 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
 
     Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
-    only launch bounds say, and they changed, the launch is unknown. Empty for device functions,
-    where the archs are of two families, and where one is unknown.
+    the builds themselves say, each side has its own dynamic shared memory; where their block sizes differ, blocks
+    cannot be compared. Empty for device functions, where the archs are of two families, and where one is unknown.
     """
     arch = after.key.arch
     if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
         return ()
-    launch, old = launches.launch_of(after), launches.launch_of(before)
-    if launch is None or old is None:
-        launch = launch or old
-    elif launch != old and launch.source == old.source == "maxntid":
-        launch = None  # the bounds changed: the blocks may have, too
+    sides = _launches(before, after, launches)
     found = []
     for name in judged_on(arch, devices):
         if name is None:
@@ -41,8 +37,20 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
             device, gpu = resolve(name)
         except UsageError:  # an arch from a log that the table does not have
             continue
-        found.append(_effect(before, after, name, device, gpu, launch))
+        found.append(_effect(before, after, name, device, gpu, sides))
     return tuple(found)
+
+
+def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch, Launch] | None:
+    """How the two sides are launched; ``None`` where that leaves nothing to compare."""
+    old, new = launches.launch_of(before), launches.launch_of(after)
+    if old is None or new is None:
+        known = new or old
+        return (known, known) if known else None
+    if old == new or not {old.source, new.source} <= {"sidecar", "bounds"}:
+        return new, new
+    alike = old.threads_per_block == new.threads_per_block and old.source == new.source
+    return (old, new) if alike else None
 
 
 def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
@@ -55,11 +63,14 @@ def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
                 yield f"{name}{key}", before, after
 
 
-def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launch: Launch | None) -> Effect:
+def _effect(
+    before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launched: tuple[Launch, Launch] | None
+) -> Effect:
     reserved, on = _footprints(before.usage, after.usage, device, gpu)
-    if launch is None:
+    if launched is None:
         open_launch = "how it is launched is not known in both builds"
         return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
+    launch = launched[1]
     known = Effect(
         device=name,
         threads_per_block=launch.threads_per_block,
@@ -70,12 +81,14 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
     )
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
-    sides = [resident(side.usage, name, launch) for side in (before, after)]
+    if any(each.dynamic_shared_bytes is None for each in launched):
+        return replace(known, unknown="its dynamic shared memory is not known: --launch says it")
+    sides = [resident(side.usage, name, each) for side, each in zip((before, after), launched, strict=True)]
     # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
     for at, side in enumerate((before, after)):
         other = (before, after)[1 - at]
         if side.usage.barriers is None and other.usage.barriers is not None:
-            without = resident(replace(other.usage, barriers=None), name, launch)
+            without = resident(replace(other.usage, barriers=None), name, launched[1 - at])
             if _blocks(without) != _blocks(sides[1 - at]):
                 sides[at] = None
     old, new = sides
@@ -89,7 +102,9 @@ def _effect(before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu |
 
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
-    """The occupancy of one launch on one device; ``None`` where the record does not decide it."""
+    """The occupancy of one launch on one device; ``None`` where record and launch do not decide it."""
+    if launch.dynamic_shared_bytes is None:
+        return None
     return _resident(usage.registers, usage.shared_bytes, usage.barriers, name, launch)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spillscan.compare.effects import blocks, resident
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.identity import canonical
-from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import FOLLOWED, KEPT, figure
 from spillscan.model.usage import NUMBERS
 from spillscan.names import short_name
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _FOLLOWED = tuple(each.name for each in FOLLOWED)
 _STORED = tuple(each.name for each in KEPT)
+_LAUNCHED = ("launch_bounds", "dynamic_shared", "launch")
 _COLUMNS = (
-    "arch", "canonical", "symbol", "role", "final", "confidence", "launch_bounds", *_STORED, "labels"
+    "arch", "canonical", "symbol", "role", "final", "confidence", *_LAUNCHED, *_STORED, "labels"
 )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def _named(dataset: Dataset, pattern: str) -> list[str]:
 
 def light_kernel(row: dict[str, Any]) -> Kernel:
     """A kernel with the figures of a row."""
-    bounds = row["launch_bounds"]
+    bounds, launch = row["launch_bounds"], row["launch"]
     return Kernel(
         key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
         role=row["role"],
@@ -149,6 +150,8 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
         confidence=row["confidence"],
         final=row["final"],
         launch_bounds=None if bounds is None else LaunchBounds(**bounds),
+        dynamic_shared=row["dynamic_shared"],
+        launch=None if launch is None else Launch(**launch),
     )
 
 
@@ -172,7 +175,7 @@ def _worst(metric: str, values: Sequence[int | None]) -> int | None:
 
 
 _RANKED = (
-    *("symbol", "arch", "object", "role", "final", "confidence", "launch_bounds"),
+    *("symbol", "arch", "object", "role", "final", "confidence", *_LAUNCHED),
     *(each.name for each in KEPT),
 )
 _ORDER = {"spills": "spill_bytes"}

@@ -333,7 +333,9 @@ def _kernel(row: dict[str, Any]) -> Kernel:
         compile_ms=row["compile_ms"],
         source=row["source"] or "",
         sass=None if row["sass"] is None else replace(row["sass"], maker=row["maker"]),
-        launch_bounds=row["launch_bounds"],
+        launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
+        dynamic_shared=row["dynamic_shared"],
+        launch=row["launch"],
     )
 
 

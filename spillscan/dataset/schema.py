@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.identity import canonical
-from spillscan.model import Advisory, Issue, Kernel, LaunchBounds, Origin, Stats
+from spillscan.model import Advisory, Issue, Kernel, Launch, LaunchBounds, Origin, Stats
 from spillscan.model.code import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
 from spillscan.model.figures import KEPT
 from spillscan.model.usage import NUMBERS, PRINTED, Figure
@@ -184,6 +184,15 @@ def _tuple(make: Callable[..., Any] = lambda *values: values, **shapes: Shape) -
 _ORIGIN = _record(Origin, input="text", line="whole", format="text")
 _ADVISORY = _record(Advisory, kind="text", text="text", severity="text", code="text", location="text")
 _BOUNDS = _record(LaunchBounds, max_threads="whole", required_threads="whole")
+_LAUNCH = _record(
+    Launch,
+    threads_per_block="whole",
+    dynamic_shared_bytes="whole",
+    max_dynamic_shared_bytes="whole",
+    carveout_percent="whole",
+    cluster_blocks="whole",
+    source="text",
+)
 _TRAFFIC = _record(Traffic, stores="whole", loads="whole", store_bytes="whole", load_bytes="whole")
 _MAKER = _record(Maker, tool="text", version="text", options="text")
 _OPCODE = _tuple(opcode="text", count="whole")
@@ -337,6 +346,21 @@ KERNELS: tuple[Field, ...] = (
         get=lambda row: None if row.kernel.sass is None else row.kernel.sass.maker,
         about="what made its cubin, where that is known",
         since=3,
+    ),
+    _of_kernel(
+        "dynamic_shared",
+        "flag",
+        "dynamic_shared",
+        "whether its code declares shared memory whose size each launch gives; null: not known",
+        5,
+    ),
+    _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
+    Field(
+        name="cluster_blocks",
+        shape="whole",
+        get=lambda row: None if row.kernel.launch_bounds is None else row.kernel.launch_bounds.cluster_blocks,
+        about="blocks per cluster, by its launch bounds",
+        since=5,
     ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""

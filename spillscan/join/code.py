@@ -178,9 +178,9 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
         reported = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
         known = {name: value for name, value in reported.items() if value is not None}
         kernel = replace(kernel, usage=replace(usage, **known), final=True)
-        return replace(kernel, launch_bounds=function.launch_bounds), []
+        return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), []
     kernel, issues = _filled(kernel, usage, origin, PRINTED, "the binary")
-    return replace(kernel, launch_bounds=function.launch_bounds), issues
+    return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), issues
 
 
 def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
@@ -280,6 +280,7 @@ def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) 
             origins=origins,
             sass=item.stats,
             launch_bounds=item.launch_bounds,
+            dynamic_shared=item.dynamic_shared,
         )
     if kernel is None:
         return Kernel(key=key, role="unknown", usage=item.usage, origins=origins)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spillscan import names
 from spillscan.model.holes import Issue
-from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, LaunchBounds, Origin, Role, Usage
+from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
 
 if TYPE_CHECKING:
     import pandas
@@ -44,6 +44,10 @@ class Kernel:
     """What a SASS dump or a binary says of it; ``None`` where none was read."""
     launch_bounds: LaunchBounds | None = None
     """Of its binary; ``None`` where none was read, or it has no bounds."""
+    dynamic_shared: bool | None = None
+    """Whether its code declares shared memory whose size each launch gives; ``None`` where no binary was read."""
+    launch: Launch | None = None
+    """How it is launched, as its compiler wrote beside its code; ``None`` where nothing does."""
 
     @property
     def spills(self) -> tuple[int, int] | None:

@@ -336,6 +336,8 @@ class SassFunction:
     """Its resources, where it comes from a binary; ``None`` from a dump."""
     launch_bounds: LaunchBounds | None = None
     """As its binary says."""
+    dynamic_shared: bool | None = None
+    """Whether it declares shared memory whose size each launch gives; ``None`` from a dump."""
     final: bool | None = None
     """``False``: of a binary that the device linker still has to link."""
 

@@ -38,7 +38,8 @@ class Effect:
     dynamic_shared_bytes: int | None = None
     """Dynamic shared memory of the launch, bytes per block; ``None`` where the launch is unknown."""
     launch_source: str | None = None
-    """Where the launch comes from: ``policy``, ``maxntid`` (its launch bounds) …; ``None`` where it is unknown."""
+    """Where the launch comes from: ``policy``, ``sidecar``, ``bounds`` (its launch bounds) …; ``None`` where it is
+    unknown."""
     resident_blocks: tuple[int | None, int | None] = (None, None)
     """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
     active_warps: tuple[int | None, int | None] = (None, None)

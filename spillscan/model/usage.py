@@ -218,11 +218,36 @@ class LaunchBounds:
     """Most threads per block: first argument of ``__launch_bounds__``, ``.maxntid``."""
     required_threads: int | None = None
     """Threads that each block has: ``.reqntid``, ``__block_size__``."""
+    cluster_blocks: int | None = None
+    """Blocks that each cluster has: ``.reqnctapercluster``, ``__cluster_dims__``."""
 
     @property
     def threads(self) -> int | None:
         """The block size that it is made for."""
         return self.required_threads or self.max_threads
+
+
+LaunchSource = Literal["given", "policy", "profile", "sidecar", "bounds", "assumed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a kernel is launched, and who says so: what no build log does."""
+
+    threads_per_block: int
+    """Threads per block."""
+    dynamic_shared_bytes: int | None = 0
+    """Dynamic shared memory, bytes per block; ``None``: not known, so that its occupancy is no more than a bound."""
+    max_dynamic_shared_bytes: int | None = None
+    """The kernel's ``MaxDynamicSharedMemorySize`` attribute, bytes; ``None``: not opted in."""
+    carveout_percent: int | None = None
+    """Preferred shared memory, percent of the SM's maximum; ``None``: no preference."""
+    cluster_blocks: int = 1
+    """Blocks per cluster; 1: no cluster."""
+    source: LaunchSource = "given"
+    """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, a ``profile``, the
+    ``sidecar`` that the compiler wrote beside the code, the launch ``bounds`` of the code itself (which promise no more
+    than a largest block size); ``assumed``: nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

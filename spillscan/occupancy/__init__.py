@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.model import CachePreference, Configuration, GlobalCaching, Launch, Limiter, Occupancy
+from spillscan.occupancy.model import CachePreference, Configuration, GlobalCaching, Limiter, Occupancy
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 

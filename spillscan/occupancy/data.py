@@ -68,19 +68,22 @@ def as_row(occupancy: Occupancy) -> dict[str, Any]:
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """One kernel's occupancy for JSON; where the launch is open, no blocks, and the rest is "at most"."""
+    """One kernel's occupancy for JSON; where the launch is open, or its dynamic shared memory, no blocks, and the rest
+    is "at most"."""
     found = summary.occupancy
     local = summary.local_memory
     return {
         "assumed": summary.assumed,
+        "at_most": summary.at_most,
         "unknown": summary.unknown,
-        "resident_blocks": None if found is None or summary.assumed else found.resident_blocks,
+        "resident_blocks": None if found is None or summary.at_most else found.resident_blocks,
         "active_warps": None if found is None else found.active_warps,
         "max_warps": None if found is None else found.max_warps,
         "occupancy": None if found is None else found.fraction,
         "limiters": list(summary.limiters),
         "at_threads": {str(threads): occupancy.fraction for threads, occupancy in summary.at_threads},
         "threads_per_block": None if summary.launch is None else summary.launch.threads_per_block,
+        "dynamic_shared_bytes": None if summary.launch is None else summary.launch.dynamic_shared_bytes,
         "launch_source": None if summary.launch is None else summary.launch.source,
         "reasons": [] if found is None else list(found.reasons),
         "local_memory_bytes": None if local is None else local.total_bytes,

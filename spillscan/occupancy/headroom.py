@@ -77,7 +77,9 @@ def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
     """
     static = configuration.static_shared_bytes
     if configuration.dynamic_shared_bytes == 0 or user_bytes < static:
-        static = min(user_bytes, configuration.device.shared_bytes_per_block)
+        device = configuration.device
+        large = static > device.shared_bytes_per_block
+        static = min(user_bytes, device.shared_bytes_per_block_optin if large else device.shared_bytes_per_block)
     attribute = configuration.max_dynamic_shared_bytes
     if attribute is not None and user_bytes - static > configuration.dynamic_shared_bytes:
         attribute = max(attribute, configuration.device.shared_bytes_per_block_optin - static)
@@ -359,7 +361,8 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:
         return None
     attribute = configuration.max_dynamic_shared_bytes
-    limit = device.shared_limit_per_block if attribute is None else device.shared_limit_per_block_optin
+    large = configuration.static_shared_bytes > device.shared_bytes_per_block
+    limit = device.shared_limit_per_block_optin if large or attribute is not None else device.shared_limit_per_block
     whole = limit
     if blocks > 1:
         whole = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)

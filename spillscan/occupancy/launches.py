@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from spillscan.errors import UsageError
-from spillscan.model import Kernel
-from spillscan.occupancy.model import Launch
+from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.patterns import matches
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -28,17 +27,36 @@ class LaunchMap:
     entries: tuple[tuple[str, Launch], ...] = ()
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where no entry says, and its binary has no bounds."""
-        given = next((launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern)), None)
-        return given or of_bounds(kernel)
+        """The launch of ``kernel``; ``None`` where no entry says, nor its compiler, and its code has no bounds."""
+        said = (launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern))
+        return settled(kernel, next(said, None))
+
+
+def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
+    """How ``kernel`` is launched: as the user has ``said``, else as its compiler wrote beside its code, else as its
+    launch bounds promise. Dynamic shared memory that the user left open is what the compiler says; none where its code
+    declares none, and where no code was read.
+    """
+    if said is None:
+        return kernel.launch or of_bounds(kernel)
+    if said.dynamic_shared_bytes is not None:
+        return said
+    if kernel.launch is not None:
+        return replace(said, **_dynamic(kernel.launch.dynamic_shared_bytes))
+    return said if kernel.dynamic_shared else replace(said, dynamic_shared_bytes=0)
 
 
 def of_bounds(kernel: Kernel) -> Launch | None:
-    """The block size that the launch bounds of its binary promise; ``None`` without any."""
+    """The block and cluster size that its launch bounds promise; ``None`` without any."""
     bounds = kernel.launch_bounds
     if bounds is None or bounds.threads is None:
         return None
-    return Launch(threads_per_block=bounds.threads, source="maxntid")
+    return Launch(
+        threads_per_block=bounds.threads,
+        dynamic_shared_bytes=0 if kernel.dynamic_shared is False else None,
+        cluster_blocks=bounds.cluster_blocks or 1,
+        source="bounds",
+    )
 
 
 def parse_launch(text: str) -> tuple[str, Launch]:
@@ -49,15 +67,17 @@ def parse_launch(text: str) -> tuple[str, Launch]:
         raise UsageError(f"{text!r} is no launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
     if not 1 <= int(threads) <= 1024:
         raise UsageError(f"{text!r} asks for {threads} threads per block", "a block has 1 to 1,024 threads")
-    return pattern, launch(threads_per_block=int(threads), dynamic_shared_bytes=int(dynamic or 0))
+    stated = {"dynamic_shared_bytes": int(dynamic)} if dynamic else {}
+    return pattern, launch(threads_per_block=int(threads), **stated)
 
 
-def launch(**figures: int) -> Launch:
-    """A launch of the given figures (fields of :class:`~spillscan.occupancy.model.Launch`).
+def launch(source: LaunchSource = "policy", /, **figures: int) -> Launch:
+    """A launch of the given figures (fields of :class:`~spillscan.model.Launch`)."""
+    return Launch(source=source, **(_dynamic(figures.get("dynamic_shared_bytes")) | figures))
 
-    A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless the figures say
+
+def _dynamic(size: int | None) -> dict[str, Any]:
+    """A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless somebody says
     otherwise: else it could not be launched.
     """
-    dynamic = figures.get("dynamic_shared_bytes", 0)
-    opted_in = {"max_dynamic_shared_bytes": dynamic} if dynamic else {}
-    return Launch(source="policy", **(opted_in | figures))
+    return {"dynamic_shared_bytes": size} | ({"max_dynamic_shared_bytes": size} if size else {})

@@ -20,25 +20,6 @@ LIMITERS: tuple[Limiter, ...] = (
 
 CachePreference = Literal["none", "shared", "l1", "equal"]
 GlobalCaching = Literal["off", "on", "strict"]
-LaunchSource = Literal["given", "policy", "attribute", "maxntid", "assumed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How a kernel is launched: what no build log says."""
-
-    threads_per_block: int
-    """Threads per block."""
-    dynamic_shared_bytes: int = 0
-    """Dynamic shared memory, bytes per block."""
-    max_dynamic_shared_bytes: int | None = None
-    """The kernel's ``MaxDynamicSharedMemorySize`` attribute, bytes; ``None``: not opted in."""
-    carveout_percent: int | None = None
-    """Preferred shared memory, percent of the SM's maximum; ``None``: no preference."""
-    cluster_blocks: int = 1
-    """Blocks per cluster; 1: no cluster."""
-    source: LaunchSource = "given"
-    """Where these figures come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spillscan.errors import UsageError
-from spillscan.model import Usage
+from spillscan.model import Launch, Usage
 from spillscan.occupancy.devices import Device, Gpu, resolve
 from spillscan.occupancy.formula import check, resident
 from spillscan.occupancy.headroom import (
@@ -18,7 +18,7 @@ from spillscan.occupancy.headroom import (
     headroom,
     with_threads,
 )
-from spillscan.occupancy.model import LIMITERS, Configuration, Launch, Limiter, Occupancy
+from spillscan.occupancy.model import LIMITERS, Configuration, Limiter, Occupancy
 
 # ---- local memory ----------------------------------------------------------------------------------------------------
 
@@ -310,6 +310,24 @@ class Summary:
     """Why there is no occupancy, one line; empty where there is one."""
 
     @property
+    def at_most(self) -> bool:
+        """Whether ``occupancy`` is no more than a bound: nobody says how it is launched, or with how much dynamic
+        shared memory. What cannot be launched without any cannot be launched with some."""
+        if self.launch is None or self.occupancy is None:
+            return self.assumed
+        return self.launch.dynamic_shared_bytes is None and self.occupancy.can_launch
+
+    @property
+    def by_bounds(self) -> bool:
+        """Whether the block size is only what its launch bounds promise."""
+        return self.launch is not None and self.launch.source == "bounds"
+
+    @property
+    def mark(self) -> str:
+        """What tables put before its figures: ``~`` a block size of launch bounds, ``≤`` a bound."""
+        return ("~" if self.by_bounds else "") + ("≤" if self.at_most else "")
+
+    @property
     def limiters(self) -> tuple[Limiter, ...]:
         """What binds; empty where there is no occupancy. An assumed barrier count binds nothing."""
         if self.occupancy is None:
@@ -319,21 +337,19 @@ class Summary:
     @property
     def advice(self) -> tuple[Advice, ...]:
         """How to press less on what binds; empty where the launch is not known."""
-        if self.occupancy is None or self.assumed:
+        if self.occupancy is None or self.at_most:
             return ()
         return tuple(entry for entry in advice(self.occupancy) if entry.limiter in self.limiters)
 
     @property
     def cells(self) -> dict[str, str]:
-        """Cells for a table: ``blocks``, ``warps``, ``occupancy``, ``limiter``; ``≤`` marks what is assumed."""
+        """Cells for a table: ``blocks``, ``warps``, ``occupancy``, ``limiter``, with their :attr:`mark`."""
         if self.occupancy is None:
             return {"blocks": "", "warps": "", "occupancy": "", "limiter": ""}
-        mark = "≤" if self.assumed else ""
-        blocks = "" if self.assumed else f"{self.occupancy.resident_blocks}"
         return {
-            "blocks": blocks,
-            "warps": f"{mark}{self.occupancy.active_warps}",
-            "occupancy": f"{mark}{100 * self.occupancy.fraction:.0f} %",
+            "blocks": "" if self.assumed else f"{self.mark}{self.occupancy.resident_blocks}",
+            "warps": f"{self.mark}{self.occupancy.active_warps}",
+            "occupancy": f"{self.mark}{100 * self.occupancy.fraction:.0f} %",
             "limiter": "+".join(self.limiters) if self.occupancy.can_launch else "cannot launch",
         }
 
@@ -345,11 +361,12 @@ class Summary:
         if not self.assumed:
             if not self.occupancy.can_launch:
                 return "cannot launch: " + "; ".join(self.occupancy.reasons)
-            bound = self.launch is not None and self.launch.source == "maxntid"
             return (
-                f"{self.occupancy.resident_blocks} blocks/SM, {self.occupancy.active_warps} of"
-                f" {self.occupancy.max_warps} warps ({_percent(self.occupancy)}), limited by"
-                f" {'+'.join(self.limiters)}" + (" (block size from its launch bounds)" if bound else "")
+                f"{'at most ' if self.at_most else ''}{self.occupancy.resident_blocks} blocks/SM,"
+                f" {self.occupancy.active_warps} of {self.occupancy.max_warps} warps ({_percent(self.occupancy)}),"
+                f" limited by {'+'.join(self.limiters)}"
+                + (" or its dynamic shared memory, which is not known" if self.at_most else "")
+                + (" (block size from its launch bounds)" if self.by_bounds else "")
             )
         sizes = ", ".join(f"{threads}: {_percent(found)}" for threads, found in self.at_threads)
         return (
@@ -387,7 +404,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
             registers=usage.registers,
             threads_per_block=known.threads_per_block,
             static_shared_bytes=static,
-            dynamic_shared_bytes=known.dynamic_shared_bytes,
+            dynamic_shared_bytes=known.dynamic_shared_bytes or 0,
             max_dynamic_shared_bytes=known.max_dynamic_shared_bytes,
             carveout_percent=known.carveout_percent,
             barriers=barriers,
@@ -400,7 +417,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
         at = tuple((threads, resident(with_threads(configuration, threads))) for threads in ASSUMED_THREADS)
         occupancy = best_block_sizes(configuration).occupancy or occupancy
     grouped = None
-    if known.cluster_blocks != 1 and occupancy is not None:
+    if known.cluster_blocks != 1 and occupancy is not None and (device.clusters or known.source in ("given", "policy")):
         grouped = clusters(occupancy, known.cluster_blocks, gpu.multiprocessors if gpu else None)
     return Summary(
         occupancy=occupancy,

@@ -21,7 +21,7 @@ from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import clip, printable
 
-FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED = 1, 2, 4, 8, 16
+FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
 best block size, because it is not known how it is launched."""
 LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT = 120, 24, 300
@@ -52,7 +52,9 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
         flags = {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
         flags |= AMBIGUOUS if kernel.confidence == "ambiguous" else 0
         flags |= NOT_FINAL if kernel.final is False else 0
-        flags |= ASSUMED if found and found.assumed and occupancy else 0
+        if found and occupancy:
+            flags |= ASSUMED if found.assumed else AT_MOST if found.at_most else 0
+            flags |= BY_BOUNDS if found.by_bounds else 0
         symbol = names.number(kernel.key.symbol)
         if symbol == len(symbols):
             symbols.append(kernel.key.symbol)

@@ -95,14 +95,16 @@ def subject(summary: Summary) -> dict[str, Any]:
     """What the page says of one kernel's residency on its own device; keys without anything to say are left out.
 
     Without ``setting`` nothing can be drawn, and ``unknown`` says why. ``assumed``: it is not known how the kernel is
-    launched; the setting has the block size that fills an SM best, and its occupancy is a bound, not a fact.
+    launched; the setting has the block size that fills an SM best. ``at_most``: how much dynamic shared memory it
+    takes is not. Its occupancy is a bound then, not a fact.
     """
     found = summary.occupancy
-    launched = found is not None and not summary.assumed
+    launched = found is not None and not summary.at_most
     said = {
         "setting": None if found is None else setting(found.configuration),
         "unknown": clip(summary.unknown, LONGEST_REASON),
         "assumed": summary.assumed,
+        "at_most": summary.at_most and not summary.assumed,
         "notes": list(_notes(summary)),
         "advice": [
             [LABELS[entry.limiter], entry.finding, entry.remedy, entry.trade_off]
@@ -134,8 +136,10 @@ def _notes(summary: Summary) -> list[str]:
     found, local = summary.occupancy, summary.local_memory
     if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
         notes.append("The input gives no barriers: 1 is taken.")
-    if summary.launch is not None and summary.launch.source == "maxntid":
+    if summary.by_bounds:
         notes.append("The block size is that of its launch bounds.")
+    if summary.at_most and not summary.assumed:
+        notes.append("Its dynamic shared memory is not known: drawn is the most that fits, without any.")
     if local is not None and local.matters and local.total_bytes is not None:
         notes.append(
             f"Its stack of {local.stack_bytes:,} B a thread reserves {size(local.total_bytes)} on one {local.gpu}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from spillscan.page.columns import ASSUMED
+from spillscan.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
 from spillscan.page.document import text
 
 ROWS = 50
@@ -82,11 +82,13 @@ def _head(figure: Mapping[str, str]) -> str:
 
 def _kernel(found: Mapping[str, Any], at: int) -> tuple[str, ...]:
     arch, limiter, share = (found[name][at] for name in ("arch", "limiter", "occupancy"))
+    flags = found["flags"][at]
+    mark = ("~" if flags & BY_BOUNDS else "") + ("≤" if flags & (ASSUMED | AT_MOST) else "")
     return (
         found["names"][found["symbol"][at]],
         "–" if arch is None else found["arches"][arch],
         *(figure(found[each["key"]][at]) for each in found["figures"]),
-        "–" if share is None else f"{'≤' if found['flags'][at] & ASSUMED else ''}{share / 10:g} %",
+        "–" if share is None else f"{mark}{share / 10:g} %",
         "–" if limiter is None else found["limiters"][limiter],
     )
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from spillscan.model import Hole, Kernel, Level
-from spillscan.occupancy.launches import of_bounds
-from spillscan.occupancy.model import Launch
+from spillscan.model import Hole, Kernel, Launch, Level
+from spillscan.occupancy.launches import settled
 from spillscan.patterns import compiled, names_of, text_of
 from spillscan.policy.accept import Acceptance
 from spillscan.policy.keys import SETTINGS, Value, keys
@@ -198,16 +197,23 @@ class Policy:
         return tuple(_entries(self.layers))
 
     def terms_of(self, kernel: Kernel) -> Terms:
-        """What holds for ``kernel``. Cheap: kernels that the same entries name share their terms."""
+        """What holds for ``kernel``. Cheap: kernels that the same entries name and that are launched alike share their
+        terms."""
         mask = self._matcher.mask(kernel)
-        terms = self._terms.get(mask)
+        said = self._terms.get((mask, None))
+        if said is None:
+            said = self._terms[mask, None] = self._resolved(mask)
+        launch = settled(kernel, said.launch)
+        if launch == said.launch:
+            return said
+        terms = self._terms.get((mask, launch))
         if terms is None:
-            terms = self._terms[mask] = self._resolved(mask)
+            terms = self._terms[mask, launch] = replace(said, launch=launch)
         return terms
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """How ``kernel`` is launched; ``None`` where the policy does not say, and its binary has no bounds."""
-        return self.terms_of(kernel).launch or of_bounds(kernel)
+        """How ``kernel`` is launched; ``None`` where neither the policy nor the kernel itself says."""
+        return self.terms_of(kernel).launch
 
     def said_of(self, kernel: Kernel) -> Override:
         """All that is said of ``kernel``, each value with its origin; what no layer says is left out."""
@@ -241,7 +247,8 @@ class Policy:
         return Matcher(self.entries)
 
     @cached_property
-    def _terms(self) -> dict[int, Terms]:
+    def _terms(self) -> dict[tuple[int, Launch | None], Terms]:
+        """By mask and launch; ``None``: as the policy has the launch."""
         return {}
 
     def _said(self, mask: int) -> Override:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from spillscan.model import Kernel, Level, Rule
-from spillscan.occupancy.model import Launch
+from spillscan.model import Kernel, Launch, Level, Rule
 from spillscan.policy.effective import DEFAULT, Override, Policy, Setting
 from spillscan.policy.keys import LAUNCH_KEYS, Key, Value, keys
 
@@ -82,8 +81,8 @@ def _entry(entry: Override) -> Iterator[_Line]:
 
 def _launch(launch: Launch) -> str:
     figures = {field.name: getattr(launch, field.name) for field in fields(launch) if field.name in LAUNCH_KEYS}
-    usual = {field.name: field.default for field in fields(launch)}
-    return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != usual[name]) + "}"
+    unsaid = {"cluster_blocks": 1}
+    return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)) + "}"
 
 
 def _value(value: Value) -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from spillscan.errors import UsageError, nearest
-from spillscan.model import Level
+from spillscan.model import Launch, Level
 from spillscan.nodes import Node, described, parse_toml, parse_yaml
 from spillscan.occupancy.launches import launch, parse_launch
-from spillscan.occupancy.model import Launch
 from spillscan.patterns import compiled
 from spillscan.policy.accept import Acceptance, holes, parse_accept
 from spillscan.policy.effective import Layer, Override, Policy, Setting

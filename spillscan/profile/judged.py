@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spillscan.errors import UsageError
-from spillscan.model import Build, Issue, Usage
+from spillscan.model import Build, Issue, Launch, Usage
 from spillscan.names import display_name
 from spillscan.occupancy.launches import launch as launch_of
-from spillscan.occupancy.model import Launch, Occupancy
+from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.profile.matching import Kernels, Match, agrees

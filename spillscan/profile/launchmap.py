@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spillscan.occupancy.model import Launch
+from spillscan.model import Launch
 from spillscan.output.safe import printable
 from spillscan.profile.judged import JudgedLaunch, launch_figures, why_no_figures
 from spillscan.profile.matching import parsed

@@ -59,8 +59,13 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     yield from fold(len(kernels) - len(shown), style)
     yield ""
     yield summary(report.build)
-    if any(found.assumed and found.occupancy for found in summaries):
+    known = [found for found in summaries if found.occupancy]
+    if any(found.assumed for found in known):
         yield "≤ at the best block size: a log does not say how kernels are launched (--launch 'GLOB=THREADS' does)"
+    if any(found.at_most and not found.assumed for found in known):
+        yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
+    if any(found.by_bounds for found in known):
+        yield "~ at the block size of its launch bounds"
     heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
     if heaviest is not None and heaviest.matters:
         yield footprint_line(heaviest)

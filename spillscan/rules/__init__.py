@@ -38,7 +38,7 @@ from spillscan.model import (
 )
 
 if TYPE_CHECKING:
-    from spillscan.occupancy.model import Launch
+    from spillscan.model import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ BLOCKS = Rule(
 )
 
 RULES = (BLOCKS,)
+_SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
@@ -37,14 +38,18 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
             blocks = summary.occupancy.resident_blocks
             bound = f"limited by {'+'.join(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
             where = f" on {device}" if terms.devices else ""
-            yield finding(BLOCKS, f"{blocks} blocks/SM{where}, {least} asked for: {bound}", kernel)
+            if summary.launch is not None and summary.by_bounds:
+                where += f" at its launch bounds of {summary.launch.threads_per_block} threads"
+            most = "at most " if summary.at_most else ""
+            yield finding(BLOCKS, f"{most}{blocks} blocks/SM{where}, {least} asked for: {bound}", kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel whose launch is not known, or whose figures are not known or not final."""
-    if terms.limit(MIN_BLOCKS) is None:
+    least = terms.limit(MIN_BLOCKS)
+    if least is None:
         return None
-    reason = _open_end(kernel, terms)
+    reason = _open_end(kernel, terms) or _least_unknown(kernel, terms, least)
     return (BLOCKS, reason) if reason else None
 
 
@@ -59,7 +64,7 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
         return None
     figures = {}
     for device, summary in _summaries(kernel, terms):
-        if summary.occupancy is not None:
+        if summary.occupancy is not None and not summary.at_most:
             name = f"missing-on-{device}".lower() if terms.devices else "missing"
             figures[name] = max(0, least - summary.occupancy.resident_blocks)
     return figures or None
@@ -70,12 +75,21 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if terms.launch is None:
-        return "min_blocks_per_sm needs its launch: give `launch: {threads_per_block: …}` in the policy, or --launch"
+        return f"min_blocks_per_sm needs its launch: {_SAY}"
     if kernel.final is False:
         return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")
+
+
+def _least_unknown(kernel: Kernel, terms: Terms, least: int) -> str:
+    """Why enough blocks may be too few; empty where they cannot."""
+    open_end = any(
+        summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
+        for _, summary in _summaries(kernel, terms)
+    )
+    return f"its dynamic shared memory is not known: {_SAY}" if open_end else ""
 
 
 def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:

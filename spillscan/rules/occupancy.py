@@ -40,7 +40,7 @@ def _loss(effect: Effect) -> str:
         return ""
     before, after = effect.blocks
     dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
-    bounds = " (its launch bounds)" if effect.launch_source == "maxntid" else ""
+    bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
     at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
     what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
     by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])

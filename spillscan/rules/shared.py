@@ -49,7 +49,7 @@ RULES = (LIMIT, GROWTH, MOVED, SPILL)
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """More shared memory than allowed; a note where annotations of the code show that it spills to it."""
-    most, dynamic = terms.limit(MAX_BYTES), _dynamic(terms)
+    most, dynamic = terms.limit(MAX_BYTES), _dynamic(kernel, terms) or 0
     static = kernel.usage.shared_bytes or 0
     if most is not None and static + dynamic > most and kernel.role != "function":
         parts = f" ({static:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
@@ -66,6 +66,8 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
         return LIMIT, "relocatable code: its shared memory is not final; give the link's log too (nvcc -Xnvlink -v)"
     if static_shared(kernel) is None:
         return LIMIT, "; ".join(kernel.reasons) or "the log does not say how much shared memory it uses"
+    if _dynamic(kernel, terms) is None:
+        return LIMIT, "its dynamic shared memory is not known: give `launch` in the policy, or --launch"
     return None
 
 
@@ -74,12 +76,16 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     if rule == SPILL.id:
         known = None if kernel.sass is None else kernel.sass.shared_spills
         return None if known is None else {"instructions": known}
-    static = static_shared(kernel)
-    return None if rule != LIMIT.id or static is None or kernel.final is False else {"bytes": static + _dynamic(terms)}
+    static, dynamic = static_shared(kernel), _dynamic(kernel, terms)
+    open_end = rule != LIMIT.id or static is None or dynamic is None or kernel.final is False
+    return None if open_end else {"bytes": (static or 0) + (dynamic or 0)}
 
 
-def _dynamic(terms: Terms) -> int:
-    return terms.launch.dynamic_shared_bytes if terms.launch else 0
+def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
+    """Dynamic shared memory; ``None`` where its code declares some and nobody says how much."""
+    if terms.launch is None:
+        return None if kernel.dynamic_shared else 0
+    return terms.launch.dynamic_shared_bytes
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:

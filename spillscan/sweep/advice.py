@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spillscan.errors import UsageError
+from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device
 from spillscan.occupancy.formula import check, resident
 from spillscan.occupancy.headroom import bounds_for_more_blocks, register_cap
-from spillscan.occupancy.model import Configuration, Launch
+from spillscan.occupancy.model import Configuration
 from spillscan.sweep.model import Advice, Curve, Point
 from spillscan.sweep.ptx import PtxEntry
 from spillscan.sweep.settings import AS_IS, Setting
@@ -203,7 +204,7 @@ def _configuration(arch: str, point: Point, launch: Launch) -> Configuration:
             registers=point.registers or 0,
             threads_per_block=launch.threads_per_block,
             static_shared_bytes=point.shared_bytes or 0,
-            dynamic_shared_bytes=launch.dynamic_shared_bytes,
+            dynamic_shared_bytes=launch.dynamic_shared_bytes or 0,
             max_dynamic_shared_bytes=launch.max_dynamic_shared_bytes,
             carveout_percent=launch.carveout_percent,
         )

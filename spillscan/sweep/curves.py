@@ -11,10 +11,9 @@ from spillscan import logs as buildlog
 from spillscan.errors import UsageError
 from spillscan.inputs.source import Stream
 from spillscan.join.code import attach
-from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
 from spillscan.occupancy.launches import Launches
-from spillscan.occupancy.model import Launch
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.patterns import matches
 from spillscan.sweep import advice
@@ -49,7 +48,13 @@ def stand_in(entry: PtxEntry, arch: str) -> Kernel:
     bounds = None
     if entry.threads is not None:
         bounds = LaunchBounds(max_threads=entry.max_threads, required_threads=entry.required_threads)
-    return Kernel(key=KernelKey(symbol=entry.symbol, arch=arch), role="entry", usage=Usage(), launch_bounds=bounds)
+    return Kernel(
+        key=KernelKey(symbol=entry.symbol, arch=arch),
+        role="entry",
+        usage=Usage(),
+        launch_bounds=bounds,
+        dynamic_shared=entry.dynamic_shared,
+    )
 
 
 def launch_at(setting: Setting, entry: PtxEntry, arch: str, launches: Launches) -> Launch | None:
@@ -58,7 +63,7 @@ def launch_at(setting: Setting, entry: PtxEntry, arch: str, launches: Launches) 
     if setting.kind != "bounds" or setting.threads is None:
         return known
     if known is None:
-        return Launch(threads_per_block=setting.threads, source="maxntid")
+        return Launch(threads_per_block=setting.threads, source="bounds")
     return replace(known, threads_per_block=setting.threads)
 
 
@@ -73,7 +78,7 @@ def point(
     launch = launch_at(setting, entry, arch, launches)
     summary = _summary(kernel, arch, launch)
     occupancy = summary.occupancy if summary else None
-    known = occupancy is not None and summary is not None and not summary.assumed
+    known = occupancy is not None and summary is not None and not summary.at_most
     spills = kernel.spills
     return Point(
         setting=setting,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from spillscan.occupancy.model import Launch
+from spillscan.model import Launch
 from spillscan.sweep.settings import AS_IS, Setting
 
 

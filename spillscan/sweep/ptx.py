@@ -15,6 +15,8 @@ from spillscan.sweep.settings import Setting
 _NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")
 _DIRECTIVE = re.compile(r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg)\s+(\d+(?:\s*,\s*\d+){0,2})")
+_DYNAMIC = re.compile(r"\.extern\s+\.shared\b[^;]*?([A-Za-z_$%][\w$%]*)\s*(?:\[\s*\])?\s*;")
+_FUNCTION = re.compile(r"\.(?:entry|func)\b")
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
@@ -32,6 +34,8 @@ class PtxEntry:
     """``.minnctapersm``: blocks per SM that its registers must leave room for."""
     max_registers: int | None = None
     """``.maxnreg``."""
+    dynamic_shared: bool = False
+    """Whether it, or a function that it may call, uses shared memory whose size each launch gives."""
 
     @property
     def threads(self) -> int | None:
@@ -58,7 +62,11 @@ def target(text: str) -> str | None:
 def entries(text: str) -> tuple[PtxEntry, ...]:
     """Every entry that has a body, in order."""
     found = []
-    for symbol, head, _ in _heads(_masked(text)):
+    masked = _masked(text)
+    dynamic = "|".join(map(re.escape, _DYNAMIC.findall(masked)))
+    uses = re.compile(rf"(?<![\w$%])(?:{dynamic}|call)(?![\w$%])") if dynamic else None
+    for symbol, head, start in _heads(masked):
+        after = _FUNCTION.search(masked, start)
         figures = {match[1]: prod(int(part) for part in match[2].split(",")) for match in _DIRECTIVE.finditer(head)}
         found.append(
             PtxEntry(
@@ -67,6 +75,7 @@ def entries(text: str) -> tuple[PtxEntry, ...]:
                 required_threads=figures.get("reqntid"),
                 min_blocks=figures.get("minnctapersm"),
                 max_registers=figures.get("maxnreg"),
+                dynamic_shared=bool(uses and uses.search(masked, start, after.start() if after else len(masked))),
             )
         )
     return tuple(found)

@@ -57,7 +57,9 @@ def title(curve: Curve) -> str:
         launch = f"{curve.launch.threads_per_block:,} threads"
         if curve.launch.dynamic_shared_bytes:
             launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
-        launch += ", its launch bounds" if curve.launch.source == "maxntid" else ""
+        elif curve.launch.dynamic_shared_bytes is None:
+            launch += ", dynamic shared memory not known, best case shown (≤)"
+        launch += ", its launch bounds" if curve.launch.source == "bounds" else ""
     return printable(f"{display_name(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from spillscan import scan
-from spillscan.model import Build, Kernel, KernelKey, Usage
+from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
 from spillscan.model.build import damage
 from spillscan.names import display_name
 from spillscan.occupancy.launches import LaunchMap
-from spillscan.occupancy.model import Launch
 from spillscan.page.columns import identifiers
 from spillscan.reports import Report
 from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious

@@ -15,12 +15,11 @@ from spillscan.compare.effects import effects
 from spillscan.compare.figures import figures
 from spillscan.compare.pairing import comparison, diff
 from spillscan.errors import UsageError
-from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Usage, at_least
+from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
 from spillscan.model.figures import FIGURES, figure
 from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
-from spillscan.occupancy.model import Launch
 from spillscan.policy import Policy
 
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "sm_120")
@@ -319,7 +318,7 @@ class Bounds:
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         threads = self.threads.get(kernel.usage.registers)
-        return None if threads is None else Launch(threads_per_block=threads, source="maxntid")
+        return None if threads is None else Launch(threads_per_block=threads, source="bounds")
 
 
 @pytest.mark.parametrize(

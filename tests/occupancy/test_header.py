@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spillscan.occupancy import Configuration, devices
+from spillscan.occupancy import Configuration, devices, occupancy
 from spillscan.occupancy.formula import NO_LIMIT, NOT_SET, resident
-from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
+from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
 from spillscan.occupancy.model import LIMITERS
 from spillscan.occupancy.table import occupancy_table
 from tests.occupancy.deviations import header_mask
@@ -118,3 +118,29 @@ def test_best_block_size():
         ours = best_block_sizes(configuration(rows, place))
         assert ours.threads_per_block == truth["best_block"][place]
         assert ours.resident_blocks == truth["best_grid"][place]
+
+
+def test_static_memory_above_48_kb_is_what_the_header_says_of_a_kernel_that_opted_in():
+    rows = header.configurations(2_000, seed=20261122)
+    most = np.array([one.shared_bytes_per_block_optin for one in devices()])[rows["device"]]
+    rows["static_shared_bytes"] = np.maximum(most - rows["dynamic_shared_bytes"] % 60_000, 49_153)
+    rows["dynamic_shared_bytes"] = np.zeros(2_000, np.int64)
+    rows["max_dynamic_shared_bytes"] = np.zeros(2_000, np.int64)
+    truth = header.ask(header.build(), rows)
+    rows["max_dynamic_shared_bytes"] = np.full(2_000, NOT_SET)
+    ours = occupancy_table(header.columns(rows))
+    assert (truth["limit_shared_memory"] > 0).sum() > 500
+    for field in header.FIELDS:
+        assert (truth[field] == ours[field]).all(), field
+    for place in range(200):
+        assert resident(configuration(rows, place)).resident_blocks == truth["resident_blocks"][place]
+
+
+def test_dynamic_memory_beside_so_much_static_needs_the_attribute():
+    one = occupancy("sm_90", registers=32, threads_per_block=128, static_shared_bytes=68_608)
+    assert one.resident_blocks == 3
+    both = {"registers": 32, "threads_per_block": 128, "static_shared_bytes": 68_608, "dynamic_shared_bytes": 1024}
+    assert "must opt in" in occupancy("sm_90", **both).reasons[0]
+    assert occupancy("sm_90", **both, max_dynamic_shared_bytes=1024).resident_blocks == 3
+    shared = next(way for way in headroom(one) if way.resource == "shared")
+    assert (shared.more_blocks.blocks_after, shared.fewer_blocks.blocks_after) == (4, 2)

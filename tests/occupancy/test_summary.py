@@ -41,7 +41,7 @@ def test_known_launch_is_true():
 
 
 def test_a_block_size_from_launch_bounds_says_so():
-    launch = Launch(threads_per_block=128, source="maxntid")
+    launch = Launch(threads_per_block=128, source="bounds")
     found = summarise(GEMM, "sm_90", launch)
     assert found.launch is launch
     assert found.line.endswith("limited by registers (block size from its launch bounds)")

@@ -11,9 +11,8 @@ import pytest
 
 from spillscan import scan
 from spillscan.machine.spillmap import where
-from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model import Kernel, KernelKey, Launch, Usage
 from spillscan.model.code import SassStats
-from spillscan.occupancy.model import Launch
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.page.details import MAP_BYTES, SETTING, details, subject
 from spillscan.page.strip import spill_map

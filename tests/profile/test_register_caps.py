@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from spillscan.occupancy.model import Launch
+from spillscan.model import Launch
 from spillscan.occupancy.summary import summarise
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT

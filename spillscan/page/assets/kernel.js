@@ -254,7 +254,7 @@ const comparison = (() => {
     container.append(h("section", { class: "residency" }, h("h2", {}, `One SM of ${payload.devices.devices[setting.device].title}`),
       subject.assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null,
       (subject.notes || []).map((note) => h("p", { class: "quiet" }, printable(note))),
-      calculator.draw(payload.devices, setting, { built: setting, bound: Boolean(subject.assumed), before: past })));
+      calculator.draw(payload.devices, setting, { built: setting, bound: Boolean(subject.assumed || subject.at_most), before: past })));
     const said = words(subject);
     if (said) container.append(said);
   }

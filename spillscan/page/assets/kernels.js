@@ -17,7 +17,9 @@ spillscan.around("kernel", (payload, id, box, render) => {
   const notes = [store.role(i), store.unit(i),
     store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
     store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
-    store.flag(i, store.ASSUMED) ? "≤ at the best block size" : ""].filter(Boolean);
+    store.flag(i, store.ASSUMED) ? "≤ at the best block size"
+      : store.flag(i, store.AT_MOST) ? "≤ without its dynamic shared memory, which is not known" : "",
+    store.flag(i, store.BY_BOUNDS) ? "~ at the block size of its launch bounds" : ""].filter(Boolean);
   const others = columns.symbol.reduce((found, symbol, at) => (symbol === columns.symbol[i] && at !== i ? [...found, at] : found), []);
   const mine = (payload.findings || []).filter((each) => each.kernel === i);
 

@@ -35,8 +35,10 @@ const lookup = (() => {
     const wish = attribute(on, setting);
     const user = setting.fixed + setting.dynamic;
     let perSm = preferred(on, setting.carveout);
-    const wide = wish !== null && setting.fixed + on.shared_reserve + wish > on.shared_per_block;
-    const tooMuch = allocated > (wide ? on.shared_limit_optin : on.shared_limit);
+    const large = setting.fixed > on.shared_per_block;
+    const wide = large || (wish !== null && setting.fixed + on.shared_reserve + wish > on.shared_per_block);
+    const tooMuch = allocated > (wide ? on.shared_limit_optin : on.shared_limit) ||
+      (large && wish === null && setting.dynamic > 0);
     if (wish !== null && setting.dynamic > wish) return [0, perSm,
       `${number(setting.dynamic)} B dynamic shared memory: the kernel's attribute allows ${number(wish)} B`];
     if (tooMuch) return [0, perSm, whyShared(on, setting, user)];
@@ -52,7 +54,7 @@ const lookup = (() => {
   function whyShared(on, setting, user) {
     const [most, plain] = [on.shared_per_block_optin, on.shared_per_block];
     if (user > most) return `${number(user)} B shared memory: a block has at most ${number(most)} B`;
-    if (setting.fixed > plain) return `${number(user)} B shared memory: without opt-in a block has at most ${number(plain)} B`;
+    if (setting.fixed > plain) return `${number(setting.dynamic)} B dynamic shared memory beside more than 48 KB static: the kernel must opt in`;
     return `${number(user)} B shared memory: a block has at most ${number(plain)} B unless the kernel opts in ` +
       `(MaxDynamicSharedMemorySize, up to ${number(most - setting.fixed)} B here)`;
   }
@@ -115,7 +117,7 @@ const lookup = (() => {
   // Dynamic shared memory changes where there is some, else static; an opted-in kernel stays opted in for it.
   function withShared(on, setting, bytes) {
     let fixed = setting.fixed;
-    if (setting.dynamic === 0 || bytes < fixed) fixed = Math.min(bytes, on.shared_per_block);
+    if (setting.dynamic === 0 || bytes < fixed) fixed = Math.min(bytes, fixed > on.shared_per_block ? on.shared_per_block_optin : on.shared_per_block);
     let optin = attribute(on, setting);
     if (optin !== null && bytes - fixed > setting.dynamic) optin = Math.max(optin, on.shared_per_block_optin - fixed);
     return { ...setting, fixed, dynamic: bytes - fixed, optin };
@@ -193,7 +195,7 @@ const lookup = (() => {
     const on = tables.devices[setting.device];
     if (blocks < 1 || answer(tables, { ...setting, dynamic: 0 }).blocks < blocks) return null;
     const wish = attribute(on, setting);
-    const limit = wish === null ? on.shared_limit : on.shared_limit_optin;
+    const limit = wish === null && setting.fixed <= on.shared_per_block ? on.shared_limit : on.shared_limit_optin;
     let share = Math.floor(limit / on.shared_unit) * on.shared_unit;
     if (blocks > 1) {
       const row = sharedRow(tables, on, preferred(on, setting.carveout) || on.carveout_steps[0]);

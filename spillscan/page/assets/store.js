@@ -2,7 +2,7 @@
 const store = (() => {
   const { payload, number, h } = spillscan;
   const columns = payload.kernels || { count: 0, id: [], names: [], arches: [], units: [], limiters: [], figures: [], full: { plain: [[], []] } };
-  const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16;
+  const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16, AT_MOST = 32, BY_BOUNDS = 64;
   let numbers = null;
   let full = null;
 
@@ -16,7 +16,7 @@ const store = (() => {
     const share = columns.occupancy[i];
     if (share === null) return null;
     const up = share % 10 > 5 || (share % 10 === 5 && Math.floor(share / 10) % 2); // halves to even, as the text report's
-    return `${flag(i, ASSUMED) ? "≤" : ""}${Math.floor(share / 10) + (up ? 1 : 0)} %`;
+    return `${flag(i, BY_BOUNDS) ? "~" : ""}${flag(i, ASSUMED | AT_MOST) ? "≤" : ""}${Math.floor(share / 10) + (up ? 1 : 0)} %`;
   };
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? "device function" : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
@@ -45,7 +45,7 @@ const store = (() => {
   const anchor = (i, attributes) => h("a", { href: link(i), ...attributes }, name(i));
 
   return { columns, name, arch, unit, flag, limiter, bound, occupancy, registers, role, find, names, link, anchor,
-    FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED };
+    FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS };
 })();
 
 // Text that goes to the clipboard; the address bar of a file has no secure context everywhere.
