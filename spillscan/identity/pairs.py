@@ -47,7 +47,8 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     """Each kernel of either build once: with its counterpart, or alone.
 
     Device functions pair with device functions, and every kernel with one of the same arch; what is left, unless
-    ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``.
+    ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
+    does not show one, pairs with any.
     """
     left, right = list(base), list(head)
     pairs: _Pairs = []
@@ -55,6 +56,7 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
         left, right = _join(left, right, key, pairs)
         if not left or not right:
             break
+    left, right = _join_without_arch(left, right, pairs)
     found = renames(left, right, pairs, families=families)
     gone = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
     return [
@@ -96,6 +98,10 @@ def _family(kernel: Kernel) -> Hashable:
     return kernel.role == "function", canonical(kernel.key.symbol), arch_family(kernel.key.arch)
 
 
+def _named(kernel: Kernel) -> Hashable:
+    return kernel.role == "function", canonical(kernel.key.symbol)
+
+
 _KEYS: tuple[_Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
 _FAMILY_KEYS: tuple[_Key, ...] = (_family_unit, _family)
 
@@ -121,6 +127,18 @@ def _join(left: list[Kernel], right: list[Kernel], key: _Key, pairs: _Pairs) -> 
     return left, right
 
 
+def _join_without_arch(left: list[Kernel], right: list[Kernel], pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
+    """:func:`_join` by name, of kernels of either side that have no arch."""
+    for one, other in ((left, right), (right, left)):
+        nowhere = [kernel for kernel in one if kernel.key.arch is None]
+        if nowhere and other:
+            joined: _Pairs = []
+            _join(nowhere, other, _named, joined)
+            pairs += joined if one is left else [(before, after) for after, before in joined]
+            left, right = _but(left, pairs), _but(right, pairs)
+    return left, right
+
+
 def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel]]:
     groups: dict[Hashable, list[Kernel]] = {}
     for kernel in kernels:
@@ -136,8 +154,10 @@ def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel
 def _aligned(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Pairs of kernels of one identity, as many as the smaller group has."""
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
+    pairs = _consistent(ours, theirs) if len(ours) <= _FEW and len(theirs) <= _FEW else []
+    ours, theirs = _but(ours, pairs), _but(theirs, pairs)
     figures = _known(ours + theirs)
-    pairs = _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
+    pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
     ours, theirs = _but(ours, pairs), _but(theirs, pairs)
     steps: tuple[_Key, ...] = ()
     if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
@@ -169,6 +189,22 @@ def _equal(ours: list[Kernel], theirs: list[Kernel], key: _Key) -> _Pairs:
     return [(kernel, same.pop()) for kernel in ours if (same := waiting.get(key(kernel)))]
 
 
+def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
+    """Greedily the pairs of one symbol that differ in no figure that both report, those that share most first: of what
+    several compilers wrote at once some figures are unknown, and not the same ones in each build."""
+    figures = [[getattr(kernel.usage, name) for name in _FIGURES] for kernel in ours + theirs]
+    if all(column.count(None) in (0, len(column)) for column in zip(*figures, strict=True)):
+        return []
+    scored = []
+    for index, mine in enumerate(ours):
+        for position, other in enumerate(theirs):
+            both = zip(figures[index], figures[len(ours) + position], strict=True)
+            known = [one == two for one, two in both if None not in (one, two)]
+            if mine.key.symbol == other.key.symbol and all(known):
+                scored.append((-len(known), index, position))
+    return _greedy(sorted(scored), ours, theirs)
+
+
 def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Greedily the pairs with the most alike records; among equals the earlier."""
     scored = sorted(
@@ -176,6 +212,10 @@ def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
         for index, mine in enumerate(ours)
         for position, other in enumerate(theirs)
     )
+    return _greedy(scored, ours, theirs)
+
+
+def _greedy(scored: list[tuple[int | float, int, int]], ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     free_ours, free_theirs = set(range(len(ours))), set(range(len(theirs)))
     pairs = []
     for _, index, position in scored:
