@@ -67,7 +67,12 @@ def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> 
     """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
     if not build.kernels:
         yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
-    for issue in build.issues:
+    yield from holes_of_issues(build.issues, judged, strict=strict)
+
+
+def holes_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+    """The issues that may hide something of what is ``judged``. ``strict``: whatever was not understood counts."""
+    for issue in issues:
         if "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden) or (strict and _serious(issue)):
             yield Hole(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
 

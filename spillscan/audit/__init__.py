@@ -99,7 +99,7 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
         dataset = open_dataset(root)
     for held in dataset.summary([build for build in dataset.builds if build.label in labels]):
         summary.kept_kernels += held.kernels
-        summary.holes += held.holes
+        summary.issues += held.issues
 
 
 def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:

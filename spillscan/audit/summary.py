@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spillscan.audit.messages import FileOutcome, State
-from spillscan.model import Hole, Origin
-from spillscan.model.holes import KINDS
+from spillscan.model import Issue, Origin
 from spillscan.output.safe import printable
 
 LONGEST = 300
@@ -33,8 +32,8 @@ class Summary:
     """Files that could not be read."""
     kept_kernels: int = 0
     """Kernels of the builds in the dataset, those of files that were there before included."""
-    holes: list[Hole] = field(default_factory=list)
-    """What files may hide that were read, in this audit or an earlier one."""
+    issues: list[Issue] = field(default_factory=list)
+    """What was not understood of the files that were read, in this audit or an earlier one."""
 
     def count(self, outcome: FileOutcome) -> None:
         """Take in one outcome."""
@@ -74,20 +73,18 @@ class Summary:
             if rows is not None and len(failed) > rows:
                 yield f"  … {len(failed) - rows:,} more (--all shows them)"
 
-        if self.holes:
-            kinds = Counter(hole.code for hole in self.holes)
+        if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
             listed = ", ".join(f"{count:,} {code}" for code, count in sorted(kinds.items(), key=_most_first))
-            yield f"{len(self.holes):,} hole{'' if len(self.holes) == 1 else 's'}: {listed}"
+            yield f"{kinds.total():,} hole{'' if kinds.total() == 1 else 's'}: {listed}"
 
-    def undecided(self, *, strict: bool) -> Iterator[Hole]:
-        """Why the audit may have missed something: it saw no kernel at all; ``strict``: also whatever a file hides."""
+    def unseen(self) -> Iterator[Issue]:
+        """Why the audit may have missed something: it saw no kernel at all, could not read a file, or not all of it."""
         if not self.kept_kernels:
-            yield Hole(code="no-kernel", message="no kernel was read", hides=KINDS["no-kernel"])
-        if strict:
-            for each in self.failed:
-                origin = Origin(input=each.uri)
-                yield Hole(code="unreadable", message=each.reason, hides=KINDS["unreadable"], origin=origin)
-            yield from self.holes
+            yield Issue(code="no-kernel", message="no kernel was read", severity="error")
+        for each in self.failed:
+            origin = Origin(input=each.uri)
+            yield Issue(code="unreadable", message=each.reason, severity="error", origin=origin)
+        yield from self.issues
 
 
 def _most_first(pair: tuple[str, int]) -> tuple[int, str]:

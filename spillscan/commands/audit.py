@@ -67,19 +67,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
     _common.add_rows(parser, 25, "failed files to list", "failed files")
-    parser.add_argument(
-        "--strict", action="store_true", help="exit 2 if a file could not be read, or may hide something"
-    )
+    _common.add_strict(parser)
     _policy.add_accept(parser)
     _policy.add_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit: 0, or 2 where nothing was understood (with --strict: or something may be hidden)."""
+    """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
     from spillscan.audit import Plan, Selection, audit
     from spillscan.audit.summary import counted
-    from spillscan.verdict import verdict
+    from spillscan.model.holes import EVERYTHING
+    from spillscan.verdict import holes_of_issues, verdict
 
+    policy = _policy.policy_of(arguments)
     plan = Plan(
         builds=_builds(arguments.inputs, arguments.label),
         into=arguments.into,
@@ -97,14 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
-    found = verdict((), summary.undecided(strict=arguments.strict), _policy.policy_of(arguments))
-    if found.holes and found.status:
+    found = verdict((), holes_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
+    if found.status:
         failed = sum(hole.code == "unreadable" for hole in found.holes)
         others = dict.fromkeys(hole.code for hole in found.holes if hole.code != "unreadable")
         said = [f"{counted(failed)} could not be read"] * bool(failed) + [
             f"what was read has holes: {', '.join(others)}"
         ] * bool(others)
-        raise UndecidedError(" and ".join(said) + (" (--strict)" if arguments.strict else ""))
+        raise UndecidedError(" and ".join(said), "`spillscan explain HOLE` says what to do; --accept HOLE=GLOB excuses")
     return found.status
 
 

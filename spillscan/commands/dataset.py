@@ -67,7 +67,7 @@ def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]
     rows, shown = [], []
     for held in dataset.summary(builds):
         build = held.build
-        counts = [held.files, held.kernels, held.spilling, held.failed, len(held.holes), held.parts, held.part_bytes]
+        counts = [held.files, held.kernels, held.spilling, held.failed, held.holes, held.parts, held.part_bytes]
         rows.append([build.label, build.time, *counts, build.meta])
         meta = " ".join(f"{key}={value}" for key, value in build.meta.items() if key != "time")
         shown.append([build.label, f"{build.time:%Y-%m-%d %H:%M}", *counts, meta])

@@ -15,8 +15,7 @@ from spillscan.dataset.builds import Commit, KeptBuild
 from spillscan.dataset.schema import Field, decode
 from spillscan.dataset.store import Store, needed, store
 from spillscan.errors import InputError
-from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Stats, Usage
-from spillscan.model.holes import KINDS
+from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.usage import NUMBERS
 from spillscan.output.safe import clip, printable
 
@@ -53,12 +52,17 @@ class Held(NamedTuple):
     """Kernels that spill."""
     failed: int
     """Files that could not be read."""
-    holes: tuple[Hole, ...]
-    """What it may hide, besides what stands in failed files."""
+    issues: tuple[Issue, ...]
+    """What was not understood, besides failed files."""
     parts: int
     """Parquet files."""
     part_bytes: int
     """Of these."""
+
+    @property
+    def holes(self) -> int:
+        """How many of the issues may hide something."""
+        return sum(bool(issue.hidden) for issue in self.issues)
 
 
 class Dataset:
@@ -123,19 +127,20 @@ class Dataset:
             "SELECT label, count(*), count(*) FILTER (spill_store_bytes > 0 OR spill_load_bytes > 0)"
             " FROM kernels WHERE role = 'entry' GROUP BY label"
         )
-        holes: dict[str, list[Hole]] = {}
-        for label, code, message, uri in self.ask(
-            "SELECT label, code, message, origin.input FROM issues ORDER BY ALL"
+        issues: dict[str, list[Issue]] = {}
+        for label, code, message, severity, hides, uri in self.ask(
+            "SELECT label, code, message, severity, hides, origin.input FROM issues ORDER BY ALL"
         ).rows:
-            if hides := KINDS.get(code):
-                origin = Origin(input=uri) if uri else None
-                holes.setdefault(label, []).append(Hole(code=code, message=message, hides=hides, origin=origin))
+            origin = Origin(input=uri) if uri else None
+            kept = None if hides is None else tuple(hides)
+            issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=kept)
+            issues.setdefault(label, []).append(issue)
         for build in wanted:
             label = build.label
             parts = [part.size_bytes for each in self.commits if each.label == label for part in each.parts]
             read, failed = files[label]
             found, spilling = kernels.get(label, (0, 0))
-            yield Held(build, read, found, spilling, failed, tuple(holes.get(label, ())), len(parts), sum(parts))
+            yield Held(build, read, found, spilling, failed, tuple(issues.get(label, ())), len(parts), sum(parts))
 
     def _counted(self, question: str) -> dict[str, list[int]]:
         return {label: counts for label, *counts in self.ask(question).rows}
