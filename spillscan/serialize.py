@@ -362,19 +362,24 @@ def stats_json(build: Build) -> StatsJson:
 def build_of(data: bytes) -> Build:
     """The build that a snapshot holds. Raises ``ValueError`` where it is no snapshot of this version."""
     try:
-        found = _snapshots.decode(data)
+        found = _decoded(data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    except msgspec.ValidationError:
-        version = msgspec.json.decode(data, type=VersionJson).schema_version
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
-        raise
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues)),
         stats=copied(Stats, found.stats),
     )
+
+
+def _decoded(data: bytes) -> SnapshotJson:
+    try:
+        return _snapshots.decode(data)
+    except msgspec.ValidationError:
+        version = msgspec.json.decode(data, type=VersionJson).schema_version
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
+        raise
 
 
 def _kernel(found: KernelJson) -> Kernel:

@@ -152,6 +152,10 @@ def test_the_gate_by_itself(
     assert "linked" in printed.out
     assert "[unknown-spills]" in printed.out
     assert "[unknown-spills]" in printed.err
+    Path("cut.log").write_text(CLEAN[:-30])
+    assert main(["check", "cut.log", "--max-registers", "99"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len({line.partition("; ")[0] for line in said}) == len(said), "each hole is said once"
     assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
     (hole,) = json.loads(capsys.readouterr().out)["holes"]
     assert (hole["symbol"], hole["accepted"]) == ("linked", "--accept unknown-spills=linked")

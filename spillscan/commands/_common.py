@@ -16,7 +16,7 @@ from spillscan.output.terminal import complain
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.reading import Dataset
-    from spillscan.model import Build, Issue, Kernel
+    from spillscan.model import Build, Hole, Issue, Kernel
     from spillscan.output.files import Form
     from spillscan.output.terminal import Style
     from spillscan.verdict import Verdict
@@ -271,18 +271,25 @@ def report_issues(issues: Sequence[Issue]) -> None:
         complain(f"… {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)")
 
 
-def conclude(found: Verdict) -> int:
-    """The exit status of a gate; what it does not know is said in one line."""
-    if found.status != 2:
+def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
+    """The exit status of a gate, after the ``issues`` of its input; the first hole that keeps it from passing is the
+    error."""
+    first = found.holes[0] if found.status == 2 else None
+    report_issues([issue for issue in issues if first is None or not _same(issue, first)])
+    if first is None:
         return found.status
     from spillscan.explained import explanations
 
-    first, others = found.holes[0], len(found.holes) - 1
+    others = len(found.holes) - 1
     name = f"cannot judge {first.kernel.short_name}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({others:,} more like it)" if others else ""
     raise UndecidedError(
         f"{name}{first.message}{more} [{first.code}]", explanations("holes")[first.code].remedy.rstrip(".")
     )
+
+
+def _same(issue: Issue, hole: Hole) -> bool:
+    return (issue.code, issue.message, issue.origin) == (hole.code, hole.message, hole.origin)
 
 
 def refuse_issues(issues: Sequence[Issue]) -> None:

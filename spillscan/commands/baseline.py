@@ -105,9 +105,8 @@ def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     from spillscan.verdict import holes_of, verdict
 
     everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
-    _common.report_issues(everything.issues)
     holes = holes_of(everything, (), judged(everything.kernels, policy, "build", policy.fail_on), policy)
-    _common.conclude(verdict((), holes, policy))
+    _common.conclude(verdict((), holes, policy), everything.issues)
     return _common.select(everything, arguments)
 
 

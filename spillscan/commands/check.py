@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _common, _policy
-
-if TYPE_CHECKING:
-    pass
 
 NAME = "check"
 HELP = "exit with 1 if a kernel spills or breaks a limit"
@@ -55,5 +51,4 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
     )
     render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
-    _common.report_issues((*gate.issues(held), *everything.issues))
-    return _common.conclude(found)
+    return _common.conclude(found, (*gate.issues(held), *everything.issues))

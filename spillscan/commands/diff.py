@@ -88,10 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
     _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, found = _report(kept, builds, by, arguments, policy, gate)
     render.write(report, arguments.format, _common.rows_of(arguments))
-    _common.report_issues(
-        (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
-    )
-    return 0 if report.fail_on == "never" else _common.conclude(found)
+    issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
+    if report.fail_on == "never":
+        _common.report_issues(issues)
+        return 0
+    return _common.conclude(found, issues)
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:

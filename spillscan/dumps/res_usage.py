@@ -43,9 +43,9 @@ class ResourceUsage:
             if rule == "figures" and symbol:
                 account.functions += 1
                 yield self._function(symbol, member, values[0], number)
-                figures = list(grammar.line("figure", FORMAT).finditer(values[0]))
-                names = [match["name"] + (match["bank"] or b"") for match in figures]
-                if len(figures) != len(values[0].split()) or len(names) > len({*names}) or not _ALWAYS.issubset(names):
+                figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
+                names = [match["name"] + (match["bank"] or b"") for match in figures if match]
+                if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names):
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""

@@ -29,7 +29,7 @@ from spillscan.logs.messages import Module, ptxas_message
 from spillscan.logs.steps import announced, lines_with, plain, same_object
 from spillscan.model import Issue, Origin
 
-LANDMARKS = (b"rror", b"ERROR", b"FAILED", b"fatal", b"Killed")
+LANDMARKS = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ")
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
 
 _LATER_LANDMARKS = (b"*** ", b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"] ", b" -c ", b" -o ")
@@ -52,8 +52,20 @@ _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
 _COMPILERS = frozenset(
-    ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "assembler", "killed")
-) | {"link_error"}
+    [
+        "diagnostic",
+        "device_diagnostic",
+        "summary",
+        "clang_summary",
+        "tool_error",
+        "driver_error",
+        "backend_error",
+        "assembler",
+        "killed",
+        "missing_tool",
+        "link_error",
+    ]
+)
 _NO_MAKE = -1
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 

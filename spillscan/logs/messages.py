@@ -181,6 +181,7 @@ _STEMS = (
 _STEM_LETTERS = 5
 _CLAUSES = (
     "used N barriers",
+    "N barriers",
     "N bytes cumulative stack size",
     "N bytes smem",
     "N bytes cmem[N]",
@@ -197,6 +198,8 @@ _JOINED = re.compile(
 )
 _ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
 
+_DAMAGED = re.compile("[\0\ufffd]")
+"""What no tool writes into a name: bytes that were never written, and those that are no text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
@@ -256,13 +259,26 @@ def _headed(line: str) -> Message:
 def _like_report(line: str) -> bool:
     """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
     head = text_pattern("ptxas", "_head").match(line)
-    text = _NUMBER.sub("N", line[head.end() if head else 0 :])
+    text = line[head.end() if head else 0 :]
+    if any(
+        text.startswith(opening) or opening.startswith(text) for opening in _openings() if len(opening) >= _STEM_LETTERS
+    ):
+        return True
+    text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
     return stems or PIECE.search(line) is not None
 
 
+@cache
+def _openings() -> tuple[str, ...]:
+    """What the messages begin with that the grammar describes."""
+    return tuple(re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE))
+
+
 def _is_symbol(name: str) -> bool:
     """Whether ``name`` may be one: mangled, or as a demangler writes it."""
+    if _DAMAGED.search(name):
+        return False
     if " " not in name and "'" not in name:
         return True
     balanced = name.count("(") == name.count(")") > 0 or name.count("<") == name.count(">") > 0
@@ -357,9 +373,10 @@ def _usage(tree: Tree[Token]) -> Used:
 
 
 def _is_cut(clause: str) -> bool:
-    """Whether ``clause`` is the beginning of a known one: its number may be, too."""
+    """Whether ``clause`` is the beginning of a known one, whose number may be cut, too; or a known one that has lost its
+    line's end, and goes on with the next line."""
     form = _NUMBER.sub("N", clause)
-    return any(known.startswith(form) for known in _CLAUSES)
+    return any(known.startswith(form) or re.match(rf"{re.escape(known)}[^ ]", form) for known in _CLAUSES)
 
 
 def _size(text: str) -> int:
@@ -399,7 +416,10 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
     return _note(kind, head, tokens, line)
 
 
-def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) -> Note:
+def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) -> Note | Torn:
+    symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
+    if symbol is not None and _DAMAGED.search(symbol):
+        return Torn(line)
     head_pattern = grammar.pattern("nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas", "_head")
     printed = line.encode()
     match = head_pattern.match(printed)
@@ -410,7 +430,6 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
         location=head["LOCATION"].strip(" ;") if "LOCATION" in head else None,
         code=head["CODE"].strip(" ()") if "CODE" in head else None,
     )
-    symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
     spills = None
     if kind == "spill_warning" and "SPILL_STORE_BYTES" in tokens:
         spills = int(tokens["SPILL_STORE_BYTES"]), int(tokens["SPILL_LOAD_BYTES"])

@@ -21,6 +21,11 @@ WINDOW_BYTES = 1 << 17
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
+_RARE = (b"K", b"E")
+"""Letters that logs hardly hold."""
+_RARELY_BYTES = 500
+"""So many bytes must stand between two of them, lest a search for the letter takes longer than one for the word."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
@@ -92,13 +97,26 @@ def lines_with(words: Iterable[bytes], text: bytes, start: int, end: int) -> lis
     """(begin, end) of each line of ``text[start:end]`` that holds one of ``words``, in their order."""
     found: dict[int, int] = {}
     for word in words:
-        position = text.find(word, start, end)
+        position = _find(word, text, start, end)
         while position >= 0:
             begin = text.rfind(b"\n", start, position) + 1 or start
             finish = text.find(b"\n", position, end)
             found[begin] = finish = end if finish < 0 else finish
-            position = text.find(word, finish, end)
+            position = _find(word, text, finish, end)
     return sorted(found.items())
+
+
+def _find(word: bytes, text: bytes, start: int, end: int) -> int:
+    """``text.find``. A letter is found ten times as fast as a word: while the rarest one of ``word`` hardly stands in
+    ``text``, it is looked for."""
+    letter = next((each for each in _RARE if each in word), b"")
+    offset, mistakes = word.index(letter), (end - start) // _RARELY_BYTES if letter else 0
+    while mistakes:
+        position = text.find(letter, start + offset, end) - offset
+        if position < start or text.startswith(word, position, end):
+            return max(position, -1)
+        start, mistakes = position + 1, mistakes - 1
+    return text.find(word, start, end)
 
 
 def same_object(one: str, other: str) -> bool:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 def static_shared(kernel: Kernel) -> int | None:
     """Bytes of static shared memory per block. ptxas prints none where a kernel has none, and none of what the linker
-    places in relocatable code (that of templates; measured, 13.0): there its absence beside registers does not say 0.
+    places in relocatable code (that of templates; measured, 13.0): there its absence beside registers does not say 0,
+    nor where several registers lines may be the kernel's.
     """
     usage = kernel.usage
-    silent = usage.shared_bytes is None and usage.registers is not None and kernel.final is not False
-    return 0 if silent else usage.shared_bytes
+    whole = usage.registers is not None and kernel.final is not False and kernel.confidence == "certain"
+    return 0 if whole and usage.shared_bytes is None else usage.shared_bytes
 
 
 def _spill_bytes(way: int) -> Callable[[Kernel], int | None]:

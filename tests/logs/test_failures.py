@@ -71,6 +71,7 @@ def test_most_messages_hold_a_landmark() -> None:
     """Those that do not are found at a log's end, or behind one that does."""
     without = {rule for rule, line in examples() if not any(word in line.encode() for word in LANDMARKS)}
     others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
+    others += " backend_error missing_tool builder_stopped pip_failed"
     marks = "msbuild_done bazel_done pip_done cmake_done tests_failed"
     assert without <= set(f"{others} {marks} pip_command container_failed ci_failed ci_cancelled".split())
 
@@ -131,6 +132,12 @@ BROKEN = {
     "lld": "ld.lld: error: undefined symbol: f()\n",
     "Microsoft's linker": "LINK : fatal error LNK1181: cannot open input file 'gemm.obj' [C:\\b\\engine.vcxproj]\n",
     "killed": "Killed\n",
+    "another signal": "./build.sh: line 5: 12345 Segmentation fault      (core dumped) nvcc -c gemm.cu -o gemm.o\n",
+    "no nvcc": "./build.sh: line 12: nvcc: command not found\n",
+    "LLVM": "fatal error: error in backend: Cannot select: intrinsic %llvm.nvvm.foo\n",
+    "ccache": 'ccache: error: Could not find compiler "nvcc" in PATH\n',
+    "another build system": "Build failed\n -> task in 'engine' failed with exit status 1\n",
+    "the linker finds no library": "/usr/bin/ld: cannot find -lcudart: No such file or directory\n",
     "killed in a script": "./build.sh: line 5: 12345 Killed                  nvcc -c gemm.cu -o gemm.o\n",
     "make": "make: *** [Makefile:11: gemm.o] Error 2\n",
     "make, old": "make: *** [gemm.o] Error 1\n",
@@ -231,6 +238,12 @@ NOISE = [
     "E       RuntimeError: CUDA error: an illegal memory access was encountered",
     "#8 [2/7] RUN apt-get install -y build-essential",
     "Killed the previous daemon",
+    "./run_tests.sh: line 5: 12345 Segmentation fault      (core dumped) ./engine_test",
+    "/bin/sh: 1: git: not found",
+    "which: no nvcc in (/usr/bin:/bin)",
+    "terminate called after throwing an instance of 'std::runtime_error'",
+    "make: *** Waiting for unfinished jobs....",
+    "//tests:gemm_test                                                        FAILED in 0.3s",
     "Segfaults fixed: 3",
     "FAILED: 2 of 30 checks",
 ]
