@@ -1,6 +1,6 @@
 """Attacks the readers and the verdict: seeded damage to real inputs, judged against the undamaged ones.
 
-    python -m tests.oracle.attack_oracle [--cases N] [--seed S] [--kind NAME] [--only NUMBER]
+    python -m tests.oracle.attack_oracle [--cases N] [--seed S] [--jobs N] [--kind NAME] [--only NUMBER]
 
 Nothing that the damage took away may vanish in silence, no figure that is called certain may be one that the kernel
 does not have, and nothing may end in a traceback. Each kind of input has a module below ``tests/oracle/attacks``.
@@ -14,14 +14,19 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Protocol
 
-from tests.oracle.attacks import logs, machine_code
+from spillscan.workers import processors
+from tests.oracle.attacks import Attack, builds, logs, machine_code, snapshots
 
 DEFAULT_CASES = 50_000
+PORTION = 100
+"""Cases that a process takes at once."""
 SHOWN_FAILURES = 12
 
 
@@ -42,40 +47,46 @@ class Kind(Protocol):
 
     NAME: str
 
-    def attack(self, chance: Random) -> logs.Attack | machine_code.Attack:
+    def attack(self, chance: Random) -> Attack:
         """Damage something, and judge what is made of it."""
 
 
-KINDS: dict[str, Kind] = {logs.NAME: logs, machine_code.NAME: machine_code}
+KINDS: dict[str, Kind] = {kind.NAME: kind for kind in (logs, machine_code, snapshots, builds)}
 
 
-def cases(seed: int, count: int, kinds: list[str]) -> Iterator[tuple[int, str, Random]]:
-    """(number, kind, source of chance) of each case; a case depends on nothing but seed and number."""
-    for number in range(count):
-        yield number, kinds[number % len(kinds)], Random(f"{seed}/{number}")
-
-
-def run(seed: int, count: int, kinds: list[str], only: int | None = None) -> Tally:
-    """Attack ``count`` times."""
+def run(seed: int, numbers: Iterable[int], kinds: Sequence[str], *, show: bool = False) -> Tally:
+    """Attack once a number; a case depends on nothing but seed, number and kinds."""
     tally = Tally()
-    for number, name, chance in cases(seed, count, kinds):
-        if only is not None and number != only:
-            continue
+    for number in numbers:
+        name, chance = kinds[number % len(kinds)], Random(f"{seed}/{number}")
         try:
             attack = KINDS[name].attack(chance)
         except Exception:
             tally.cases[f"{name}: crashed"] += 1
             tally.verdicts["crash", "traceback"] += 1
             tally.failures.append(f"{number} {name}: {traceback.format_exc().strip().splitlines()[-1]}")
-            if only is not None:
+            if show:
                 raise
             continue
         tally.cases[f"{name}: {attack.damage}"] += 1
         tally.verdicts.update((attack.damage, failure.split(":")[0]) for failure in attack.failures)
         tally.failures += [f"{number} {name}, {attack.damage}, {attack.sample}: {text}" for text in attack.failures]
-        if only is not None:
+        if show:
             print(attack.shown)
     return tally
+
+
+def run_all(seed: int, count: int, kinds: Sequence[str], jobs: int) -> Tally:
+    """Attack ``count`` times, in so many processes."""
+    portions = [range(start, min(start + PORTION, count)) for start in range(0, count, PORTION)]
+    total = Tally()
+    with ProcessPoolExecutor(jobs) as pool:
+        found = pool.map(partial(run, seed, kinds=kinds), portions) if jobs > 1 else (run(seed, range(count), kinds),)
+        for tally in found:
+            total.cases += tally.cases
+            total.verdicts += tally.verdicts
+            total.failures += tally.failures
+    return total
 
 
 def main() -> int:
@@ -83,11 +94,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=DEFAULT_CASES)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=processors(), help="processes (default: one a processor)")
     parser.add_argument("--kind", choices=KINDS, action="append")
     parser.add_argument("--only", type=int)
     options = parser.parse_args()
     started = time.monotonic()
-    tally = run(options.seed, options.cases, options.kind or list(KINDS), options.only)
+    kinds = options.kind or list(KINDS)
+    if options.only is None:
+        tally = run_all(options.seed, options.cases, kinds, options.jobs)
+    else:
+        tally = run(options.seed, [options.only], kinds, show=True)
     for name, count in sorted(tally.cases.items()):
         print(f"{count:8,}  {name}")
     for (damage, what), count in sorted(tally.verdicts.items()):

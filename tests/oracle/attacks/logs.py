@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from random import Random
@@ -17,11 +17,13 @@ from random import Random
 from spillscan import logs
 from spillscan.inputs.source import Stream
 from spillscan.model import Kernel, Reading, Usage
+from spillscan.model.figures import static_shared
 from tests.conftest import FIXTURES, manifest, read_text
+from tests.oracle.attacks import Attack, crashed, gate
 
 NAME = "logs"
 LARGEST_SAMPLE_BYTES = 24_000
-GRANULARITIES = ("line", "half line", "64", "512", "4096")
+GRANULARITIES = ("message", "line", "half line", "64", "512", "4096")
 
 _HEAD = r"(?:[^\n]*?ptxas info +: )"
 _ENTRY = re.compile(_HEAD + r"Compiling entry function '(.+)' for '(sm_\d+[af]?)'$")
@@ -36,6 +38,8 @@ _USED = re.compile(
 _TIME = re.compile(_HEAD + r"Compile time = \d+\.\d+ ms$")
 _LINK_NAME = re.compile(r"(?:nvlink |@O@)?info    : Function properties for '(.+)':(?: \(target: \w+\))?$")
 _LINK_USED = re.compile(r"(?:nvlink |@O@)?info    : used \d+ registers, .*\d+ bytes lmem(?:, .*)?$")
+_MESSAGE = re.compile(rb"[^\n]*Function properties[^\n]*\n[^\n]*\n|[^\n]*\n|[^\n]+")
+"""What a compiler writes at once: properties and their stack line stay together."""
 _REPORT = re.compile(r"ptxas|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
 
 
@@ -53,16 +57,6 @@ class Sample:
     """What the reader makes of it."""
 
 
-@dataclass(slots=True)
-class Attack:
-    """One damaged log, judged."""
-
-    damage: str
-    sample: str
-    shown: str
-    failures: list[str]
-
-
 def read(data: bytes) -> Reading:
     """What the reader makes of ``data``."""
     return logs.read(Stream(io.BytesIO(data), "attacked.log"), "attacked.log")
@@ -78,11 +72,12 @@ def samples() -> tuple[Sample, ...]:
             text = read_text(FIXTURES / file).rstrip("\0\n") + "\n"
             for number, piece in enumerate(_pieces(text)):
                 if traceless(piece, frozenset(piece.split("\n"))):
-                    found.append(_sample(f"{file}#{number}" if number else file, piece.encode()))
+                    found.append(sample_of(f"{file}#{number}" if number else file, piece.encode()))
     return tuple(found)
 
 
-def _sample(name: str, text: bytes) -> Sample:
+def sample_of(name: str, text: bytes) -> Sample:
+    """An undamaged log."""
     lines = tuple(text.splitlines(keepends=True))
     return Sample(name, text, lines, frozenset(text.decode().split("\n")), read(text))
 
@@ -193,8 +188,23 @@ def attack(chance: Random) -> Attack:
         label += ", no trace"
     else:
         by_lines = text.split("\n") if name in _OF_LINES else []
-        failures = [*wrong(reading, chosen, by_lines), *lost(reading, chosen, exchanged=name == "swapped lines")]
+        failures = [
+            *wrong(reading, chosen, by_lines),
+            *lost(reading, chosen, exchanged=name == "swapped lines"),
+            *_passed(chance, data, chosen),
+        ]
     return Attack(label, " + ".join(sample.name for sample in chosen), text, failures)
+
+
+def _passed(chance: Random, data: bytes, chosen: Sequence[Sample]) -> Iterator[str]:
+    """What ``check`` says, with a limit that one of the kernels breaks."""
+    figures = [kernel.usage.registers for sample in chosen for kernel in sample.reading.kernels]
+    if known := [registers for registers in figures if registers]:
+        status, said = gate({"attacked.log": data}, "check", "--max-registers", str(chance.choice(known) - 1))
+        if status == 0:
+            yield "passed"
+        if crashed(said):
+            yield f"crash: {said}"
 
 
 def _position(chance: Random, sample: Sample) -> int:
@@ -273,6 +283,8 @@ def _hole(chance: Random, chosen: Sequence[Sample]) -> bytes:
 def interleaved(chance: Random, texts: Sequence[bytes], granularity: str) -> bytes:
     """What several writers write into one file, in pieces."""
     match granularity:
+        case "message":
+            pieces = [_MESSAGE.findall(text) for text in texts]
         case "line":
             pieces = [text.splitlines(keepends=True) for text in texts]
         case "half line":
@@ -325,7 +337,8 @@ def _several(chance: Random) -> int:
     return chance.randint(2, 4)
 
 
-_DAMAGES: dict[str, tuple[Callable[[Random], int], Callable[[Random, Sequence[Sample]], bytes]]] = {
+_Damage = Callable[[Random, Sequence[Sample]], bytes]
+_DAMAGES: Mapping[str, tuple[Callable[[Random], int], _Damage]] = {
     "cut at its head": (_one, _cut_head),
     "cut at its tail": (_one, _cut_tail),
     "cut at both ends": (_one, _cut_both),
@@ -338,6 +351,9 @@ _DAMAGES: dict[str, tuple[Callable[[Random], int], Callable[[Random, Sequence[Sa
     "two builds": (lambda chance: 2, _two_builds),
 } | {f"interleaved by {size}": (_several, _interleave(size)) for size in GRANULARITIES}
 
+
+DAMAGES_OF_ONE: Mapping[str, _Damage] = {name: damage for name, (count, damage) in _DAMAGES.items() if count is _one}
+"""Those of one log alone."""
 
 _OF_LINES = ("lost lines", "doubled lines", "swapped lines", "holes", "damaged lines", "two builds")
 """One damage may leave no trace beside another that does."""
@@ -397,18 +413,19 @@ def lost(reading: Reading, chosen: Sequence[Sample], *, exchanged: bool = False)
     if "kernels" in holes:
         return
     found = _by_symbol(iter(reading.kernels))
-    for what, figure in (("spills", _spills), ("registers", _registers), ("shared", _shared)):
+    for what, figure in (("spills", _spills), ("registers", _registers), ("shared", static_shared)):
         if what in holes:
             continue
-        high: Counter[tuple[str, str | None, int]] = Counter()
-        for sample in chosen:
-            for kernel in sample.reading.kernels:
-                if (size := figure(kernel)) and kernel.role == "entry":
-                    high[kernel.key.symbol, kernel.key.arch, size] += 1
-        for (symbol, arch, size), count in high.items():
+        high = {
+            (kernel.key.symbol, kernel.key.arch, size): None
+            for sample in chosen
+            for kernel in sample.reading.kernels
+            if kernel.role == "entry" and (size := figure(kernel))
+        }
+        for symbol, arch, size in high:
             kernels = reading.kernels if exchanged else found[symbol]
             mine = [figure(each) for each in kernels if exchanged or arch is None or each.key.arch in (None, arch)]
-            if sum(each == size or (each is None and what != "shared") for each in mine) < min(count, 1):
+            if not any(each in (size, None) for each in mine):
                 yield f"lost {what}: {symbol[:60]} {arch}: {size}"
                 break
 
@@ -419,7 +436,3 @@ def _spills(kernel: Kernel) -> int | None:
 
 def _registers(kernel: Kernel) -> int | None:
     return kernel.usage.registers
-
-
-def _shared(kernel: Kernel) -> int | None:
-    return kernel.usage.shared_bytes

@@ -23,6 +23,7 @@ from spillscan.errors import InputError
 from spillscan.inputs.source import Stream
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
+from tests.oracle.attacks import Attack
 
 NAME = "machine code"
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
@@ -39,16 +40,6 @@ class Sample:
     data: bytes
     found: tuple[SassFunction | FunctionUsage, ...]
     """What the reader makes of it."""
-
-
-@dataclass(slots=True)
-class Attack:
-    """One damaged input, judged."""
-
-    damage: str
-    sample: str
-    shown: str
-    failures: list[str]
 
 
 def read(form: str, data: bytes) -> tuple[list[SassFunction | FunctionUsage], list[Issue]]:
