@@ -52,20 +52,8 @@ _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
 _COMPILERS = frozenset(
-    [
-        "diagnostic",
-        "device_diagnostic",
-        "summary",
-        "clang_summary",
-        "tool_error",
-        "driver_error",
-        "backend_error",
-        "assembler",
-        "killed",
-        "missing_tool",
-        "link_error",
-    ]
-)
+    ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
+) | {"assembler", "killed", "missing_tool", "link_error"}
 _NO_MAKE = -1
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 

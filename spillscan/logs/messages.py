@@ -260,9 +260,7 @@ def _like_report(line: str) -> bool:
     """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
     head = text_pattern("ptxas", "_head").match(line)
     text = line[head.end() if head else 0 :]
-    if any(
-        text.startswith(opening) or opening.startswith(text) for opening in _openings() if len(opening) >= _STEM_LETTERS
-    ):
+    if any(text.startswith(opening) or opening.startswith(text) for opening in _openings()):
         return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
@@ -271,8 +269,9 @@ def _like_report(line: str) -> bool:
 
 @cache
 def _openings() -> tuple[str, ...]:
-    """What the messages begin with that the grammar describes."""
-    return tuple(re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE))
+    """What the messages begin with that the grammar describes, where that is no single short word."""
+    found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
+    return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
 
 
 def _is_symbol(name: str) -> bool:
@@ -373,8 +372,8 @@ def _usage(tree: Tree[Token]) -> Used:
 
 
 def _is_cut(clause: str) -> bool:
-    """Whether ``clause`` is the beginning of a known one, whose number may be cut, too; or a known one that has lost its
-    line's end, and goes on with the next line."""
+    """Whether ``clause`` is the beginning of a known one, whose number may be cut, too; or a known one with more of
+    the next line behind it."""
     form = _NUMBER.sub("N", clause)
     return any(known.startswith(form) or re.match(rf"{re.escape(known)}[^ ]", form) for known in _CLAUSES)
 

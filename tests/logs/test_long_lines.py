@@ -21,7 +21,10 @@ from spillscan.inputs.source import Stream
 
 resource.setrlimit(resource.RLIMIT_CPU, ({LONGEST_CPU_SECONDS}, {LONGEST_CPU_SECONDS}))
 WAITS = "ptxas info    : Function properties for f\\n    1 bytes stack frame, "
-PIECES = ("ptxas ", "ptxas x, line 1", "nvlink a, line 1", " [proj::", "\\x1b]", " ", WAITS + " ", "sed 1 registers,", "a_b1", "1: error: ")
+PIECES = (
+    "a_b1", "1: error: ", "ptxas ", "ptxas x, line 1", "nvlink a, line 1", " [proj::", "\\x1b]", " ", WAITS + " ",
+    "sed 1 registers,",
+)
 for piece in PIECES:
     for end in ("\\n", "; ptxas info    : \\n"):
         head, _, unit = piece.rpartition("frame, ")

@@ -29,7 +29,7 @@ class Attack:
 
 
 def gate(files: Mapping[str, bytes], command: str, *options: str) -> tuple[int, str]:
-    """Exit status of a gate that is given ``files`` as its inputs, in their order, and what it says on standard error."""
+    """Exit status of a gate that is given ``files`` as its inputs, and what it says on standard error."""
     out, said = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with tempfile.TemporaryDirectory(prefix="attack-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         for name, data in files.items():

@@ -1,4 +1,4 @@
-"""Two builds, one of which is damaged: what got worse is never passed, and what stayed the same is never a regression."""
+"""Two builds, one of which is damaged: what got worse is never passed, what stayed the same is never a regression."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.oracle.attacks import Attack, crashed, gate, logs
 NAME = "two builds"
 
 _STACK = re.compile(
-    rb"(Function properties for (?P<name>\S+)\n)(?P<before> +)\d+ bytes stack frame, (?P<stores>\d+) bytes spill stores, "
-    rb"(?P<loads>\d+) bytes spill loads\n"
+    rb"(Function properties for (?P<name>\S+)\n)(?P<before> +)\d+ bytes stack frame, "
+    rb"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
 )
 
 
@@ -31,20 +31,16 @@ def _damaged(which: str) -> Callable[[Random, str], Attack]:
         worse = _worse(chance, sample.text)
         whole = sample if which == "base" else logs.sample_of(f"{sample.name}, worse", worse)
         data = logs.DAMAGES_OF_ONE[damage](chance, [whole])
-        files = (
-            {"base.log": data, "head.log": worse} if which == "base" else {"base.log": sample.text, "head.log": data}
-        )
+        base, head = (data, worse) if which == "base" else (sample.text, data)
         label, failures = f"{name}: {damage}", []
-        status, said = gate(files, "diff", "--fail-on-regression")
+        status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on-regression")
         if crashed(said):
             failures.append(f"crash: {said}")
         if logs.traceless(data.decode("utf-8", "replace"), whole.known):
             label += ", no trace"
         elif status == 0:
             failures.append("passed")
-        shown = f"==== base\n{files['base.log'].decode('utf-8', 'replace')}\n==== head\n" + files["head.log"].decode(
-            "utf-8", "replace"
-        )
+        shown = _shown(base, head)
         return Attack(label, sample.name, shown, failures)
 
     return case
@@ -78,8 +74,12 @@ def _same(chance: Random, name: str) -> Attack:
     failures = [f"crash: {said}"] if crashed(said) else []
     if status == 1 and size == "message":  # where messages are torn, kernels are missing, and others are new
         failures.append("false regression")
-    shown = f"==== base\n{base.decode('utf-8', 'replace')}\n==== head\n{head.decode('utf-8', 'replace')}"
+    shown = _shown(base, head)
     return Attack(f"{name} by {size}", " + ".join(sample.name for sample in chosen), shown, failures)
+
+
+def _shown(base: bytes, head: bytes) -> str:
+    return f"==== base\n{base.decode('utf-8', 'replace')}\n==== head\n{head.decode('utf-8', 'replace')}"
 
 
 _CASES: dict[str, Callable[[Random, str], Attack]] = {

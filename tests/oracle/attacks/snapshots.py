@@ -54,9 +54,8 @@ def samples() -> tuple[Sample, ...]:
             report = Report(kind="scan", build=scan(paths))
             data = "".join(as_json.render(report, Style())).encode()
             registers = [kernel.usage.registers or 0 for kernel in report.build.kernels]
-            for options in ((), ("--max-registers", str(max(registers) - 1))):
-                if gate({"build.json": data}, "check", *options)[0]:
-                    found.append(Sample(names[0], data, options))
+            ways: tuple[tuple[str, ...], ...] = ((), ("--max-registers", str(max(registers) - 1)))
+            found += [Sample(names[0], data, way) for way in ways if gate({"build.json": data}, "check", *way)[0]]
     return tuple(found)
 
 
