@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -11,7 +11,7 @@ from typing import Protocol
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, reference, source
 from spillscan.join.links import merge_links
-from spillscan.model import Build, Issue, Origin, Reading
+from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import draft_of, is_orphan
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
@@ -72,7 +72,23 @@ def build_of(reading: Reading) -> Build:
 
         kernels, contradictions = attach(kernels, reading.functions)
         issues += contradictions
-    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats)
+    issues += _without_machine_code(reading, kernels)
+    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats, portable=tuple(reading.portable))
+
+
+def _without_machine_code(reading: Reading, kernels: Sequence[Kernel]) -> Iterator[Issue]:
+    """What is to be made machine code of is nothing that a gate has seen."""
+    known = {kernel.key.symbol for kernel in kernels} if reading.portable else set()
+    said = {issue.origin.input for issue in reading.issues if issue.code == "ptx-only" and issue.origin}
+    alone: dict[str, dict[str, None]] = {}
+    for module in reading.portable:
+        if module.origin is not None and module.origin.input not in said:
+            found = alone.setdefault(module.origin.input, {})
+            found.update((symbol, None) for symbol in module.kernels or () if symbol not in known)
+    for name, symbols in alone.items():
+        if symbols:
+            message = f"{len(symbols)} kernels stand in it as PTX alone: {next(iter(symbols))} …"
+            yield Issue(code="ptx-only", message=message, origin=Origin(input=name))
 
 
 def _read(

@@ -42,6 +42,7 @@ from spillscan.model.code import (
     LocalTraffic,
     Maker,
     Operands,
+    PortableCode,
     SassStats,
     Traffic,
 )
@@ -229,6 +230,7 @@ class SnapshotJson(msgspec.Struct, gc=False):
     kernels: tuple[KernelJson, ...]
     issues: tuple[IssueJson, ...] = ()
     stats: StatsJson = msgspec.field(default_factory=StatsJson)
+    portable: tuple[PortableCode, ...] = ()
 
 
 _BATCH = 256
@@ -365,10 +367,14 @@ def build_of(data: bytes) -> Build:
         found = _decoded(data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    for module in found.portable:
+        if module.bytes < 0:
+            raise ValueError(f"{module.bytes} bytes of {module.form}")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues)),
         stats=copied(Stats, found.stats),
+        portable=found.portable,
     )
 
 

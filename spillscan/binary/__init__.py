@@ -16,7 +16,7 @@ from spillscan.model import Issue, Reading, Stats
 if TYPE_CHECKING:
     from spillscan.binary.window import Buffer, Limits
     from spillscan.inputs.source import Stream
-    from spillscan.model.code import SassFunction
+    from spillscan.model.code import PortableCode, SassFunction
 
 FORMAT = "binary"
 PRIORITY = 0
@@ -38,19 +38,23 @@ def read(stream: Stream, name: str) -> Reading:
 def read_within(stream: Stream, name: str, unpacking: Mapping[str, int]) -> Reading:
     """The same; ``unpacking``: the limits that are not to be the default."""
     from spillscan.binary.window import Limits
+    from spillscan.model.code import PortableCode
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
     for item in items(buffer, name, Limits(**unpacking)):
         if isinstance(item, Issue):
             reading.issues.append(item)
+        elif isinstance(item, PortableCode):
+            reading.portable.append(item)
         else:
             reading.functions.append(item)
     return reading
 
 
-def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[SassFunction | Issue]:
-    """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
+def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[SassFunction | PortableCode | Issue]:
+    """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
+    calls it."""
     from spillscan.binary import figures
 
     return figures.items(buffer, name, limits)

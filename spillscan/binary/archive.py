@@ -1,33 +1,44 @@
-"""Archives as they are, without a file written: zip (wheels), tar, gzip and zstd around anything."""
+"""Archives as they are, without a file written: zip (wheels), tar, static libraries (the ``ar`` format of Unix and of
+Windows import libraries), gzip and zstd around anything."""
 
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
+import numpy as np
+
 from spillscan.binary.window import Budget, DamageError, Pages, Window
+from spillscan.inputs.source import BARREN, kind_of_binary
 
 _BLOCK = 1 << 20
 _ZSTD_WINDOW = 1 << 27
 _ZIP, _GZIP, _ZSTD = b"PK\x03\x04", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
-_WORTH = (b"\x7fELF", b"!<arch>\n", b"MZ", b"\x64\x86", b"\x50\xed\x55\xba", _ZIP, _GZIP, _ZSTD)
-"""How members begin that may hold code; nothing else of an archive is decompressed."""
+_NAMED = re.compile(r"\.(?:so(?:\.[\d.]+)?|dll|pyd|exe|o|obj|a|lib|cubin|fatbin|pkl|pickle)$", re.IGNORECASE)
+"""What is called so may hold code whatever it begins with: that may be damaged."""
+_HEAD_BYTES = 512
+_LIBRARY_MAGIC = b"!<arch>\n"
+_MEMBER_HEADER_BYTES = 60
+_LONGEST_NAME = 4096
 
 Member = tuple[str, Window]
 
 
 def kind(window: Window) -> str | None:
-    """``zip``, ``tar``, ``gzip`` or ``zstd``; ``None`` for anything else."""
+    """``zip``, ``tar``, ``library``, ``gzip`` or ``zstd``; ``None`` for anything else."""
     if window.starts(_ZIP):
         return "zip"
     if window.starts(_GZIP):
         return "gzip"
     if window.starts(_ZSTD):
         return "zstd"
+    if window.starts(_LIBRARY_MAGIC):
+        return "library"
     if window.size >= 512 and window.copy(257, 5, "tar header") == b"ustar":
         return "tar"
     return None
@@ -40,6 +51,8 @@ def members(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
         yield from _zip(window, budget)
     elif form == "tar":
         yield from _tar(window, budget)
+    elif form == "library":
+        yield from _library(window)
     else:
         data = _inflate(window, budget) if form == "gzip" else _unzstd(window, budget)
         yield "", Window(data)
@@ -54,25 +67,32 @@ def _zip(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
     end = 0
     for info in infos:
         try:
-            budget.enter(0, window.start + info.header_offset)
             begin = _data_offset(window, info.header_offset)
             if info.header_offset < end:
                 raise DamageError(f"member {info.filename!r} overlaps another", window.start + info.header_offset)
+            if window.copy(end, info.header_offset - end, "zip archive").find(_ZIP) >= 0:
+                yield DamageError(_UNNAMED, window.start + end)
             end = begin + info.compress_size
+            budget.enter(0, window.start + info.header_offset)
             body = window.part(begin, info.compress_size, f"member {info.filename!r}")
             if info.flag_bits & 1:
                 raise DamageError(f"member {info.filename!r} is encrypted", body.start)
-            if info.compress_type == zipfile.ZIP_STORED:
-                if _worth(bytes(body.view(0, min(8, body.size), "member"))):
-                    yield info.filename, body
-            elif info.compress_type == zipfile.ZIP_DEFLATED:
-                head = _deflate_head(body)
-                if _worth(head):
-                    yield info.filename, Window(_deflated(body, budget, -zlib.MAX_WBITS))
-            else:
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DamageError(f"member {info.filename!r}: unknown compression {info.compress_type}", body.start)
+            stored = info.compress_type == zipfile.ZIP_STORED
+            if not _worth(info.filename, _head(body) if stored else _deflate_head(body)):
+                continue
+            plain = body if stored else Window(_deflated(body, budget, -zlib.MAX_WBITS))
+            if zlib.crc32(plain.view(0, plain.size, "member")) != info.CRC:
+                yield DamageError(f"member {info.filename!r} is not what its checksum says", body.start)
+            yield info.filename, plain
         except DamageError as damage:
             yield damage
+    if window.copy(min(end, archive.start_dir), max(0, archive.start_dir - end), "zip archive").find(_ZIP) >= 0:
+        yield DamageError(_UNNAMED, window.start + end)
+
+
+_UNNAMED = "a member that the directory of the archive does not name"
 
 
 def _data_offset(window: Window, header: int) -> int:
@@ -83,15 +103,21 @@ def _data_offset(window: Window, header: int) -> int:
     return header + 30 + int(name) + int(extra)
 
 
-def _worth(head: bytes) -> bool:
-    return head.startswith(_WORTH)
+def _worth(name: str, head: bytes) -> bool:
+    """Whether a member may hold code: whatever is no text and of no format without code."""
+    return _NAMED.search(name) is not None or (kind_of_binary(head) is not None and not head.startswith(BARREN))
+
+
+def _head(body: Window) -> bytes:
+    return body.copy(0, min(body.size, _HEAD_BYTES), "member")
 
 
 def _deflate_head(body: Window) -> bytes:
     try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(body.view(0, min(body.size, 512), "member"), 64)
-    except zlib.error:
-        return b""
+        data = body.view(0, min(body.size, _HEAD_BYTES), "member")
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD_BYTES)
+    except zlib.error as error:
+        raise DamageError(f"compressed data is damaged: {error}", body.start) from error
 
 
 def _inflate(window: Window, budget: Budget) -> bytearray:
@@ -99,6 +125,7 @@ def _inflate(window: Window, budget: Budget) -> bytearray:
 
 
 def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
+    """All streams that stand behind each other; of gzip several may."""
     room = budget.room(window.size, window.start)
     engine = zlib.decompressobj(form)
     plain, pages = bytearray(), Pages()
@@ -106,12 +133,16 @@ def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
         data = window.view(0, window.size, "compressed data")
         pending: bytes | memoryview = b""
         at = 0
-        while not engine.eof and (at < len(data) or pending):
+        while at < len(data) or pending:
             if not pending:
                 pages.leave(Window(window.buffer, window.start + at, 0))
                 pending, at = data[at : at + _BLOCK], at + _BLOCK
+            if engine.eof:
+                if form < 0 or not (pending := bytes(pending).lstrip(b"\0")):
+                    break
+                engine = zlib.decompressobj(form)
             plain += engine.decompress(pending, _BLOCK)
-            pending = engine.unconsumed_tail
+            pending = engine.unused_data if engine.eof else engine.unconsumed_tail
             if len(plain) > room:
                 raise budget.excess(window.size, window.start)
         if not engine.eof:
@@ -152,7 +183,7 @@ def _tar(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
         except DamageError as damage:
             yield damage
             continue
-        if _worth(bytes(body.view(0, min(8, body.size), "member"))):
+        if _worth(info.name, _head(body)):
             yield info.name, body
 
 
@@ -193,3 +224,38 @@ class _File(io.RawIOBase):
         target[:size] = self._window.view(self._at, size, "archive") if size else b""
         self._at += size
         return size
+
+
+def _library(window: Window) -> Iterator[Member]:
+    """(name, bytes) of each member; symbol tables and the table of long names are none.
+
+    Raises :class:`DamageError` where a header is none.
+    """
+    at, names, farthest = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0), 0
+    while at + _MEMBER_HEADER_BYTES <= window.size:
+        header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
+        size = header[48:58].strip()
+        if header[58:] != b"`\n" or not size.isdigit():
+            raise DamageError("a library member without a header", window.start + at)
+        at += _MEMBER_HEADER_BYTES
+        body = window.part(at, int(size), "library member")
+        at += int(size) + int(size) % 2
+        name = header[:16].rstrip()
+        if name == b"/" and not farthest and body.size >= 4:
+            count = int.from_bytes(body.copy(0, 4, "library symbols"), "big")
+            if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows counts otherwise
+                farthest = int(body.array(np.dtype(">u4"), count, 4, "library symbols").max(initial=0))
+        if name in (b"/", b"/SYM64/", b"__.SYMDEF"):
+            continue
+        if name == b"//":
+            names = body
+            continue
+        if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name stands before the bytes
+            length = min(int(name[3:]), body.size)
+            name = body.text(0, min(length, _LONGEST_NAME))
+            body = body.part(length, body.size - length, "library member")
+        elif name[:1] == b"/" and name[1:].isdigit():
+            name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
+        yield name.rstrip(b"/").decode("utf-8", "backslashreplace"), body
+    if farthest >= window.size or window.copy(min(at, window.size), max(0, window.size - at), "library").strip(b"\n\0"):
+        raise DamageError("a library that breaks off", window.start + min(at, window.size))

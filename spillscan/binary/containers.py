@@ -1,98 +1,21 @@
-"""Finds every cubin in a file, whatever it is packed in: one dispatch by magic, one generator a container.
-
-Static libraries (the ``ar`` format of Unix and of Windows import libraries) and sections of Windows executables (PE)
-and objects (COFF) are read here, by their public formats. Nothing is unpacked to disk; names of members are shown,
-never opened.
+"""Finds every cubin and every PTX image in a file, whatever it is packed in: one dispatch by magic, one generator a
+container, and a search where anything may stand: in the data of host files, and in files of no format that is known
+here. Nothing is unpacked to disk; names of members are shown, never opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import NamedTuple
 
-import numpy as np
-
-from spillscan.binary import archive, elf, fatbin
+from spillscan.binary import archive, elf, fatbin, host
 from spillscan.binary.window import Budget, DamageError, Window
-
-_LIBRARY_MAGIC = b"!<arch>\n"
-_MEMBER_HEADER_BYTES = 60
-_LONGEST_NAME = 4096
-
-
-def _library_members(window: Window) -> Iterator[tuple[str, Window]]:
-    """(name, bytes) of each member; symbol tables and the table of long names are none.
-
-    Raises :class:`DamageError` where a header is none.
-    """
-    at, names, farthest = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0), 0
-    while at + _MEMBER_HEADER_BYTES <= window.size:
-        header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
-        size = header[48:58].strip()
-        if header[58:] != b"`\n" or not size.isdigit():
-            raise DamageError("a library member without a header", window.start + at)
-        at += _MEMBER_HEADER_BYTES
-        body = window.part(at, int(size), "library member")
-        at += int(size) + int(size) % 2
-        name = header[:16].rstrip()
-        if name == b"/" and not farthest and body.size >= 4:
-            count = int.from_bytes(body.copy(0, 4, "library symbols"), "big")
-            if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows counts otherwise
-                farthest = int(body.array(np.dtype(">u4"), count, 4, "library symbols").max(initial=0))
-        if name in (b"/", b"/SYM64/", b"__.SYMDEF"):
-            continue
-        if name == b"//":
-            names = body
-            continue
-        if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name stands before the bytes
-            length = min(int(name[3:]), body.size)
-            name = body.text(0, min(length, _LONGEST_NAME))
-            body = body.part(length, body.size - length, "library member")
-        elif name[:1] == b"/" and name[1:].isdigit():
-            name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
-        yield name.rstrip(b"/").decode("utf-8", "backslashreplace"), body
-    if farthest >= window.size or window.copy(min(at, window.size), max(0, window.size - at), "library").strip(b"\n\0"):
-        raise DamageError("a library that breaks off", window.start + min(at, window.size))
-
-
-_DOS_MAGIC = b"MZ"
-_PE_MAGIC = b"PE\0\0"
-_X64, _ARM64 = 0x8664, 0xAA64
-_HEADER_BYTES = 20
-_SECTION_BYTES = 40
-
-
-def _is_coff_object(window: Window) -> bool:
-    """Whether it begins as a COFF object of a machine with CUDA does."""
-    if window.size < _HEADER_BYTES + _SECTION_BYTES:
-        return False
-    machine, count, _, table, _, optional, _ = window.unpack("HHIIIHH", 0, "COFF header")
-    return machine in (_X64, _ARM64) and 0 < count < 0xFF00 and optional == 0 and table <= window.size
-
-
-def _coff_sections(window: Window) -> Iterator[tuple[bytes, Window]]:
-    """(name, bytes) of each section. Names longer than 8 bytes are cut in executables."""
-    header = 0
-    if window.starts(_DOS_MAGIC):
-        (header,) = window.unpack("I", 60, "DOS header")
-        if window.copy(header, 4, "PE header") != _PE_MAGIC:
-            raise DamageError("a Windows file without a PE header", window.start + header)
-        header += 4
-    _, count, _, symbols, symbol_count, optional, _ = window.unpack("HHIIIHH", header, "COFF header")
-    names = symbols + 18 * symbol_count
-    for number in range(count):
-        at = header + _HEADER_BYTES + optional + number * _SECTION_BYTES
-        name, virtual, _, size, offset = window.unpack("8sIIII", at, "section header")
-        name = name.rstrip(b"\0")
-        if name[:1] == b"/" and name[1:].isdigit():
-            name = window.text(names + int(name[1:]), names + int(name[1:]) + 64)
-        if size and offset:
-            used = min(size, virtual) if virtual and header else size
-            yield name, window.part(offset, used, "section")
-
-
-_HOST_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".nv_fatb", b".nvFatBi", b"__nv_rel")
-"""Where compilers put fat binaries: whole programs, relocatable ones; the others as COFF cuts their names."""
+from spillscan.inputs.source import BARREN
+from spillscan.model.code import PortableForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +25,9 @@ class Place:
     members: tuple[str, ...] = ()
     """Names of the archive members around it, outermost first."""
     identifier: str = ""
-    """Source that the fat binary names."""
+    """Source that it was compiled from, as its fat binary or the symbols of its file name it."""
+    spot: str = ""
+    """``:.data+0x40``: where it was found in a file that no format says to hold it; empty elsewhere."""
     depth: int = 0
     """Containers around it."""
 
@@ -110,22 +35,37 @@ class Place:
         """A member of this place."""
         return replace(self, members=(*self.members, name), depth=self.depth + 1)
 
+    def unit(self, name: str, own: str) -> str:
+        """What the functions that stand here are told apart by in a file of that name: the source that they come from,
+        else the member; ``own``: where there is neither. No folder of the machine that built them."""
+        if self.spot:
+            return (self.members[-1] if self.members else PurePath(name).name) + self.spot
+        if self.identifier:
+            return _FOLDERS.sub("", self.identifier)
+        return self.members[-1] if self.members else own
+
     def __str__(self) -> str:
-        return " > ".join(self.members)
+        return " > ".join(self.members) + self.spot
+
+
+_FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
+"""Of an absolute path."""
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """One cubin."""
+class Member:
+    """GPU code of one architecture."""
 
     stored: fatbin.Entry | Window
     """Its bytes, where they may still be compressed."""
     place: Place
     """Where it stands."""
-    offset: int
-    """Of its stored bytes, in the innermost file."""
-    arch: str = ""
-    """``sm_90a``, as its fat binary says; empty outside of one."""
+    file: Window
+    """The innermost file that holds it."""
+    target: str = ""
+    """``90a``, as its fat binary says; empty outside of one."""
+    relocatable: bool = False
+    """Whether a fat binary holds it for the device linker."""
 
     @property
     def window(self) -> Window:
@@ -138,9 +78,27 @@ class Image:
         return self.stored if isinstance(self.stored, Window) else self.stored.stored
 
     @property
+    def offset(self) -> int:
+        """Of its stored bytes, in the innermost file."""
+        return self.raw.start
+
+    @property
     def plain_bytes(self) -> int:
         """Size of its bytes, as its container claims."""
         return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Image(Member):
+    """One cubin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate(Member):
+    """PTX or LTO-IR, of which machine code is still to be made."""
+
+    form: PortableForm = "PTX"
+    """What it is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,112 +111,60 @@ class Damage:
     """In which member."""
 
 
-Found = Image | Damage
+Found = Image | Intermediate | Damage
 
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
-    """Every cubin of a file, in the order of the file; damage on the way. Not what is only PTX."""
+    """All GPU code of a file; damage on the way."""
     place = place or Place()
     try:
         budget.enter(place.depth, window.start)
-        yield from _dispatch(window, budget, place)
+        yield from _reader(window)(window, budget, place)
     except DamageError as error:
         yield Damage(error, place)
 
 
 def holds_code(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may hold cubins."""
-    window = Window(head)
-    return _reader(window) is not None
+    """Whether a file that begins with ``head`` may hold GPU code: any that is not of a format without such."""
+    return _reader(Window(head)) is not _anywhere or not head.startswith(BARREN)
 
 
-def _dispatch(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    reader = _reader(window)
-    if reader is not None:
-        yield from reader(window, budget, place)
+_Reader = Callable[[Window, Budget, Place], Iterator[Found]]
 
 
-def _reader(window: Window) -> Callable[[Window, Budget, Place], Iterator[Found]] | None:
+def _reader(window: Window) -> _Reader:
     if window.starts(elf.MAGIC):
         return _elf
     if window.starts(fatbin.MAGIC):
         return _region
-    if window.starts(_LIBRARY_MAGIC):
-        return _library
-    if window.starts(_DOS_MAGIC) or _is_coff_object(window):
+    if window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
         return _coff
     if archive.kind(window):
         return _archive
-    return None
+    return _anywhere
 
 
 def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     file = elf.Elf(window)
     if file.machine == elf.MACHINE_CUDA:
         budget.take(window.size, window.size, window.start)
-        yield Image(window, place, window.start)
+        yield Image(window, place, window)
         return
-    sections = [
-        file.contents(index)
-        for index, name in enumerate(file.names)
-        if name.startswith(_HOST_SECTIONS) and not name.startswith(b".nv_fatbinSegment")
-    ]
-    yield from _host(sections, budget, place)
+    sections = list(host.of_elf(file))
+    sources = host.sources(file) if any(section.is_fat for section in sections) else {}
+    yield from _host(_File(window, sections, sources), budget, place)
 
 
 def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    sections = [part for name, part in _coff_sections(window) if name.startswith(_HOST_SECTIONS)]
-    yield from _host(sections, budget, place)
-
-
-def _host(sections: list[Window], budget: Budget, place: Place) -> Iterator[Found]:
-    """Cubins of a host file: executable ones; relocatable ones where there are no others, as cuobjdump does."""
-    relocatable: list[Image] = []
-    executable = False
-    end = 0
-    for section in sorted(sections, key=lambda part: part.start):
-        if section.start < end:
-            yield Damage(DamageError("sections overlap", section.start), place)
-            continue
-        end = section.start + section.size
-        for entry in fatbin.entries(section):
-            if isinstance(entry, DamageError):
-                yield Damage(entry, place)
-            elif entry.kind == fatbin.CUBIN:
-                found = _image(entry, budget, place)
-                if isinstance(found, Image) and _is_relocatable(entry):
-                    relocatable.append(found)
-                    continue
-                executable = executable or isinstance(found, Image)
-                yield found
-    if not executable:
-        yield from relocatable
+    yield from _host(_File(window, list(host.of_coff(window)), {}), budget, place)
 
 
 def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    yield from _host([window], budget, place)
+    yield from _host(_File(window, [host.Section("", window, is_fat=True)], {}), budget, place)
 
 
-def _image(entry: fatbin.Entry, budget: Budget, place: Place) -> Found:
-    """The cubin of one entry. Only its beginning is decompressed here."""
-    try:
-        budget.enter(place.depth + 1, entry.stored.start)
-        fatbin.claim(entry, budget)
-        if not fatbin.head(entry, len(elf.MAGIC)) == elf.MAGIC:
-            raise DamageError("a cubin that is no ELF file", entry.stored.start)
-    except DamageError as error:
-        return Damage(error, place)
-    return Image(entry, replace(place, identifier=entry.identifier), entry.stored.start, entry.target)
-
-
-def _is_relocatable(entry: fatbin.Entry) -> bool:
-    """ET_REL: what the device linker still has to link."""
-    return fatbin.head(entry, 18)[16:] == b"\1\0"
-
-
-def _library(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
-    for name, member in _library_members(window):
-        yield from images(member, budget, place.inside(name))
+def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
 
 
 def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
@@ -267,3 +173,173 @@ def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
             yield Damage(member, place)
         else:
             yield from images(member[1], budget, place.inside(member[0]))
+
+
+class _File(NamedTuple):
+    """One that may hold GPU code."""
+
+    window: Window
+    sections: list[host.Section]
+    sources: Mapping[int, str]
+    """Of a fat binary, by where it stands."""
+
+
+def _host(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+    """What a file holds: what its format says, then whatever else looks like GPU code, unless it is the same. What is
+    still to be linked or to be made machine code of comes last: whoever reads it knows by then what there is."""
+    later: list[Found] = []
+    contents = _Contents()
+    end = 0
+    for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
+        if not section.is_fat:
+            break
+        if section.window.start < end:
+            yield Damage(DamageError("sections overlap", section.window.start), place)
+            continue
+        end = section.window.end
+        for entry in fatbin.entries(section.window):
+            found = _of_entry(entry, file, budget, place)
+            if isinstance(found, Image):
+                contents.add(found)
+            if _waits(found):
+                later.append(found)
+            else:
+                yield found
+    for found in _loose(file, budget, place):
+        if isinstance(found, Member) and contents.holds(found):
+            continue
+        if _waits(found):
+            later.append(found)
+        else:
+            yield found
+    yield from later
+
+
+def _waits(found: Found) -> bool:
+    return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
+
+
+def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, place: Place) -> Found:
+    """What one entry of a fat binary holds. Only its beginning is decompressed here."""
+    if isinstance(entry, DamageError):
+        return Damage(entry, place)
+    try:
+        budget.enter(place.depth + 1, entry.stored.start)
+        fatbin.claim(entry, budget)
+        begin = fatbin.head(entry, 18)
+    except DamageError as error:
+        return Damage(error, place)
+    identifier = entry.identifier
+    if not identifier and (source := file.sources.get(entry.container)):
+        identifier = f"{place.members[-1]}:{source}" if place.members else source
+    place = replace(place, identifier=identifier)
+    if entry.kind == fatbin.LTO_IR:
+        return Intermediate(entry, place, file.window, entry.target, form="LTO-IR")
+    if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
+        return Intermediate(entry, place, file.window, entry.target)
+    if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
+        return Damage(DamageError("a fat binary's entry that is not of its kind", entry.stored.start), place)
+    return Image(entry, place, file.window, entry.target, begin[16:] == b"\1\0")
+
+
+def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+    """Cubins and fat binaries that stand anywhere in the data of a file."""
+    end = 0
+    for section in sorted(file.sections, key=lambda section: (section.window.start, -section.window.size)):
+        window = section.window
+        begin, end = max(window.start, end), max(window.end, end)
+        if section.is_fat or begin >= window.end:
+            continue
+        base = window.start if section.name else file.window.start
+        search = _Search(Window(window.buffer, begin, window.end - begin))
+        while (beginning := search.next()) is not None:
+            spot = f"{':' * bool(section.name)}{section.name}+{beginning.start - base:#x}"
+            here = replace(place, spot=spot)
+            try:
+                is_fat = beginning.starts(fatbin.MAGIC)
+                whole = fatbin.first(beginning) if is_fat else _cubin(beginning, budget, place)
+                if whole is None:
+                    continue
+                search.skip(whole)
+                if is_fat:
+                    yield from (_of_entry(entry, file, budget, here) for entry in fatbin.entries(whole))
+                else:
+                    yield Image(whole, here, file.window)
+            except DamageError as error:
+                yield Damage(error, here)
+
+
+def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
+    """The cubin that begins where an ELF file does; ``None`` where it is of another machine, or only its first bytes.
+    Raises :class:`DamageError` where it is one and is cut off."""
+    if beginning.size < elf.HEADER_BYTES:
+        return None
+    machine, header, entry = (beginning.unpack("H", at, "ELF header")[0] for at in (18, 52, 58))
+    if (machine, header, entry) != (elf.MACHINE_CUDA, elf.HEADER_BYTES, elf.SECTION_BYTES):
+        return None
+    budget.enter(place.depth + 1, beginning.start)
+    file = elf.Elf(beginning)
+    budget.take(file.table[1], file.table[1], beginning.start)
+    whole = beginning.part(0, file.extent, "cubin")
+    budget.take(whole.size, whole.size, whole.start)
+    return whole
+
+
+class _Search:
+    """Where a cubin or a fat binary may begin among other bytes, one after the other."""
+
+    _BEGINNINGS = (elf.MAGIC + b"\2\1\1", fatbin.BEGINNING)
+    """Of cubins: 64 bits, little-endian, version 1."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._next = [window.find(text) for text in self._BEGINNINGS]
+
+    def next(self) -> Window | None:
+        """The rest of the bytes, from the next beginning on."""
+        at = min((at for at in self._next if at >= 0), default=-1)
+        if at < 0:
+            return None
+        self._go(at + 1)
+        return self._window.part(at, self._window.size - at, "data")
+
+    def skip(self, whole: Window) -> None:
+        """What stands in ``whole`` is read."""
+        self._go(whole.end - self._window.start)
+
+    def _go(self, to: int) -> None:
+        for number, text in enumerate(self._BEGINNINGS):
+            if 0 <= self._next[number] < to:
+                self._next[number] = self._window.find(text, to)
+
+
+class _Contents:
+    """What a file was found to hold: the same bytes are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, list[Member]] = {}
+        """By size: those of which no other had the size until now."""
+        self._digests: dict[int, set[bytes]] = {}
+
+    def add(self, member: Member) -> None:
+        """Remember one."""
+        self._known.setdefault(member.plain_bytes, []).append(member)
+
+    def holds(self, member: Member) -> bool:
+        """Whether the same bytes were found before; they are remembered in any case."""
+        digests = self._digests.setdefault(member.plain_bytes, set())
+        digests.update(map(_digest, self._known.pop(member.plain_bytes, ())))
+        own = _digest(member)
+        known = own in digests
+        digests.add(own)
+        return known
+
+
+def _digest(member: Member) -> bytes:
+    """Of its bytes; of what cannot be decompressed, of where it stands."""
+    try:
+        window = member.window
+        data: bytes | memoryview = window.view(0, window.size, "image")
+    except DamageError as error:
+        data = str(error).encode()
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -211,6 +211,8 @@ FIRST_ARCH_WITH_RESERVE = 90
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
+_FIRST_ACCELERATED = 90
+"""Of assemblers' code for earlier ones the same bit says something else."""
 _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
 _TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL = (
@@ -317,7 +319,8 @@ class Cubin:
 
     def _suffix(self) -> str:
         if not self.new_layout:
-            return "a" if self.elf.flags & _ACCELERATED_OLD else ""
+            accelerated = self.number >= _FIRST_ACCELERATED and self.elf.flags & _ACCELERATED_OLD
+            return "a" if accelerated else ""
         if self.elf.flags & _ACCELERATED_NEW:
             return "a"
         compat = self.elf.index(b".nv.compat")

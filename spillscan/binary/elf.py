@@ -16,6 +16,8 @@ NOBITS = 8
 SYMTAB = 2
 FUNC = 2
 _WORD = 8
+HEADER_BYTES = SECTION_BYTES = 64
+"""Of a file of 64 bits, and of each section's header in it."""
 LARGEST_TABLE = 1 << 24
 """Sections or symbols; the largest cubin seen has 60,000."""
 
@@ -50,13 +52,15 @@ class Elf:
         if ident[5] != 1:
             raise DamageError("a big-endian ELF file, which no CUDA host is", window.start)
         self.abi, self.abi_version = ident[7], ident[8]
-        wide = ident[4] == 2
+        self.wide = wide = ident[4] == 2
         self.type, self.machine, self.version = window.unpack("HHI", 16, "ELF header")
         if wide:
             table, self.flags, _, _, _, entry, count, names = window.unpack("QIHHHHHH", 40, "ELF header")
         else:
             table, self.flags, _, _, _, entry, count, names = window.unpack("IIHHHHHH", 32, "ELF header")
         kind = _SECTION if wide else _SECTION_32
+        self.table = (table, 0)
+        """Offset and size of the section headers."""
         if not table:
             self.sections: NDArray[Any] = np.empty(0, _SECTION)
             return
@@ -69,6 +73,7 @@ class Elf:
         if count > LARGEST_TABLE:
             raise DamageError(f"{count} ELF sections", window.start)
         sections = window.array(kind, count, table, "ELF section headers")
+        self.table = (table, count * kind.itemsize)
         self.sections = sections if wide else sections.astype(_SECTION)
         if names >= count:
             raise DamageError(f"ELF section {names} of {count} should hold their names", window.start)
@@ -80,6 +85,16 @@ class Elf:
         if section["type"] == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)
         return self.window.part(int(section["offset"]), int(section["size"]), f"ELF section {index}")
+
+    @property
+    def extent(self) -> int:
+        """Where its headers, sections and segments end; of a file inside of others, where the next one may begin."""
+        (segments,) = self.window.unpack("Q", 32, "ELF header")
+        size, count = self.window.unpack("HH", 54, "ELF header")
+        offset, entries = self.table
+        ends = self.sections["offset"] + self.sections["size"]
+        last = int(ends[self.sections["type"] != NOBITS].max(initial=0))
+        return max(HEADER_BYTES, int(offset + entries), int(segments) + size * count if count else 0, last)
 
     @cached_property
     def _pool(self) -> bytes:

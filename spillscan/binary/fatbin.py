@@ -1,52 +1,50 @@
-"""CUDA fat binaries: a header and entries one after the other, each PTX or a cubin, plain, LZ4 or zstd.
+"""CUDA fat binaries: a header and entries one after the other, each PTX, a cubin or LTO-IR, plain, LZ4 or zstd.
 
-Layout (measured on toolkits 11.7 to 13.5, nothing is published): the container is ``u32 0xBA55ED50, u16 version (1),
-u16 header bytes (16), u64 bytes of entries``; an entry ``u16 kind, u16 version (0x101), u32 header bytes (64 … 112),
+Layout (measured on toolkits 10.0 to 13.5, nothing is published): the container is ``u32 0xBA55ED50, u16 version (1),
+u16 header bytes (16), u64 bytes of entries``; an entry ``u16 kind, u16 version (0x101), u32 header bytes (64 … 264),
 u64 stored bytes, u32 compressed bytes, u32 offset of the options, u16 minor, u16 major, u32 arch, u32 offset and u32
 length of the identifier, u64 flags, u64 zero, u64 plain bytes``; offsets count from the entry's beginning.
+
+``fatbinary -concat`` (13.5) puts several into one that is compressed as a whole, of kind 0x100: behind the header stand
+``u32 count, u32 bytes`` and that many entries as above, but with the offset and size of their plain bytes in the place
+of header and stored bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spillscan.binary.window import Budget, DamageError, Window
 
 MAGIC = b"\x50\xed\x55\xba"
-PTX, CUBIN = 1, 2
+BEGINNING = MAGIC + b"\1\0\x10\0"
+"""Magic, version and header bytes: what one is known by among other bytes."""
+PTX, CUBIN, LTO_IR = 1, 2, 8
+_JOINED = 0x100
 LZ4, ZSTD = 0x2000, 0x8000
 ACCELERATED, FAMILY = 0x100000, 0x200000
 HEADER_BYTES = 16
 ENTRY_BYTES = 64
+_ENTRY = "HHIQIIHHIIIQQQ"
+_INNER = "HHIIIIIHHIIIQQQ"
+_LONGEST_HEADER = 1 << 16
 _LONGEST_IDENTIFIER = 4096
 _HEAD_BYTES = 1 << 18
 """Compressed bytes that give the first plain ones: more than a block of zstd."""
 _ZSTD_WINDOW = 1 << 27
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One member of a fat binary."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes as they are stored."""
 
-    kind: int
-    """1: PTX, 2: cubin; others exist (LTO-IR) and hold no machine code."""
-    arch: int
-    """Number of the architecture, without its letter: 90."""
+    window: Window
     flags: int
     """Compression and others."""
-    identifier: str
-    """Source that it was made of; empty without ``-lineinfo``."""
-    stored: Window
-    """The bytes as stored."""
     plain_bytes: int
-    """Bytes after decompression, as the entry claims."""
-
-    @property
-    def target(self) -> str:
-        """``sm_90a``."""
-        suffix = "a" if self.flags & ACCELERATED else "f" if self.flags & FAMILY else ""
-        return f"sm_{self.arch}{suffix}"
+    """After decompression, as they claim."""
 
     @property
     def compressed(self) -> bool:
@@ -54,10 +52,43 @@ class Entry:
         return bool(self.flags & (LZ4 | ZSTD))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One member of a fat binary."""
+
+    kind: int
+    """PTX, cubin or LTO-IR."""
+    arch: int
+    """Number of the architecture, without its letter: 90."""
+    flags: int
+    """Which letter, and others."""
+    identifier: str
+    """Source that it was made of; empty without ``-lineinfo``."""
+    container: int
+    """Where its fat binary stands, in the buffer."""
+    packed: Stored
+    """What holds its bytes."""
+    offset: int = 0
+    """Of its bytes in the plain ones."""
+    plain_bytes: int
+    """After decompression, as it claims."""
+
+    @property
+    def stored(self) -> Window:
+        """The bytes as stored: those of several entries, where they are compressed together."""
+        return self.packed.window
+
+    @property
+    def target(self) -> str:
+        """``90a``."""
+        suffix = "a" if self.flags & ACCELERATED else "f" if self.flags & FAMILY else ""
+        return f"{self.arch}{suffix}"
+
+
 def entries(region: Window) -> Iterator[Entry | DamageError]:
     """All entries of the fat binaries in ``region`` (a section holds several, with padding between them)."""
     at = region.find(MAGIC)
-    sound = 0 if at >= 0 else None
+    sound: int | None = 0
     """Where a sound fat binary ended; ``None`` behind a damaged one."""
     while at >= 0:
         end = at + HEADER_BYTES
@@ -66,17 +97,23 @@ def entries(region: Window) -> Iterator[Entry | DamageError]:
         sound = None
         try:
             _, version, header, size = region.unpack("IHHQ", at, "fat binary header")
-            if version != 1 or header < HEADER_BYTES:
-                raise DamageError(f"fat binary of unknown version {version}", region.start + at)
+            if version != 1 or header != HEADER_BYTES:
+                raise DamageError(f"fat binary of unknown version {version}, {header}", region.start + at)
             body = region.part(at + header, size, "fat binary")
             end = sound = at + header + size
         except DamageError as error:
             yield error
         else:
-            yield from _entries(body)
+            yield from _entries(body, region.start + at)
         at = region.find(MAGIC, end)
     if sound is not None and (damage := _between(region, sound, region.size)):
         yield damage
+
+
+def first(region: Window) -> Window:
+    """The fat binary that ``region`` begins with. Raises :class:`DamageError` where it is cut off."""
+    (size,) = region.unpack("Q", 8, "fat binary header")
+    return region.part(0, HEADER_BYTES + size, "fat binary")
 
 
 def _between(region: Window, begin: int, end: int) -> DamageError | None:
@@ -86,49 +123,89 @@ def _between(region: Window, begin: int, end: int) -> DamageError | None:
     return None
 
 
-def _entries(body: Window) -> Iterator[Entry | DamageError]:
+def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
     at = 0
     while at < body.size:
         try:
             kind, version, header, stored, packed, _, _, _, arch, name, length, flags, _, plain = body.unpack(
-                "HHIQIIHHIIIQQQ", at, "fat binary entry"
+                _ENTRY, at, "fat binary entry"
             )
-            if version != 0x101 or header < ENTRY_BYTES:
+            if version != 0x101 or not ENTRY_BYTES <= header <= _LONGEST_HEADER:
                 raise DamageError(f"fat binary entry of unknown version {version:#x}", body.start + at)
             if not flags & (LZ4 | ZSTD):
-                packed = stored
+                packed, plain = stored, stored
             elif packed > stored:
                 raise DamageError("fat binary entry: more compressed than stored bytes", body.start + at)
             data = body.part(at + header, stored, "fat binary entry")
         except DamageError as damage:
             yield damage
             return
-        identifier = body.text(at + name, at + name + min(length, _LONGEST_IDENTIFIER)) if name else b""
+        whole = Stored(Window(data.buffer, data.start, packed), flags, plain)
+        if kind == _JOINED:
+            yield from _joined(body.part(at, header, "fat binary entry"), whole, container)
+        elif kind not in (PTX, CUBIN, LTO_IR):
+            yield DamageError(f"fat binary entry of unknown kind {kind:#x}", body.start + at)
+        else:
+            yield Entry(
+                kind=kind,
+                arch=arch,
+                flags=flags,
+                identifier=_identifier(body.part(at, header, "fat binary entry"), name, length),
+                container=container,
+                packed=whole,
+                plain_bytes=plain,
+            )
+        at += header + stored
+
+
+def _joined(head: Window, whole: Stored, container: int) -> Iterator[Entry | DamageError]:
+    """The entries that are stored together."""
+    try:
+        count, size = head.unpack("II", ENTRY_BYTES, "joined entries")
+        if size != 8 + count * ENTRY_BYTES or ENTRY_BYTES + size > head.size:
+            raise DamageError(f"{count} joined entries in {size} bytes", head.start)
+    except DamageError as damage:
+        yield damage
+        return
+    for number in range(count):
+        at = ENTRY_BYTES + 8 + number * ENTRY_BYTES
+        kind, version, offset, bytes_, _, _, _, _, _, arch, _, _, flags, _, _ = head.unpack(_INNER, at, "joined entry")
+        if version != 0x101 or kind not in (PTX, CUBIN, LTO_IR) or offset + bytes_ > whole.plain_bytes:
+            yield DamageError(f"joined entry of unknown kind {kind:#x} or version {version:#x}", head.start + at)
+            continue
         yield Entry(
             kind=kind,
             arch=arch,
             flags=flags,
-            identifier=identifier.decode("utf-8", "backslashreplace"),
-            stored=Window(data.buffer, data.start, packed),
-            plain_bytes=plain,
+            identifier="",
+            container=container,
+            packed=whole,
+            offset=offset,
+            plain_bytes=bytes_,
         )
-        at += header + stored
+
+
+def _identifier(head: Window, name: int, length: int) -> str:
+    found = head.text(name, name + min(length, _LONGEST_IDENTIFIER)) if name else b""
+    return found.decode("utf-8", "backslashreplace")
 
 
 def claim(entry: Entry, budget: Budget) -> None:
     """Account for what an entry becomes. Raises :class:`DamageError`."""
-    if entry.compressed:
+    if entry.packed.compressed:
         budget.take(entry.plain_bytes, entry.stored.size, entry.stored.start)
 
 
 def head(entry: Entry, size: int) -> bytes:
     """Its first bytes, no more than there are; nothing else is decompressed. Raises :class:`DamageError`."""
-    stored = entry.stored
-    if not entry.compressed:
+    stored, packed = entry.stored, entry.packed
+    if packed.plain_bytes != entry.plain_bytes:
+        return image(entry).copy(0, min(size, entry.plain_bytes), "fat binary entry")
+    if not packed.compressed:
         return stored.copy(0, min(size, stored.size), "fat binary entry")
     data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
     try:
-        return _lz4_head(data, size) if entry.flags & LZ4 else _zstd_head(data, size)
+        return _lz4_head(data, size) if packed.flags & LZ4 else _zstd_head(data, size)
     except ValueError as error:
         raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
 
@@ -138,16 +215,28 @@ def image(entry: Entry) -> Window:
 
     Its size must have been claimed: nothing is bounded here.
     """
-    stored = entry.stored
-    if not entry.compressed:
+    packed = entry.packed
+    if packed.plain_bytes == entry.plain_bytes:
+        return _plain(packed)
+    return _plain_of_several(packed).part(entry.offset, entry.plain_bytes, "joined entry")
+
+
+@lru_cache(maxsize=1)
+def _plain_of_several(packed: Stored) -> Window:
+    return _plain(packed)
+
+
+def _plain(packed: Stored) -> Window:
+    stored = packed.window
+    if not packed.compressed:
         return stored
     data = stored.view(0, stored.size, "fat binary entry")
     try:
-        plain = _lz4(data, entry.plain_bytes) if entry.flags & LZ4 else _zstd(data, entry.plain_bytes)
+        plain = _lz4(data, packed.plain_bytes) if packed.flags & LZ4 else _zstd(data, packed.plain_bytes)
     except ValueError as error:
         raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
-    if len(plain) != entry.plain_bytes:
-        raise DamageError(f"fat binary entry of {entry.plain_bytes} bytes decompresses to {len(plain)}", stored.start)
+    if len(plain) != packed.plain_bytes:
+        raise DamageError(f"fat binary entry of {packed.plain_bytes} bytes decompresses to {len(plain)}", stored.start)
     return Window(plain)
 
 

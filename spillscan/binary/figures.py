@@ -10,18 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from spillscan import workers
 from spillscan.binary import archive, containers, counts
-from spillscan.binary.containers import Damage, Found, Image, Place
+from spillscan.binary.containers import Damage, Found, Image, Intermediate, Member, Place
 from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
 from spillscan.binary.decode import Decoded
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, Window
 from spillscan.binary.words import Code
+from spillscan.inputs import ptx
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats
+from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, PortableCode, SassFunction, SassStats
 from spillscan.model.opcodes import CLASSES
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
@@ -76,8 +78,55 @@ class LostLines(NamedTuple):
     what: str
 
 
-Stated = Figures | LostLines | DamageError
-"""What is stated of a cubin: its functions, and what is wrong with it."""
+class Entries(NamedTuple):
+    """What a module holds that is not yet machine code."""
+
+    symbols: tuple[str, ...] | None
+    """Its kernels; ``None`` where they cannot be read."""
+
+
+Stated = Figures | Entries | LostLines | DamageError
+"""What is stated of a cubin or a module: its functions, and what is wrong with it."""
+
+
+class Held:
+    """What was read of each file, for what is read of it later."""
+
+    def __init__(self) -> None:
+        self._linked: WeakKeyDictionary[Window, dict[str, set[str]]] = WeakKeyDictionary()
+        """Functions of linked code, by architecture."""
+        self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
+        """Of each fat binary."""
+
+    def add(self, image: Image, figures: Figures) -> None:
+        """Remember a function."""
+        if isinstance(image.stored, Window):
+            return
+        if not image.relocatable:
+            self._linked.setdefault(image.file, {}).setdefault(figures.arch, set()).add(figures.symbol)
+        if figures.role == "entry":
+            kernels = self._kernels.setdefault(image.file, {})
+            kernels.setdefault(image.stored.container, set()).add(figures.symbol)
+
+    def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
+        """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a
+        function."""
+        names = self._linked.get(image.file, {}).get(arch)
+        if not names or not image.relocatable:
+            return False
+        functions = list(cubin.functions())
+        kernels = [function.symbol for function in functions if function.role == "entry"]
+        if kernels:
+            return names.issuperset(kernels)
+        return any(function.symbol in names for function in functions)
+
+    def beside(self, module: Intermediate) -> tuple[str, ...] | None:
+        """The kernels of machine code that a module stands beside, which are its own: which kernels a source has must
+        not depend on the architecture (CUDA C++ Programming Guide, "__CUDA_ARCH__"). ``None`` where there is none."""
+        if isinstance(module.stored, Window):
+            return None
+        kernels = self._kernels.get(module.file, {}).get(module.stored.container)
+        return tuple(sorted(kernels)) if kernels else None
 
 
 class Functions:
@@ -85,13 +134,36 @@ class Functions:
 
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
+        self.held = Held()
+
+    def work_of(self, each: Found) -> int:
+        """Bytes that are to be read of it."""
+        if isinstance(each, Damage) or (isinstance(each, Intermediate) and self.held.beside(each)):
+            return 0
+        return each.plain_bytes
+
+    def entries(self, module: Intermediate) -> Iterator[Stated]:
+        """The kernels of one module."""
+        try:
+            symbols = self.held.beside(module)
+            if symbols is None and module.form == "PTX":
+                window = module.window
+                symbols = tuple(ptx.kernels(window.copy(0, window.size, "PTX")))
+            yield Entries(symbols)
+        except DamageError as error:
+            yield error
 
     def of(self, image: Image) -> Iterator[Stated]:
-        """All functions of one cubin; an error for each that cannot be read, or as the last for the rest of all."""
+        """All functions of one cubin, unless they stand in linked code; an error for each that cannot be read, or as
+        the last for the rest of all."""
         try:
             cubin = Cubin(image.window)
             opcodes = table(cubin.number)
-            arch = image.arch or cubin.arch
+            arch = f"sm_{image.target}" if image.target else cubin.arch
+            if self.held.is_linked(image, arch, cubin):
+                return
+            if image.target and int(image.target.rstrip("af")) != cubin.number:
+                yield DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
             found = self._bounded(cubin, image)
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
@@ -246,6 +318,9 @@ _MANY = 20
 """Issues of damage that are kept for one file; the rest is counted."""
 
 
+Record = SassFunction | PortableCode | Issue
+
+
 class Records:
     """The records of one file."""
 
@@ -260,22 +335,32 @@ class Records:
         self._shown = 0
         self._usages: dict[Resources, Usage] = {}
 
-    def of(self, image: Image, number: int, stated: Iterable[Stated]) -> Iterator[SassFunction | Issue]:
-        """All functions of one cubin; ``number`` is its place in the file, ``stated`` what it says."""
-        place = image.place
-        identifier = place.identifier or (place.members[-1] if place.members else self._unit)
+    def of(self, member: Member, number: int, stated: Iterable[Stated]) -> Iterator[Record]:
+        """All functions of one cubin, or a module; ``number`` is the cubin's place in the file, ``stated`` what it
+        says."""
+        place = member.place
+        identifier = place.unit(self._input, self._unit)
         origin = Origin(input=self._input, line=None, format=FORMAT)
         for each in stated:
             if isinstance(each, DamageError):
                 yield self.damage(each, place)
             elif isinstance(each, LostLines):
                 self._damaged_lines[each.what] += 1
+            elif isinstance(each, Entries):
+                yield PortableCode(
+                    form=member.form if isinstance(member, Intermediate) else "PTX",
+                    arch=f"compute_{member.target}",
+                    kernels=each.symbols,
+                    bytes=member.plain_bytes,
+                    unit=identifier,
+                    origin=origin,
+                )
             else:
                 yield self._function(each, number, identifier, origin)
 
-    def worth(self, item: SassFunction | Issue) -> bool:
-        """Whether it is stated: every function, and the first issues of damage."""
-        if isinstance(item, SassFunction):
+    def worth(self, item: Record) -> bool:
+        """Whether it is stated: everything, but of damage the first issues."""
+        if not isinstance(item, Issue):
             return True
         self._shown += 1
         return self._shown <= _MANY
@@ -296,7 +381,7 @@ class Records:
     def damage(self, error: DamageError, place: Place) -> Issue:
         """An issue for something that cannot be read."""
         self._damages += 1
-        where = f"{place}: " if place.members else ""
+        where = f"{place}: " if str(place) else ""
         return self._issue("damaged", f"{where}{error}", "error")
 
     def _issue(self, code: str, message: str, severity: Severity) -> Issue:
@@ -356,30 +441,57 @@ gives back what is free beyond twice that: each member's pages would be made ane
 at first."""
 
 
-def one_by_one(functions: Functions, found: Iterable[Found]) -> Iterator[tuple[Found, Iterable[Stated]]]:
+Numbered = tuple[int, Found]
+"""What was found, and how many cubins before it."""
+
+
+def numbered(found: Iterable[Found]) -> Iterator[Numbered]:
+    """Everything; the cubins of a file are known by their numbers."""
+    number = 0
+    for each in found:
+        yield number, each
+        number += isinstance(each, Image)
+
+
+def one_by_one(functions: Functions, found: Iterable[Numbered]) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
     """Everything, by this process; what is stated of one cubin is to be taken before the next is asked for."""
     pages = Pages()
     for each in found:
-        yield each, _of_cubin(functions, each, pages)
+        yield each, _of_member(functions, each[1], pages)
 
 
-def together(functions: Functions, found: Sequence[Found], origin: str) -> Iterator[tuple[Found, Iterable[Stated]]]:
+def in_turn(
+    functions: Functions, found: Sequence[Numbered], origin: str
+) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
+    """Everything, by as many processes as pay: first machine code, then what depends on which there is."""
+    linked = {each.file for _, each in found if isinstance(each, Image) and not each.relocatable}
+
+    def waits(each: Found) -> bool:
+        return isinstance(each, Intermediate) or (isinstance(each, Image) and each.relocatable and each.file in linked)
+
+    yield from together(functions, [pair for pair in found if not waits(pair[1])], origin)
+    yield from together(functions, [pair for pair in found if waits(pair[1])], origin)
+
+
+def together(
+    functions: Functions, found: Sequence[Numbered], origin: str
+) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
-    sizes = [0 if isinstance(each, Damage) else each.plain_bytes for each in found]
+    sizes = [functions.work_of(each) for _, each in found]
     count = max(1, min(workers.processors(), sum(sizes) // LEAST_BYTES, _MOST)) if workers.POSSIBLE else 1
     owners = dealt(sizes, count)
     bytes(_HEAP_BYTES)
     pages = Pages()
 
     def share(owner: int) -> Iterator[list[Stated]]:
-        for each, by in zip(found, owners, strict=True):
+        for (_, each), by in zip(found, owners, strict=True):
             if by == owner:
-                yield list(_of_cubin(functions, each, pages))
+                yield list(_of_member(functions, each, pages))
 
     with workers.Workers([share(owner) for owner in range(1, count)], origin) as running:
         said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
         for each, by in zip(found, owners, strict=True):
-            yield each, next(said[by]) if by else _of_cubin(functions, each, pages)
+            yield each, next(said[by]) if by else _of_member(functions, each[1], pages)
         for others in said[1:]:
             next(others, None)
 
@@ -394,28 +506,35 @@ def dealt(sizes: Sequence[int], count: int) -> list[int]:
     return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]
 
 
-def _of_cubin(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:
-    if isinstance(each, Image):
-        yield from functions.of(each)
-        pages.leave(each.raw)
+def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:
+    if isinstance(each, Damage):
+        return
+    yield from functions.of(each) if isinstance(each, Image) else functions.entries(each)
+    pages.leave(each.raw)
 
 
-def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[SassFunction | Issue]:
-    """Every function of one file, and an issue for what could not be read. ``name`` is what the user calls it."""
+def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[Record]:
+    """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
+    calls it."""
     limits = limits or DEFAULT
     window = Window(buffer)
     records, functions = Records(name), Functions(limits, len(buffer))
-    found = containers.images(window, Budget(limits, len(buffer)))
-    if isinstance(buffer, bytes) or archive.kind(window):  # small, or each member is decompressed where it is found
-        stated = one_by_one(functions, found)
+    found = numbered(containers.images(window, Budget(limits, len(buffer))))
+    if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
+        stated = one_by_one(functions, found)  # small, or each member is decompressed where it is found
     else:
-        stated = together(functions, list(found), name)
-    number = 0
-    for each, figures in stated:
+        stated = in_turn(functions, list(found), name)
+    for (number, each), figures in stated:
         if isinstance(each, Damage):
-            made: Iterator[SassFunction | Issue] = iter([records.damage(each.error, each.place)])
+            made: Iterator[Record] = iter([records.damage(each.error, each.place)])
         else:
-            made = records.of(each, number, figures)
-            number += 1
+            made = records.of(each, number, _remembered(functions.held, each, figures))
         yield from filter(records.worth, made)
     yield from records.rest()
+
+
+def _remembered(held: Held, each: Member, stated: Iterable[Stated]) -> Iterator[Stated]:
+    for figures in stated:
+        if isinstance(figures, Figures) and isinstance(each, Image):
+            held.add(each, figures)
+        yield figures

@@ -36,7 +36,7 @@ class DamageError(Exception):
 class Window:
     """``size`` bytes of ``buffer`` from ``start`` on; all offsets below are relative to ``start``."""
 
-    __slots__ = ("buffer", "size", "start")
+    __slots__ = ("__weakref__", "buffer", "size", "start")
 
     def __init__(self, buffer: Buffer, start: int = 0, size: int | None = None) -> None:
         self.buffer = buffer

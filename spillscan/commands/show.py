@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from spillscan.inputs.source import Stream
     from spillscan.model import Issue
-    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, SassFunction
+    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, PortableCode, SassFunction
 
 
 NAME = "show"
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _items(
     stream: Stream, name: str, pattern: str, unpacking: Mapping[str, int]
-) -> tuple[Iterator[SassFunction | FunctionUsage | Issue], Callable[[int], bytes] | None]:
+) -> tuple[Iterator[SassFunction | FunctionUsage | PortableCode | Issue], Callable[[int], bytes] | None]:
     """What the input holds, and of a binary its cubins by their number."""
     from spillscan import binary
     from spillscan import dumps as sass

@@ -47,13 +47,13 @@ def _tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
 
 
 def _zip_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
-    """None of a wheel, which holds no logs. Raises :class:`~spillscan.errors.InputError` where it is damaged or
+    """Of a wheel, which holds no logs, only PTX. Raises :class:`~spillscan.errors.InputError` where it is damaged or
     encrypted."""
     try:
         with zipfile.ZipFile(stream.seekable()) as archive:
             files = [member for member in archive.infolist() if not member.is_dir()]
             if any(member.filename.endswith(".dist-info/WHEEL") for member in files):
-                return
+                files = [member for member in files if member.filename.endswith(".ptx")]
             for member in files:
                 inner = f"{name}!{member.filename}"
                 with archive.open(member) as file:

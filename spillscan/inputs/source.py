@@ -46,7 +46,18 @@ _BINARY_KINDS = {
     b"\xff\xd8\xff": "a JPEG image",
     b"PAR1": "a Parquet file",
     b"\x50\xed\x55\xba": "a CUDA fatbin",
+    **{bytes((0x80, protocol)): "a pickle" for protocol in range(2, 6)},
 }
+
+BARREN = (
+    *(magic for magic, kind in _BINARY_KINDS.items() if kind.endswith(("image", "document", "Parquet file"))),
+    *(b"\x93NUMPY", b"\x89HDF", b"SQLite format 3", b"GGUF", b"RIFF", b"OggS", b"ID3", b"GIF8", b"\0asm"),
+    *(b"\0\1\0\0\0", b"OTTO", b"wOFF", b"wOF2", b"true\0", b"BM", b"II*\0", b"MM\0*"),
+)
+"""What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
+
+_GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
+"""What cubins and fat binaries begin with, wherever they stand in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +363,8 @@ def kind_of_binary(head: bytes) -> str | None:
     for magic, kind in _BINARY_KINDS.items():
         if head.startswith(magic):
             return kind
+    if any(head.find(beginning) >= 0 for beginning in _GPU_CODE):
+        return "binary data"
     sample = head[:4096]
     controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
     return "binary data" if controls * 10 > len(sample) else None

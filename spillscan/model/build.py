@@ -12,7 +12,7 @@ from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Laun
 if TYPE_CHECKING:
     import pandas
 
-    from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+    from spillscan.model.code import FunctionUsage, PortableCode, SassFunction, SassStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,8 @@ class Build:
     """What was not understood, in the order of the inputs."""
     stats: Stats = field(default_factory=Stats)
     """How much was read."""
+    portable: tuple[PortableCode, ...] = ()
+    """What is not yet machine code, in the order of the inputs."""
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
@@ -161,6 +163,7 @@ class Reading:
     """What dumps hold, to be joined with the kernels of logs."""
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
+    portable: list[PortableCode] = field(default_factory=list)
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -169,11 +172,12 @@ class Reading:
         self.functions += other.functions
         self.issues += other.issues
         self.stats += other.stats
+        self.portable += other.portable
 
     @property
     def understood(self) -> bool:
         """Whether anything in the input was."""
-        return bool(self.stats.recognised_lines or self.functions)
+        return bool(self.stats.recognised_lines or self.functions or self.portable)
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:

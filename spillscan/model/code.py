@@ -358,3 +358,24 @@ class FunctionUsage:
     """``STACK:UNKNOWN``: recursion or alloca. ``usage.stack_bytes`` is ``None`` then."""
     origin: Origin
     """Where its figures stand."""
+
+
+PortableForm = Literal["PTX", "LTO-IR"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortableCode:
+    """One module of which machine code is still to be made: by the driver, or by the device linker."""
+
+    form: PortableForm
+    """What it is written in."""
+    arch: str | None
+    """What it is written for: ``compute_90a``; ``None`` where it does not say."""
+    kernels: tuple[str, ...] | None
+    """Symbols of its entries; ``None`` where they cannot be read."""
+    bytes: int
+    """Its size, decompressed."""
+    unit: str = ""
+    """As that of a kernel."""
+    origin: Origin | None = None
+    """Where it stands."""

@@ -44,6 +44,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unknown-arch": ("spills", "code"),
     "unknown-opcode": (),
     "damaged": ("kernels",),
+    "ptx-only": ("kernels",),
     "damaged-lines": (),
     "tool-message": (),
     "undecodable": (),

@@ -24,6 +24,7 @@ from spillscan.model import (
     Role,
     Severity,
 )
+from spillscan.model.code import PortableCode
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.reports import ALL_KINDS, Report
@@ -208,6 +209,8 @@ class ReportJson(msgspec.Struct):
     """how much was read"""
     kernels: tuple[KernelJson, ...] = ()
     """of a scan or check: all kernels"""
+    portable: tuple[PortableCode, ...] = ()
+    """of a scan or check: PTX and LTO-IR, of which machine code is still to be made; absent where there is none"""
     changes: tuple[ChangeJson, ...] = ()
     """of a diff: kernels that differ, worst first"""
     unsettled: tuple[ChangeJson, ...] = ()
@@ -243,6 +246,8 @@ def _pieces(report: Report) -> Iterator[str]:
         yield from _matrix(report.matrix)
     else:
         yield from _array("kernels", map(kernel_json, report.build.kernels))
+        if report.build.portable:
+            yield from _array("portable", report.build.portable)
     if report.kind != "scan":
         yield from _array("findings", map(_finding, report.findings))
         yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))

@@ -13,7 +13,7 @@ from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._words import baseline_line, count, finding_lines, summary, unknown_lines
+from spillscan.reports._words import baseline_line, count, finding_lines, portable_lines, summary, unknown_lines
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -59,6 +59,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     yield from fold(len(kernels) - len(shown), style)
     yield ""
     yield summary(report.build)
+    yield from portable_lines(report.build)
     known = [found for found in summaries if found.occupancy]
     if any(found.assumed for found in known):
         yield "≤ at the best block size: a log does not say how kernels are launched (--launch 'GLOB=THREADS' does)"
