@@ -33,6 +33,8 @@ LARGEST_BUFFER_BYTES = 1 << 32
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 """What a compressed file begins with."""
 
+_MAGIC_BYTES = max(map(len, COMPRESSED))
+
 _PIECE_BYTES = 1024
 """What is decompressed at a time: it cannot become more than some 32 MiB, whatever the file claims."""
 
@@ -232,8 +234,8 @@ class Stream:
 
     def _decompressed(self) -> Iterator[bytes]:
         try:
-            start = self._raw.read(4)
-            while 0 < len(start) < 4 and (more := self._raw.read(4 - len(start))):
+            start = self._raw.read(_MAGIC_BYTES)
+            while 0 < len(start) < _MAGIC_BYTES and (more := self._raw.read(_MAGIC_BYTES - len(start))):
                 start += more
             self._format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
             if self._format:
