@@ -156,7 +156,7 @@ def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
     rows = np.full(len(bounds), functions)
     rows[::2] = np.arange(functions)
     keys = np.repeat(rows * width, edges[1:] - edges[:-1])
-    keys += ranks
+    keys += ranks[bounds[0] :]
     found: Words = np.bincount(keys, minlength=(functions + 1) * width)[: functions * width].reshape(functions, width)
     return found
 

@@ -343,7 +343,8 @@ class Cubin:
         offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
         flags, links = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
         names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
-        reserve = DRIVER_SHARED_BYTES if self.number >= FIRST_ARCH_WITH_RESERVE else 0
+        counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
+        reserve = DRIVER_SHARED_BYTES if counted else 0
         pool = self._strings
         for section in text:
             number = links[section] & 0xFFFFFF
@@ -377,11 +378,28 @@ class Cubin:
         """What the attributes of one function say."""
         return NOTHING if function.info is None else of_function(function.info)
 
-    def parts_of(self, function: Function) -> tuple[int, ...]:
-        """Where callees begin inside the function's section."""
+    def parts_of(self, function: Function) -> dict[int, str]:
+        """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
+        kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
+        copied = f"${function.symbol}$".encode()
+        found: dict[int, str] = {}
+        for begin, place in self._inner.get(function.section, ()):
+            if begin < function.code.size:
+                end = self._strings.find(b"\0", place)
+                name = self._strings[place:end]
+                own = name[len(copied) :] if name.startswith(copied) else b""
+                found.setdefault(begin, own.decode("utf-8", "backslashreplace"))
+        return found
+
+    @cached_property
+    def _inner(self) -> dict[int, list[tuple[int, int]]]:
+        """Functions that do not begin where their section does: offset and place of the name, ascending, by section."""
         symbols = self._symbols
-        mine = symbols[(symbols["section"] == function.section) & (symbols["info"] & 15 == FUNC)]
-        return tuple(sorted({value for value in mine["value"].tolist() if 0 < value < function.code.size}))
+        mine = symbols[(symbols["info"] & 15 == FUNC) & (symbols["value"] > 0)]
+        found: dict[int, list[tuple[int, int]]] = {}
+        for section, begin, place in zip(*(mine[each].tolist() for each in ("section", "value", "name")), strict=True):
+            found.setdefault(section, []).append((begin, place))
+        return {section: sorted(each) for section, each in found.items()}
 
     def _sections(
         self,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary.counts import Counts, code_of
+from spillscan.binary.counts import Counts, code_of, of_stretch
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DamageError, Window
@@ -24,8 +24,6 @@ from spillscan.machine import local
 from spillscan.machine.flow import AnyMoves, Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
 from spillscan.machine.spills import Plain, StackUse
-from spillscan.model import Role
-from spillscan.model.code import LocalTraffic
 
 Kinds = NDArray[np.uint8]
 
@@ -174,9 +172,11 @@ class Decoded:
             rows = rows - rows // 4 - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
-    def local(
-        self, function: Function, counts: Counts, *, parts: tuple[int, ...], spills: Spills
-    ) -> tuple[Role, LocalTraffic]:
+    def counted(self, parts: Sequence[Window]) -> Iterator[Counts]:
+        """The instructions of callees in it, which stand one behind the other."""
+        return of_stretch(parts, self.code, self.table)
+
+    def analysis(self, function: Function, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
         """What the function is, and its accesses to local memory. ``parts``: where callees begin in its section.
 
         Raises :class:`DamageError` where its branches are more than a compiler writes.
@@ -184,7 +184,7 @@ class Decoded:
         marked = self._marked(spills or ())
         self._check(marked.moves)
         known = function.role != "unknown"
-        code = Analysis(
+        return Analysis(
             marked=marked,
             role=function.role if known else role_by([opcode for opcode, _ in counts.opcodes]),
             last_address=counts.code_bytes - self.code.bytes_per_instruction,
@@ -192,7 +192,6 @@ class Decoded:
             stack_uses=self._stack_uses(),
             annotations=spills is not None,
         )
-        return code.role, code.traffic()
 
     def _check(self, moves: AnyMoves) -> None:
         """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
@@ -220,7 +219,12 @@ class Decoded:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
             fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * local.ANNOTATED
         branches = Branches(self._text, rows[~is_local], kinds[~is_local])
-        return Marked(addresses, None, fields, None, branches)
+
+        def registers() -> Words:
+            store = kinds[is_local] == STORE
+            return np.where(store, self.code.registers(self.code.stored, accesses), self.code.registers("d", accesses))
+
+        return Marked(addresses, None, fields, registers, None, branches)
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""

@@ -38,13 +38,20 @@ class Resources(NamedTuple):
     cumulative_stack_bytes: int | None
     spill_store_bytes: int | None
     spill_load_bytes: int | None
-    local_bytes: int
-    shared_bytes: int
-    constant_bytes: tuple[tuple[int, int], ...]
-    barriers: int
+    cumulative_spill_store_bytes: int | None
+    cumulative_spill_load_bytes: int | None
+    local_bytes: int | None
+    shared_bytes: int | None
+    constant_bytes: tuple[tuple[int, int], ...] | None
+    barriers: int | None
     textures: int | None
     surfaces: int | None
     samplers: int | None
+
+
+_UNKNOWN = Resources._make([None] * len(Resources._fields))
+Pair = tuple[int | None, int | None]
+"""Stored and loaded bytes."""
 
 
 class Figures(NamedTuple):
@@ -70,6 +77,8 @@ class Figures(NamedTuple):
     """``None`` where it does not use local memory."""
     maker: Maker | None
     """What wrote its cubin, as far as that says."""
+    caller: str = ""
+    """The kernel in whose code it stands, as a callee; empty: it stands alone."""
 
 
 class LostLines(NamedTuple):
@@ -167,7 +176,7 @@ class Functions:
             found = self._bounded(cubin, image)
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
-                    yield _figures(cubin, arch, function, words)
+                    yield from _figures(cubin, arch, function, words)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             if cubin.lines.damage is not None:
@@ -206,26 +215,50 @@ def _counted(
             yield function, _MachineWords(counted, stretch, opcodes)
 
 
-def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords | None) -> Figures:
+class _Callee(NamedTuple):
+    """A device function in a kernel's code."""
+
+    symbol: str
+    begin: int
+    end: int
+    local: LocalTraffic | None = None
+    frame_bytes: int | None = None
+
+
+def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords | None) -> Iterator[Figures]:
+    """A function, and the callees in its code."""
     info = cubin.info_of(function)
     role, local, shared = function.role, None, None
-    stored: int | None = None
-    loaded: int | None = None
+    spilled: Pair = (None, None)
+    together: Pair = (None, None)
     counted = words.counts if words else None
+    callees: list[_Callee] = []
     if words and counted:
         spills = _annotated(cubin, info)
         shared = None if spills is None else 0
-        stored = loaded = 0
-        if spills or counted.local:
+        spilled, parts = (0, 0), cubin.parts_of(function)
+        begins = [*parts, function.code.size]
+        named = zip(parts.values(), begins[:-1], begins[1:], strict=True)
+        callees = [_Callee(*each, None, None if function.frame_bytes else 0) for each in named if each[0]]
+        if callees:
+            together = 0, 0
+        if spills or counted.local or callees:
             decoded = Decoded(function, words.stretch, words.opcodes, cubin.number)
-            shared = None if spills is None else decoded.shared_among(spills)
+        if spills:
+            shared = decoded.shared_among(spills)
         if counted.local:
-            parts = cubin.parts_of(function)
-            role, local = decoded.local(function, counted, parts=parts, spills=spills)
-            local = cubin.lines.attach(local, function.section)
-            stored, loaded = _spilled(local, role)
-    barriers, named = function.barriers, cubin.references.get(function.section)
-    return Figures(
+            code = decoded.analysis(function, counted, parts=tuple(parts), spills=spills)
+            role, local = code.role, cubin.lines.attach(code.traffic(), function.section)
+            spilled = _spilled(local, role)
+            for number, each in enumerate(callees):
+                traffic, frame = code.callee(each.begin)
+                traffic = cubin.lines.attach(traffic, function.section)
+                callees[number] = each._replace(local=traffic, frame_bytes=frame)
+            if callees:
+                known = local.cumulative if local.evidence == "annotation" else None
+                together = (None, None) if known is None else known.pair
+    barriers, references = function.barriers, cubin.references.get(function.section)
+    yield Figures(
         function.symbol,
         arch,
         role,
@@ -234,15 +267,15 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
             function.registers,
             function.frame_bytes,
             function.stack_bytes,
-            stored,
-            loaded,
+            *spilled,
+            *together,
             function.local_bytes,
             function.shared_bytes,
             function.constant_bytes,
             (info.barriers or 0) if barriers is None else barriers,
-            named and named.textures,
-            named and named.surfaces,
-            named and named.samplers,
+            references and references.textures,
+            references and references.surfaces,
+            references and references.samplers,
         ),
         _bounds(info),
         False if counted and function.dynamic_shared and _leaves_shared_alone(counted) else function.dynamic_shared,
@@ -252,6 +285,24 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
         local,
         cubin.maker,
     )
+    windows = [function.code.part(each.begin, each.end - each.begin, "callee") for each in callees]
+    for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
+        stores, loads = _spilled(each.local, "function")
+        yield Figures(
+            symbol=each.symbol,
+            arch=arch,
+            role="function",
+            final=None,
+            resources=_UNKNOWN._replace(stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads),
+            bounds=None,
+            dynamic_shared=None,
+            counts=held,
+            code_bytes=each.end - each.begin,
+            shared_spills=None,
+            local=each.local,
+            maker=cubin.maker,
+            caller=function.symbol,
+        )
 
 
 def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
@@ -263,12 +314,12 @@ def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
     return () if cubin.toolkit.version[:2] >= FIRST_WITH_ANNOTATIONS else None
 
 
-def _spilled(local: LocalTraffic, role: Role) -> tuple[int | None, int | None]:
+def _spilled(local: LocalTraffic | None, role: Role) -> Pair:
     """The stored and loaded bytes that ptxas printed: known where it annotated them."""
-    if local.evidence != "annotation":
-        return None, None
-    traffic = local.frame if role == "function" and local.frame is not None else local.own_spill
-    return traffic.store_bytes, traffic.load_bytes
+    if local is None or local.evidence == "none":
+        return 0, 0
+    traffic = local.spills(role) if local.evidence == "annotation" else None
+    return (None, None) if traffic is None else traffic.pair
 
 
 def _bounds(info: FunctionInfo) -> LaunchBounds | None:
@@ -418,6 +469,7 @@ class Records:
             launch_bounds=figures.bounds,
             dynamic_shared=figures.dynamic_shared,
             final=figures.final,
+            caller=figures.caller,
         )
 
 

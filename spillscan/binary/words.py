@@ -36,6 +36,8 @@ class Code(Protocol):
     """The instructions of one function, or of several that stand one behind the other; a row each."""
 
     bytes_per_instruction: int
+    stored: str
+    """The field of the register that STL stores."""
     group_bytes: int
     """After so many the encoding begins again: where a function may begin."""
     start: int
@@ -82,6 +84,7 @@ class Wide:
     """128-bit instructions."""
 
     bytes_per_instruction = group_bytes = 16
+    stored = "b"
 
     def __init__(self, code: Window, number: int, selectors: Selectors) -> None:
         self.start = code.start
@@ -168,6 +171,7 @@ class Narrow:
     """64-bit instructions, three behind each control word."""
 
     bytes_per_instruction = 8
+    stored = "d"
     group_bytes = 32
 
     def __init__(self, code: Window) -> None:

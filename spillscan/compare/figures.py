@@ -47,13 +47,6 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
 def sides(before: Kernel, after: Kernel) -> list[Metric]:
     """(name, before, after) of each figure that may be known of a side, equal or not, worst first."""
     old, new = figures(before), figures(after)
-    if (before.usage.spills is None) != (after.usage.spills is None):
-        for kernel, mine in ((before, old), (after, new)):
-            if (
-                kernel.usage.spills is None and kernel.sass and kernel.spills is not None
-            ):  # the compiler counts no callee's spills
-                own = kernel.sass.local.own_spill
-                mine["spill_store_bytes"], mine["spill_load_bytes"] = own.store_bytes, own.load_bytes
     if (before.final is False) != (after.final is False):
         (old if before.final is False else new).update(dict.fromkeys(_LINKED))
     names = _FULL if before.sass or after.sass else _BARE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -236,6 +236,7 @@ def _joined(parts: Sequence[Marked]) -> Marked:
         return _NOTHING
     addresses = np.concatenate([part.addresses for part in parts])
     numbered = [part.lines for part in parts if part.lines is not None]
+    registers = np.concatenate([part.registers() for part in parts])
     lines = np.concatenate(numbered) if len(numbered) == len(parts) else None
     order = addresses.argsort(kind="stable") if lines is None else np.lexsort((lines, addresses))
     sources = None
@@ -246,12 +247,14 @@ def _joined(parts: Sequence[Marked]) -> Marked:
         addresses[order],
         None if lines is None else lines[order],
         np.concatenate([part.accesses for part in parts])[order],
+        lambda: registers[order],
         sources,
         Moves.join([part.moves for part in parts]),
     )
 
 
-_NOTHING = Marked(np.zeros(0, np.int64), None, np.zeros(0, np.int64), None, NO_MOVES)
+_NONE = np.zeros(0, np.int64)
+_NOTHING = Marked(_NONE, None, _NONE, lambda: _NONE, None, NO_MOVES)
 
 
 def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
@@ -261,10 +264,12 @@ def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     )
     others = [fields for fields in lines if fields[2] in KINDS]
     numbers = [fields[6] for _, fields in accesses if fields[6] is not None]
+    found = np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64)
     return Marked(
         np.array([address for address, _ in accesses], np.int64),
         np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
-        np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64),
+        found >> _REGISTER_BITS,
+        lambda: found & _REGISTER,
         [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
         Moves.join([Moves.of(flow.read(offset(fields[0]), *fields[1:5], labels) for fields in others)]),
     )
@@ -272,13 +277,22 @@ def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
 
 @lru_cache(maxsize=1 << 15)
 def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> int:
+    """An access as a number, and behind it the register that it stores, or loads into."""
     target = local.target(modifiers, operands)
-    return local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
+    number = local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
+    moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]
+    register = moved.strip().partition(b".")[0][1:]
+    return number << _REGISTER_BITS | (min(int(register), _REGISTER) if register.isdigit() else _REGISTER)
+
+
+_REGISTER_BITS = 8
+_REGISTER = 0xFF
+"""Of a number and a register: the register; where that is none, it is RZ's."""
 
 
 @lru_cache(maxsize=1 << 15)
 def _access_of(text: bytes) -> int:
-    """The access that a kept text shows."""
+    """The access that a kept text shows, and its register."""
     match = grammar.line("instruction").match(_HEAD + text)
     assert match  # its head was read when it was counted
     return _access(*match.groups(b"")[1:])
@@ -306,7 +320,8 @@ def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
         Marked(
             wheres[(part := slice(*access_cuts[index : index + 2]))],
             numbers[part],
-            found[part],
+            found[part] >> _REGISTER_BITS,
+            partial(np.bitwise_and, found[part], _REGISTER),
             None,
             moved.part(*other_cuts[index : index + 2]),
         )

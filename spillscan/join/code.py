@@ -114,14 +114,26 @@ def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
     return fitting
 
 
-def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes:
-    """What ptxas would print: a device function's spills are all slots of its frame."""
-    traffic = local.frame if kernel.role == "function" and local.frame is not None else local.own_spill
-    return traffic.store_bytes, traffic.load_bytes
+def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes | None:
+    """What ptxas would print; ``None`` where the code alone does not say."""
+    traffic = local.spills(kernel.role)
+    return None if traffic is None else traffic.pair
 
 
 def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
     return kernel.usage.spills == _counted(local, kernel)
+
+
+def _contradicts(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
+    """How code and log differ in the kernel's spills, one line; empty where both may be right."""
+    least, most = local.bounds(kernel.role, own=True)
+    if all(low <= each <= high for low, each, high in zip(least.pair, reported, most.pair, strict=True)):
+        return ""
+    says = f"the log counts {reported[0]} bytes spill stores and {reported[1]} bytes spill loads, the dump "
+    if least != most:
+        return says + f"shows {least.pair[0]} to {most.pair[0]} and {least.pair[1]} to {most.pair[1]}"
+    stored, loaded = least.pair
+    return says + f"shows {stored} and {loaded} ({stored - reported[0]:+d}, {loaded - reported[1]:+d})"
 
 
 def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
@@ -129,17 +141,8 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
     reported = kernel.usage.spills
     if reported is not None and kernel.confidence == "certain":
         stats = _weigh(stats, kernel, reported)
-        if not _agrees(stats.local, kernel):
-            stored, loaded = _counted(stats.local, kernel)
-            issues.append(
-                _contradiction(
-                    "spill-mismatch",
-                    kernel,
-                    f"the log counts {reported[0]} bytes spill stores and {reported[1]} bytes spill loads, the dump "
-                    f"shows {stored} and {loaded} ({stored - reported[0]:+d}, {loaded - reported[1]:+d})",
-                    stats.origin,
-                )
-            )
+        if contradiction := _contradicts(stats.local, kernel, reported):
+            issues.append(_contradiction("spill-mismatch", kernel, contradiction, stats.origin))
     if function.usage is not None:
         kernel, contradictions = _with_binary(kernel, function)
         issues.extend(contradictions)
@@ -252,14 +255,15 @@ def _filled(
 
 def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
     """Kernels that only dumps and listings name, one for each symbol, arch and unit."""
-    found: dict[tuple[str, str | None, str], Kernel] = {}
-    copies: Counter[tuple[str, str | None, str]] = Counter()
+    found: dict[tuple[str, str | None, str, str], Kernel] = {}
+    copies: Counter[tuple[str, str | None, str, str]] = Counter()
     for item in items:
-        first = place = item.symbol, item.arch, item.identifier
+        caller = item.caller if isinstance(item, SassFunction) else ""
+        first = place = item.symbol, item.arch, item.identifier, caller
         kernel = found.get(place)
         while kernel is not None and kernel.sass is not None and isinstance(item, SassFunction):
             copies[first] += 1  # the same symbol in another member of the dump
-            place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}"
+            place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}", caller
             kernel = found.get(place)
         found[place] = _told(kernel, item, place[2])
     yield from found.values()
@@ -275,7 +279,7 @@ def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) 
         return Kernel(
             key=key,
             role=item.role,
-            usage=item.usage or replace(known, registers=known.registers or item.stats.registers),
+            usage=item.usage or _with_callees(replace(known, registers=known.registers or item.stats.registers), item),
             final=item.final,
             origins=origins,
             sass=item.stats,
@@ -285,6 +289,15 @@ def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) 
     if kernel is None:
         return Kernel(key=key, role="unknown", usage=item.usage, origins=origins)
     return replace(kernel, usage=item.usage, origins=origins)
+
+
+def _with_callees(usage: Usage, item: SassFunction) -> Usage:
+    """The usage with what ptxas marked as spills of a kernel's callees in its listing, where nothing else says it."""
+    local = item.stats.local
+    if usage.cumulative_spills is not None or local.cumulative is None or local.evidence != "annotation":
+        return usage
+    stores, loads = local.cumulative.pair
+    return replace(usage, cumulative_spill_store_bytes=stores, cumulative_spill_load_bytes=loads)
 
 
 def _origin(item: SassFunction | FunctionUsage) -> Origin | None:

@@ -9,8 +9,10 @@ when the account shows that no line is missing.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from spillscan.logs.account import ALL, FIGURES, Account, quoted
 from spillscan.logs.interleaved import Reserves, assign, contradicts, may_own, prints_constant_banks, settle_stacks
@@ -29,7 +31,17 @@ from spillscan.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.logs.records import Context, Draft, Notes, PendingUse, Section, Suspicion, finished, record
+from spillscan.logs.records import (
+    Context,
+    Draft,
+    Notes,
+    PendingUse,
+    Section,
+    Suspicion,
+    finished,
+    record,
+    with_callees,
+)
 from spillscan.logs.steps import Step
 from spillscan.model import Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
 
@@ -229,13 +241,39 @@ class Writer:
             namesakes=self._namesakes() if several else frozenset(),
         )
         plain = not (self._interleaved or units_in_doubt or context.relocatable or context.doubts)
+        callees = {} if self._interleaved or context.relocatable or context.doubts else self._callees()
         for line, section, step, kernel in self._kernels:
+            if line in callees:
+                kernel = replace(kernel, usage=with_callees(kernel.usage, callees[line]))  # noqa: PLW2901
             if plain and not section.notes and not step.relocatable:
                 yield line, kernel
             else:
                 yield line, finished(kernel, section, step, context)
         for draft in self._drafts:
-            yield draft.line, finished(record(draft, context), draft.section, draft.step, context)
+            kernel = record(draft, context)
+            if draft.line in callees:
+                kernel = replace(kernel, usage=with_callees(kernel.usage, callees[draft.line]))
+            yield draft.line, finished(kernel, draft.section, draft.step, context)
+
+    def _callees(self) -> dict[int, list[Usage]]:
+        """What the callees of each kernel use, by the kernel's line: whole programs list them behind it, relocatable
+        code and debug builds before all kernels of a module."""
+        entries: dict[int, list[int]] = defaultdict(list)
+        for line, section, _, _ in self._kernels:
+            entries[id(section)].append(line)
+        functions = []
+        for draft in self._drafts:
+            if draft.role == "entry":
+                entries[id(draft.section)].append(draft.line)
+            elif draft.role == "function" and not draft.section.relocatable and not draft.step.relocatable:
+                functions.append(draft)
+        ordered = {section: sorted(lines) for section, lines in entries.items()}
+        found: dict[int, list[Usage]] = defaultdict(list)
+        for draft in functions:
+            lines = ordered.get(id(draft.section), [])
+            if place := bisect_left(lines, draft.line):
+                found[lines[place - 1]].append(Usage() if draft.reasons else draft.figures)
+        return found
 
     def _relocatable(self, sections: Iterable[Section]) -> bool:
         """Whether the log shows relocatable code (-rdc, -dc).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -99,6 +99,15 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
         spill_store_bytes=stack.spill_store_bytes,
         spill_load_bytes=stack.spill_load_bytes,
     )
+
+
+def with_callees(usage: Usage, callees: Sequence[Usage]) -> Usage:
+    """The usage of a kernel with what it and its callees spill together."""
+    known = [pair for pair in (each.spills for each in (usage, *callees)) if pair is not None]
+    if len(known) <= len(callees):
+        return usage
+    stores, loads = map(sum, zip(*known, strict=True))
+    return replace(usage, cumulative_spill_store_bytes=stores, cumulative_spill_load_bytes=loads)
 
 
 class Notes:

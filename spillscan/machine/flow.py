@@ -280,8 +280,15 @@ class Flow:
         return _FAR
 
     def _called(self) -> set[int]:
-        """Where calls go that stay in the listing."""
-        return {target for target in distinct(self._near.targets).tolist() if 0 < target <= self._last}
+        """Where calls go that stay in the listing. ptxas also uses calls as jumps: to where jumps from before lead,
+        too, and over a branch back, under a predicate (``@P0 CALL.REL.NOINC`` behind a loop; sm_80)."""
+        near = self._near
+        over = near.conditional & (near.targets > near.addresses) & (near.targets - near.addresses <= 4 * WORD)
+        called = {target for target in distinct(near.targets[~over]).tolist() if 0 < target <= self._last}
+        if called:
+            jumps = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0])
+            called.difference_update(jumps.targets[jumps.targets > jumps.addresses].tolist())
+        return called
 
     @cached_property
     def _near(self) -> AnyMoves:

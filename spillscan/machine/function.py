@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from spillscan.machine.flow import AnyMoves, Flow
 from spillscan.machine.local import Accesses, Part
 from spillscan.machine.spills import StackUse
 from spillscan.model import Role
-from spillscan.model.code import LocalTraffic, SourceLine, Traffic
+from spillscan.model.code import NO_TRAFFIC, LocalTraffic, SourceLine, Traffic
 
 WORD = 8
 FIRST_WIDE_ARCH = 70
@@ -48,9 +48,24 @@ class Marked(NamedTuple):
     """Of the dump, 1-based; ``None`` where it has none."""
     accesses: NDArray[np.int64]
     """What each says of itself, as :func:`spillscan.machine.local.number` has it."""
+    registers: Callable[[], NDArray[np.int64]]
+    """What each stores, or loads into; asked only where it decides."""
     sources: Sequence[SourceLine | None] | None
     """Source lines; ``None`` where the dump has none."""
     moves: AnyMoves
+
+    def part(self, begin: int, end: int) -> Marked:
+        """Some of the accesses."""
+        lines = None if self.lines is None else self.lines[begin:end]
+        sources = None if self.sources is None else self.sources[begin:end]
+        registers = self.registers
+        return self._replace(
+            addresses=self.addresses[begin:end],
+            lines=lines,
+            accesses=self.accesses[begin:end],
+            registers=lambda: registers()[begin:end],
+            sources=sources,
+        )
 
 
 @dataclass(kw_only=True)
@@ -117,20 +132,42 @@ class Analysis:
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        marked = self.marked
-        found = Accesses(
+        parts = self._classified
+        traffic = LocalTraffic(
+            accesses=self._accesses(self.marked, parts),
+            evidence="annotation" if self.annotations else "last-use",
+            flow="guessed" if self._flow.guessed else "followed",
+        )
+        own = [part for part in parts if not part.number]
+        if self.role == "function":
+            return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
+        known = [] if own == parts else [counted for part in parts if (counted := self._counted(part)) is not None]
+        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(parts) else traffic
+
+    def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
+        """What a callee in the listing does, whose code begins at ``begin``, and the bytes of its own frame: 0 where it
+        shares the kernel's, else not known (ptxas prints more than the code takes)."""
+        number = self._part_of(begin)
+        traffic = NO_TRAFFIC
+        for part, (_, first, end) in zip(self._classified, self._extents, strict=True):
+            if part.number == number:
+                alone = part._replace(number=0, begin=0)
+                traffic = LocalTraffic(
+                    accesses=self._accesses(self.marked.part(first, end), [alone]),
+                    evidence="annotation" if self.annotations else "last-use",
+                    flow="guessed" if self._flow.guessed else "followed",
+                    frame=self._counted(part),
+                )
+        return traffic, 0 if self._frame(number) is None else None
+
+    def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
+        return Accesses(
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
             depths=loops.Depths(self._flow.paths(), marked.addresses),
-            parts=[self._part(*each) for each in self._extents],
+            parts=parts,
             sources=marked.sources,
-        )
-        return LocalTraffic(
-            accesses=found,
-            evidence="annotation" if self.annotations else "last-use",
-            flow="guessed" if self._flow.guessed else "followed",
-            frame=self._own_frame(found) if self.role == "function" else None,
         )
 
     @cached_property
@@ -141,31 +178,62 @@ class Analysis:
         cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
         return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
 
+    @cached_property
+    def _classified(self) -> list[Part]:
+        """The same with their classes; parts that share a frame are judged together where ptxas marks nothing."""
+        shared = self._extents
+        if self.annotations or shared == [each for each in shared if not each[0]]:
+            return [self._part(number, [(number, begin, end)])[0] for number, begin, end in shared]
+        shared = [each for each in shared if not each[0] or self._frame(each[0]) is None]
+        alone = [self._part(each[0], [each])[0] for each in self._extents if each not in shared]
+        return sorted((*(self._part(0, shared) if shared else ()), *alone), key=lambda part: part.begin)
+
     def _distinct(self, begin: int, end: int) -> dict[int, int]:
         """How many there are of each access; the order is that in which they come last, from the end on."""
         return Counter(self.marked.accesses[begin:end][::-1].tolist())
 
-    def _part(self, part: int, begin: int, end: int) -> Part:
-        counts = self._distinct(begin, end)
+    def _part(self, part: int, extents: Sequence[tuple[int, int, int]]) -> list[Part]:
+        """The parts of one frame, whose owner is ``part``."""
+        together = any(number != part for number, _, _ in extents)
+        counts = [self._distinct(begin, end) for _, begin, end in extents]
+        last: dict[int, None] = dict.fromkeys(chain.from_iterable(reversed(counts)))
         around = spills.Surroundings(
-            calls=lambda: bool(self._callers[part]),
+            calls=lambda: together or bool(self._callers[part]),
             frame=partial(self._frame, part),
-            taken=partial(self._taken, part),
+            taken=lambda: together or self._taken(part),
             refilled=lambda: set() if part else self._refilled(),
         )
         kinds = spills.classify(
-            [local.access(number) for number in reversed(counts)],
+            [local.access(number) for number in reversed(last)],
             around,
             annotations=self.annotations,
             device=bool(part) or self.role == "function",
         )
-        return Part(part, begin, counts, dict(zip(counts, reversed(kinds), strict=True)))
+        of = dict(zip(last, reversed(kinds), strict=True))
+        return [
+            Part(number, begin, own, {each: of[each] for each in own})
+            for (number, begin, _), own in zip(extents, counts, strict=True)
+        ]
 
-    def _own_frame(self, found: Accesses) -> Traffic:
-        """What a device function does with its own frame; where none is seen and nothing stored, it loads arguments."""
-        size = self._frame(0)
-        traffic = found.frame(size)
-        return traffic if size is not None or traffic.stores else Traffic()
+    def _counted(self, part: Part) -> Traffic | None:
+        """What ptxas prints as the spills of one part; ``None`` where that is not known."""
+        device = self.role == "function" and not part.number
+        size = self._frame(part.number) if part.number or device else None
+        unknown = "unknown" in part.kinds.values()
+        if size is None:
+            if device and not self.annotations:  # without a frame, it loads arguments
+                return None if part.slots().stores else Traffic()
+            return None if unknown else part.traffic("spill")
+        numbers = [local.access(number) for number in part.counts]
+        if self.annotations:
+            rows = slice(part.begin, part.begin + sum(part.counts.values()))
+            accesses = map(local.access, self.marked.accesses[rows].tolist())
+            saved = spills.saves([*accesses], self.marked.registers()[rows].tolist(), size)
+            return None if saved is None else part.traffic("spill") + local.traffic(saved)
+        stored, loaded = ({each.target.slot for each in numbers if each.store == way} for way in (True, False))
+        apart = None not in stored | loaded and not self._taken(part.number)
+        handed_over = stored - loaded and self._callers[part.number]
+        return part.slots(size) if apart and not handed_over else None
 
     def _taken(self, part: int) -> bool:
         """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""

@@ -136,6 +136,18 @@ class Part(NamedTuple):
     kinds: Mapping[int, AccessClass]
     """What each is, in the same order."""
 
+    def traffic(self, kind: AccessClass | None = None) -> Traffic:
+        """Its accesses of one class (``None``: all)."""
+        both = zip(self.counts.items(), self.kinds.values(), strict=True)
+        return _traffic(each for each, which in both if kind in (None, which))
+
+    def slots(self, below: int | None = None) -> Traffic:
+        """Its accesses to slots on the stack, ``below`` an offset only."""
+        own = ((access(number).target.slot, number, count) for number, count in self.counts.items())
+        return _traffic(
+            (number, count) for slot, number, count in own if slot is not None and (below is None or slot < below)
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Accesses(Grouped):
@@ -222,28 +234,16 @@ class Accesses(Grouped):
 
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
         """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
-        parts = [part for part in self.parts if not (own and part.number)]
-        return _traffic(
-            [
-                each
-                for part in parts
-                for each, which in zip(part.counts.items(), part.kinds.values(), strict=True)
-                if kind in (None, which)
-            ]
-        )
-
-    def frame(self, size: int | None) -> Traffic:
-        """The slots of the function's own frame of ``size`` bytes; all slots where that is not known."""
-        own = [each for part in self.parts if not part.number for each in part.counts.items()]
-        return _traffic([each for each in own if _below(access(each[0]).target.slot, size)])
+        return sum((part.traffic(kind) for part in self.parts if not (own and part.number)), Traffic())
 
 
 def _begin(part: Part) -> int:
     return part.begin
 
 
-def _below(slot: int | None, size: int | None) -> bool:
-    return slot is not None and (size is None or slot < size)
+def traffic(accesses: Iterable[Access]) -> Traffic:
+    """How many there are, and how many bytes they move."""
+    return _traffic((number(each), 1) for each in accesses)
 
 
 def _traffic(counts: Iterable[tuple[int, int]]) -> Traffic:

@@ -55,8 +55,30 @@ class Kernel:
         where no input says.
         """
         if self.usage.spills is None and self.sass is not None:
-            return self.sass.spills
+            return self.sass.spills(self.role)
         return self.usage.spills
+
+    @property
+    def cumulative_spills(self) -> tuple[int, int] | None:
+        """The same of the kernel and its callees together; ``None`` where no input shows callees, or their spills."""
+        if self.usage.cumulative_spills is None and self.sass is not None:
+            tree = self.sass.local.tree
+            return None if tree is None else tree.pair
+        return self.usage.cumulative_spills
+
+    @property
+    def spill_bounds(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The least and the most bytes of (spill stores, spill loads), those of callees that inputs show with it
+        included: equal where they are known; ``None``: nothing bounds them.
+        """
+        known = self.usage.cumulative_spills
+        if known is None and self.sass is not None and self.sass.instructions:
+            local = self.sass.local
+            if self.usage.spills is None or local.callees:
+                least, most = local.bounds(self.role)
+                return least.pair, most.pair
+        known = known or self.spills
+        return None if known is None else (known, known)
 
     @property
     def name(self) -> str:

@@ -96,6 +96,19 @@ class Traffic:
         """Bytes stored plus bytes loaded."""
         return self.store_bytes + self.load_bytes
 
+    @property
+    def pair(self) -> tuple[int, int]:
+        """(bytes stored, bytes loaded)."""
+        return self.store_bytes, self.load_bytes
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            stores=self.stores + other.stores,
+            loads=self.loads + other.loads,
+            store_bytes=self.store_bytes + other.store_bytes,
+            load_bytes=self.load_bytes + other.load_bytes,
+        )
+
 
 class Group(NamedTuple):
     """Accesses that no figure distinguishes."""
@@ -148,8 +161,11 @@ class LocalTraffic:
     """How sure the loop depths are."""
 
     frame: Traffic | None = None
-    """Of a device function: every slot of its own frame, which is what ptxas prints as its spills when it is compiled
-    on its own (saves of the caller's registers included); ``None`` for an entry."""
+    """Of a device function: what ptxas prints as its spills, saves of the caller's registers included; ``None`` for an
+    entry, and where other slots of the frame cannot be held apart from these."""
+    cumulative: Traffic | None = None
+    """Of an entry: what ptxas prints as its spills and those of its callees in the same listing together; ``None``
+    without callees, where that is not known, and where a snapshot was read."""
 
     @cached_property
     def groups(self) -> Counter[Group]:
@@ -174,6 +190,40 @@ class LocalTraffic:
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
         return self._traffic("spill", own=True)
+
+    def spills(self, role: Role) -> Traffic | None:
+        """What ptxas prints as the spills of the function itself; ``None`` where that is not known."""
+        if role == "function":
+            return self.frame if self.total.accesses else Traffic()
+        return None if self._traffic("unknown", own=True).accesses else self.own_spill
+
+    @property
+    def callees(self) -> bool:
+        """Whether callees in the listing access local memory."""
+        return self._inner() > 0
+
+    @cached_property
+    def tree(self) -> Traffic | None:
+        """The same of an entry and all callees that its listing holds; ``None`` without callees that use local memory,
+        and where it is not known: what by the rules is no spill may be a register that a callee saves."""
+        if self.cumulative is not None or not self.callees:
+            return self.cumulative
+        return None if self.of("unknown").accesses or self._inner() > self._inner("spill") else self.spill
+
+    def bounds(self, role: Role, *, own: bool = False) -> tuple[Traffic, Traffic]:
+        """The least and the most that ptxas may print as spills of the function and of callees in its listing together,
+        or of the function itself (``own``)."""
+        known = self.spills(role) if own or not self.callees else self.tree
+        if known is not None:
+            return known, known
+        least, doubtful = self._traffic("spill", own=own), self._traffic("unknown", own=own)
+        if role == "function" or (self._inner("frame") and not own):
+            doubtful += self._traffic("frame", own=own)
+        return least, least + doubtful
+
+    def _inner(self, kind: AccessClass | None = None) -> int:
+        """Accesses of callees in the listing."""
+        return self._traffic(kind).accesses - self._traffic(kind, own=True).accesses
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
@@ -206,8 +256,11 @@ class LocalTraffic:
 
     @property
     def spills_placed(self) -> bool:
-        """Whether it is known of each spill store and load how many loops are around it."""
-        return None not in self.by_loop_depth or not self.by_loop_depth[None]["spill"]
+        """Whether each access in a loop is known to be a spill or not, and each spill to be in a loop or not."""
+        return not any(
+            kinds["spill"] + kinds["unknown"] if depth is None else depth and kinds["unknown"]
+            for depth, kinds in self.by_loop_depth.items()
+        )
 
 
 NO_TRAFFIC = LocalTraffic()
@@ -295,14 +348,11 @@ class SassStats:
     maker: Maker | None = None
     """What wrote its cubin; ``None`` from a dump, or where the cubin does not report."""
 
-    @property
-    def spills(self) -> tuple[int, int] | None:
-        """Bytes of spill stores and of spill loads; ``None`` where no instruction was read, or where none is surely a
-        spill and the class of some accesses is unknown."""
-        spilled = self.local.spill
-        if not self.instructions or (not spilled.accesses and self.local.of("unknown").accesses):
-            return None
-        return spilled.store_bytes, spilled.load_bytes
+    def spills(self, role: Role) -> tuple[int, int] | None:
+        """Bytes of spill stores and of spill loads of the function itself; ``None`` where no instruction was read, or
+        the class of some accesses is not known."""
+        known = self.local.spills(role) if self.instructions else None
+        return None if known is None else known.pair
 
     @property
     def opcode_classes(self) -> dict[str, int]:
@@ -340,6 +390,8 @@ class SassFunction:
     """Whether it declares shared memory whose size each launch gives; ``None`` from a dump."""
     final: bool | None = None
     """``False``: of a binary that the device linker still has to link."""
+    caller: str = ""
+    """The kernel in whose code it stands as a callee, of which it is that kernel's copy; empty: it stands alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,10 +39,17 @@ def _spill_bytes(way: int) -> Callable[[Kernel], int | None]:
     return value
 
 
+def _cumulative(way: int) -> Callable[[Kernel], int | None]:
+    """The same of a kernel and its callees."""
+    return lambda kernel: None if kernel.cumulative_spills is None else kernel.cumulative_spills[way]
+
+
 _SILENT: dict[str, Callable[[Kernel], int | None]] = {
     "shared_bytes": static_shared,
     "spill_store_bytes": _spill_bytes(0),
     "spill_load_bytes": _spill_bytes(1),
+    "cumulative_spill_store_bytes": _cumulative(0),
+    "cumulative_spill_load_bytes": _cumulative(1),
 }
 """What a figure is where the line that prints it is silent."""
 
@@ -54,7 +61,7 @@ def _code(name: str, label: str, about: str, get: Callable[[SassStats], int | No
         label=label,
         about=f"{about}, where the machine code was read",
         source="code",
-        get=lambda kernel: None if kernel.sass is None else get(kernel.sass),
+        get=lambda kernel: None if kernel.sass is None or not kernel.sass.instructions else get(kernel.sass),
         **{"since": None, **declared},
     )
 
@@ -63,8 +70,12 @@ def _traffic(prefix: str, label: str, kind: AccessClass, what: str) -> tuple[Fig
     """Accesses to one class of local memory: bytes (those of spills are declared where they are printed), and numbers
     of instructions."""
 
-    def part(name: str) -> Callable[[SassStats], int]:
-        return lambda sass: int(getattr(sass.local.of(kind), name))
+    def part(name: str) -> Callable[[SassStats], int | None]:
+        def value(sass: SassStats) -> int | None:
+            certain = kind == "unknown" or not sass.local.of("unknown").accesses
+            return int(getattr(sass.local.of(kind), name)) if certain else None
+
+        return value
 
     sizes = [
         _code(

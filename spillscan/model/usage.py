@@ -132,6 +132,22 @@ class Usage:
         rank=11,
         severe=True,
     )
+    cumulative_spill_store_bytes: int | None = figure(
+        "call spill stores",  # of a kernel whose callees are shown: those that a log lists behind it, or its code holds
+        unit="B",
+        about="spill stores of a kernel and of its callees together, bytes per thread, where callees are shown",
+        rank=12,
+        severe=True,
+        since=5,
+    )
+    cumulative_spill_load_bytes: int | None = figure(
+        "call spill loads",
+        unit="B",
+        about="spill loads of a kernel and of its callees together, bytes per thread, where callees are shown",
+        rank=13,
+        severe=True,
+        since=5,
+    )
     local_bytes: int | None = figure(
         "local",  # nvlink prints it, and ptxas for modules without the ABI
         unit="B",
@@ -187,6 +203,13 @@ class Usage:
         if self.spill_store_bytes is None or self.spill_load_bytes is None:
             return None
         return self.spill_store_bytes, self.spill_load_bytes
+
+    @property
+    def cumulative_spills(self) -> tuple[int, int] | None:
+        """The same of the kernel and its callees together; ``None`` unless the input shows callees."""
+        if self.cumulative_spill_store_bytes is None or self.cumulative_spill_load_bytes is None:
+            return None
+        return self.cumulative_spill_store_bytes, self.cumulative_spill_load_bytes
 
     @property
     def spill_bytes(self) -> int | None:

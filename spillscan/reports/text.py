@@ -104,14 +104,20 @@ def _cells(kernel: Kernel) -> list[str]:
     def cell(value: int | None) -> str:
         return missing if value is None else f"{value:,}"
 
+    def spilled(way: int) -> str:
+        if kernel.spills is not None or kernel.spill_bounds is None:
+            return cell(kernel.spills[way] if kernel.spills else None)
+        least, most = kernel.spill_bounds
+        return f"{least[way]:,} to {most[way]:,}"
+
     banks = usage.constant_bytes
     role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
     return [
         display_name(kernel.key.symbol) + role,
         kernel.key.arch or missing,
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
-        cell(kernel.spills[0] if kernel.spills else None),
-        cell(kernel.spills[1] if kernel.spills else None),
+        spilled(0),
+        spilled(1),
         cell(usage.stack_bytes),
         cell(usage.shared_bytes),
         cell(None if banks is None else sum(size for _, size in banks)),

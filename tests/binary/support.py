@@ -35,7 +35,12 @@ def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[I
 
 
 def functions(name: str) -> list[SassFunction]:
-    """The functions of a fixture that must be read without an issue."""
+    """The functions that stand alone in a fixture that must be read without an issue: what cuobjdump lists."""
+    return [function for function in with_callees(name) if not function.caller]
+
+
+def with_callees(name: str) -> list[SassFunction]:
+    """The same, and the callees in the code of kernels."""
     found, issues = scanned(stored(name), name)
     assert not [issue for issue in issues if issue.severity != "note"]
     assert found
