@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from spillscan.binary.counts import Counts, code_of, of_stretch
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Table, table
-from spillscan.binary.window import DamageError, Window
+from spillscan.binary.window import Window
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
 from spillscan.machine import local
-from spillscan.machine.flow import AnyMoves, Kind, Moves
+from spillscan.machine.flow import Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
 from spillscan.machine.spills import Plain, StackUse
 
@@ -138,14 +138,6 @@ class Excerpt(NamedTuple):
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 
-MOST_LOOP_WORK = 5_000_000
-"""Branches back times branches; 1.3 million is the most seen, in a function of 81,000 instructions."""
-MOST_PUSHES = 10_000
-"""Maxwell's SSY and its like; 3,080 is the most seen."""
-
-_FEW = 2000
-"""Branches: were all of them back, or pushes, it were not too many."""
-
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
 
@@ -177,12 +169,8 @@ class Decoded:
         return of_stretch(parts, self.code, self.table)
 
     def analysis(self, function: Function, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
-        """What the function is, and its accesses to local memory. ``parts``: where callees begin in its section.
-
-        Raises :class:`DamageError` where its branches are more than a compiler writes.
-        """
+        """What the function is, and its accesses to local memory. ``parts``: where callees begin in its section."""
         marked = self._marked(spills or ())
-        self._check(marked.moves)
         known = function.role != "unknown"
         return Analysis(
             marked=marked,
@@ -192,18 +180,6 @@ class Decoded:
             stack_uses=self._stack_uses(),
             annotations=spills is not None,
         )
-
-    def _check(self, moves: AnyMoves) -> None:
-        """Refuse what would take loop analysis minutes: it grows with branches back times branches."""
-        branches = len(moves.kinds)
-        if branches <= _FEW:
-            return
-        kinds = np.bincount(moves.kinds, minlength=len(Kind))
-        direct, pushes, back = int(kinds[IS_DIRECT].sum()), int(kinds[[*PUSHES]].sum()), 0
-        if direct * branches > MOST_LOOP_WORK:
-            back = int(((moves.targets >= 0) & (moves.targets <= moves.addresses)).sum())
-        if back * branches > MOST_LOOP_WORK or pushes > MOST_PUSHES:
-            raise DamageError(f"{branches} branches, {back} of them back: more than a compiler writes", self.code.start)
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local and control instructions."""

@@ -4,23 +4,24 @@ A loop is an edge back to a place that dominates it; its body is what reaches th
 Counting the intervals between backward branches and their targets is not the same: slow paths at the end of a function
 jump back without being loops.
 
-No dominator is looked for. Each edge that may close a loop has a bit, and one sweep against the code, repeated where a
-backward branch brings news, finds for each place which of these edges it reaches without passing their targets. An
-edge whose bit arrives at a way into the code around it closes no loop: its target does not dominate it. Only such
-stretches of the code are swept that backward branches span and that hold a point that is asked for.
+Branches that only skip what holds no other branch are left out first. The time grows with the number of branches, and
+with little besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.machine.flow import WORD, Controls, Paths, distinct
 
+MOST_BRANCHES = 25_000
+"""Of one function, those that only skip something apart: of more no loop is looked for, which would take seconds. 5,142
+is the most seen, in a kernel of Transformer Engine."""
 _ROUNDS = 16
 """How deep skips that are nested in skips are left out."""
 
@@ -31,7 +32,7 @@ _Flags = NDArray[np.bool_]
 
 
 def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
-    """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it.
+    """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it, or not known.
 
     ``entries`` are the addresses where callees begin that the same listing holds.
     """
@@ -79,7 +80,10 @@ def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: bytes)
     """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
     types = (np.int64, np.int64, np.bool_, np.bool_)
     controls = Controls(*map(np.frombuffer, columns, types))
-    return _Line(_without_skips(controls, entries), entries).depths(np.frombuffer(points, np.int64))
+    controls, asked = _without_skips(controls, entries), np.frombuffer(points, np.int64)
+    if len(controls.addresses) > MOST_BRANCHES:
+        return [None] * len(asked)
+    return _Line(controls, entries).depths(asked)
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:
@@ -115,16 +119,9 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
     return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
 
 
-class _Stretch(NamedTuple):
-    """Code that backward branches span without a gap: no cycle leaves it. First and last of its places."""
-
-    first: int
-    last: int
-
-
 class _Line:
     """The code as a line of places in the order of their addresses: labels (where the function and its callees begin,
-    targets, what an indirect branch goes to) and controls.
+    targets, what an indirect branch goes to) and controls. What stands behind a place, up to the next one, is a node.
 
     What stands behind a sure way out is taken for a target of the last indirect branch before it: a jump table's
     cases stand behind the jump.
@@ -145,178 +142,153 @@ class _Line:
         labels = distinct(np.concatenate((roots, 4 * targets[jumps], cases)))
         keys = np.concatenate((labels, 4 * addresses + 1))
         order = keys.argsort(kind="stable")
-        self.keys: _Numbers = keys[order]
+        self._keys: _Numbers = keys[order]
         """Four times the address; one more for a control, two more for what stands behind it."""
         place = np.empty(len(keys), np.int64)
         place[order] = np.arange(len(keys))
         own = place[len(labels) :]
-        self.goes: _Numbers = np.full(len(keys), _LABEL)
+        goes: _Numbers = np.full(len(keys), _LABEL)
         """Place that a control goes to; a label, or a way out."""
-        self.goes[own] = _LEAVES
-        ways = np.searchsorted(self.keys, 4 * targets[jumps])
-        self.goes[own[jumps]] = ways
-        self.ends: _Flags = np.zeros(len(keys), bool)
+        goes[own] = _LEAVES
+        goes[own[jumps]] = np.searchsorted(self._keys, 4 * targets[jumps])
+        self._ends: _Flags = np.zeros(len(keys), bool)
         """Control does not go on behind it."""
-        self.ends[own] = ~conditional
-        self.roots: list[int] = np.searchsorted(self.keys, roots).tolist()
-        cased = own[tables][table]
-        self.sources: _Numbers = np.concatenate((own[jumps], cased))
-        """Of all edges but those to the next place."""
-        self.sinks: _Numbers = np.concatenate((ways, np.searchsorted(self.keys, cases)))
-        """Where these go."""
-        self.tables: dict[int, list[int]] = {}
-        for source, sink in zip(cased.tolist(), self.sinks[len(ways) :].tolist(), strict=True):
-            self.tables.setdefault(source, []).append(sink)
+        self._ends[own] = ~conditional
+        self._roots: list[int] = np.searchsorted(self._keys, roots).tolist()
+        tabled: dict[int, list[int]] = {}
+        for source, sink in zip(own[tables][table].tolist(), np.searchsorted(self._keys, cases).tolist(), strict=True):
+            tabled.setdefault(source, []).append(sink)
+        stays = enumerate(zip(goes.tolist()[1:], self._ends.tolist()[1:], strict=True), 1)
+        self._ways: list[tuple[int, ...]] = [
+            (*((to,) if to >= 0 else tabled.get(at, ()) if to == _LEAVES else ()), *(() if end else (at,)))
+            for at, (to, end) in stays
+        ]
+        self._ways.append(())
+        """By node: the nodes behind it."""
 
     def depths(self, points: _Numbers) -> list[int | None]:
         """See :func:`depths`."""
-        onward, alive = self._reached()
-        edges = alive[self.sources]
-        self.sources, self.sinks = self.sources[edges], self.sinks[edges]
-        at = np.searchsorted(self.keys, 4 * points, side="right") - 1
-        known = alive[at] & ~self.ends[at]
-        found: dict[int, int] = {}
-        for stretch in self._stretches(at):
-            asked = distinct(at[(at >= stretch.first) & (at <= stretch.last)]).tolist()
-            found.update(zip(asked, _Sweep(self, stretch, onward, alive).counts(asked), strict=True))
-        return [found.get(place, 0) if sure else None for place, sure in zip(at.tolist(), known.tolist(), strict=True)]
+        at = np.searchsorted(self._keys, 4 * points, side="right") - 1
+        nest = _Nest(self._ways, self._roots).depths()
+        ends = self._ends[at].tolist()
+        return [None if end else nest[place] for place, end in zip(at.tolist(), ends, strict=True)]
 
-    def _reached(self) -> tuple[_Flags, _Flags]:
-        """For each place whether control reaches it, by steps along the code only and at all.
 
-        Where each place has a step along the code that leads to it, all are reached: only from the first on that has
-        none must be looked.
-        """
-        count = len(self.keys)
-        led = np.zeros(count, bool)
-        led[self.roots] = True
-        led[self.sinks[self.sinks > self.sources]] = True
-        led[1:] |= ~self.ends[:-1]
-        onward = np.ones(count, bool)
-        lost = np.flatnonzero(~led)
-        if not len(lost):
-            return onward, onward
-        first = int(lost[0])
-        onward[first:] = False
-        alive = onward.copy()
-        self._spread(onward, first, along=True)
-        self._spread(alive, first, along=False)
-        return onward, alive
+class _Nest:
+    """The natural loops of a graph: how many hold each node. Dominators by Lengauer and Tarjan ("A fast algorithm for
+    finding dominators in a flowgraph", 1979), loops from the inside out, each taken for one node by those around it.
+    Nodes are numbered as a walk into the depth meets them, from 1 on; 0 leads to all ``roots``.
+    """
 
-    def _spread(self, reached: _Flags, first: int, *, along: bool) -> None:
-        """Mark what is reached from ``first`` on; before it everything is. Not against the code, if ``along``."""
-        count = len(reached)
-        flags = bytearray(count - first)
-        into = (self.sinks >= first) & (self.sources < first)
-        work = [*self.sinks[into].tolist(), *(root for root in self.roots if root >= first)]
-        if not self.ends[first - 1]:
-            work.append(first)
-        goes, ends = self.goes[first:].tolist(), self.ends[first:].tolist()
+    def __init__(self, ways: Sequence[Sequence[int]], roots: Sequence[int]) -> None:
+        self._size = len(ways)
+        self._number: list[int] = [0] * len(ways)
+        """By node; 0: nothing leads to it."""
+        self._parents: list[int] = [0]
+        self._preceding: list[list[int]] = [[]]
+        """By number: the numbers of the nodes that lead to it."""
+        work = [(root, 0) for root in reversed(roots)]
+        arrows: list[tuple[int, int]] = []
         while work:
-            place = work.pop()
-            while place < count and not flags[place - first]:
-                flags[place - first] = 1
-                to = goes[place - first]
-                if to >= first and (to > place or not along):
-                    work.append(to)
-                elif to == _LEAVES:
-                    work.extend(self.tables.get(place, ()))
-                if ends[place - first]:
-                    break
-                place += 1
-        reached[first:] = np.frombuffer(flags, np.bool_)
+            node, parent = work.pop()
+            arrows.append((parent, node))
+            if self._number[node]:
+                continue
+            number = self._number[node] = len(self._parents)
+            self._parents.append(parent)
+            self._preceding.append([])
+            work.extend((behind, number) for behind in reversed(ways[node]))
+        for source, node in arrows:
+            self._preceding[self._number[node]].append(source)
 
-    def _stretches(self, at: _Numbers) -> Iterator[_Stretch]:
-        """Those that hold any of the places, by address."""
-        back = self.sinks < self.sources
-        order = self.sinks[back].argsort(kind="stable")
-        begins, reach = self.sinks[back][order], np.maximum.accumulate(self.sources[back][order])
-        if not len(begins):
-            return
-        heads = np.flatnonzero(np.append(True, begins[1:] > reach[:-1]))
-        tails = np.append(heads[1:], len(begins)) - 1
-        for first, last in zip(begins[heads].tolist(), reach[tails].tolist(), strict=True):
-            if np.searchsorted(at, first) < np.searchsorted(at, last, side="right"):
-                yield _Stretch(first, last)
+    def depths(self) -> list[int | None]:
+        """By node; ``None`` where nothing leads to it."""
+        inside = self._inside(self._dominators())
+        around = [0] * len(inside)
+        for number, loop in enumerate(inside):
+            if loop != number:
+                around[number] = around[loop] if loop else 0
+            elif number:
+                around[number] = 1 + (around[self._outer[number]] if self._outer[number] else 0)
+        return [around[number] if number else None for number in self._number]
 
+    def _dominators(self) -> list[int]:
+        """By number: the last node that every way to it passes."""
+        count = len(self._parents)
+        semi, best, ancestor, dominator = [*range(count)], [*range(count)], [0] * count, [0] * count
+        waiting: list[list[int]] = [[] for _ in range(count)]
+        linked = bytearray(count)
 
-class _Sweep:
-    """The loops of one stretch. Places are counted from its first."""
+        def least(node: int) -> int:
+            path = []
+            while linked[node] and linked[ancestor[node]]:
+                path.append(node)
+                node = ancestor[node]
+            for each in reversed(path):
+                above = ancestor[each]
+                if semi[best[above]] < semi[best[each]]:
+                    best[each] = best[above]
+                ancestor[each] = ancestor[above]
+            found: int = best[path[0] if path else node]
+            return found
 
-    def __init__(self, line: _Line, stretch: _Stretch, onward: _Flags, alive: _Flags) -> None:
-        first, last = stretch
-        inside = slice(first, last + 1)
-        self.first = first
-        self.ends: list[bool] = line.ends[inside].tolist()
-        goes = line.goes[inside]
-        goes = np.where(goes < 0, goes, np.where((goes < first) | (goes > last), _LEAVES, goes - first))
-        self.goes: list[int] = goes.tolist()
-        sources, sinks = line.sources - first, line.sinks - first
-        within = (sinks >= 0) & (sinks < len(goes))
-        outside = (sources < 0) | (sources >= len(goes))
-        fallen_into = first > 0 and alive[first - 1] and not line.ends[first - 1]
-        self.ways_in = {0} if fallen_into else set()
-        """Labels that are reached from without."""
-        self.ways_in.update(sinks[within & outside].tolist(), (root - first for root in line.roots))
-        self.tables = {
-            place - first: [sink - first for sink in cases if first <= sink <= last]
-            for place, cases in line.tables.items()
-            if first <= place <= last
-        }
-        # an edge along the code closes a loop only where its beginning is not reached along the code
-        late = ~onward[inside]
-        closing = np.flatnonzero(within & ~outside)
-        closing = closing[(sinks[closing] < sources[closing]) | late[sources[closing]]]
-        edges = set(zip(sources[closing].tolist(), sinks[closing].tolist(), strict=True))
-        steps = np.flatnonzero(alive[inside][:-1] & late[:-1] & ~line.ends[inside][:-1] & (goes[1:] == _LABEL))
-        edges.update((place, place + 1) for place in steps.tolist())
-        self.bits = {edge: 1 << index for index, edge in enumerate(sorted(edges))}
-        """Of the edges that may close a loop."""
-        self.masks: dict[int, int] = {}
-        """The bits of the edges to a label, by label."""
-        for (_, sink), bit in self.bits.items():
-            self.masks[sink] = self.masks.get(sink, 0) | bit
-        self.back = [edge for edge in self.bits if edge[1] < edge[0]]
+        for number in range(count - 1, 0, -1):
+            for before in self._preceding[number]:
+                semi[number] = min(semi[number], semi[least(before)])
+            waiting[semi[number]].append(number)
+            parent = self._parents[number]
+            ancestor[number], linked[number] = parent, 1
+            for each in waiting[parent]:
+                found = least(each)
+                dominator[each] = found if semi[found] < parent else parent
+            waiting[parent].clear()
+        for number in range(1, count):
+            if dominator[number] != semi[number]:
+                dominator[number] = dominator[dominator[number]]
+        return dominator
 
-    def counts(self, asked: Sequence[int]) -> list[int]:
-        """The number of loops around what stands behind each of some places."""
-        behind, before = self._fixed_point()
-        refuted = 0
-        for way in self.ways_in:
-            if 0 <= way < len(before):
-                refuted |= before[way]
-        loops = [loop for mask in self.masks.values() if (loop := mask & ~refuted)]
-        found = [behind[place - self.first] for place in asked]
-        known = {bits: sum(bits & loop != 0 for loop in loops) for bits in set(found)}
-        return [known[bits] for bits in found]
+    def _inside(self, dominator: Sequence[int]) -> list[int]:
+        """By number: the head of the innermost loop that holds it; 0: none."""
+        count = len(dominator)
+        first, last = [0] * count, [*range(count)]
+        """Of the tree of dominators: where a walk meets each, and the last that it meets below."""
+        below: list[list[int]] = [[] for _ in range(count)]
+        for number in range(1, count):
+            below[dominator[number]].append(number)
+        work, met = [0], 0
+        walked: list[int] = []
+        while work:
+            number = work.pop()
+            first[number], met = met, met + 1
+            walked.append(number)
+            work.extend(below[number])
+        for number in reversed(walked):
+            last[number] = max([first[number], *(last[each] for each in below[number])])
+        inside, merged = [0] * count, [*range(count)]
+        self._outer = [0] * count
 
-    def _fixed_point(self) -> tuple[list[int], list[int]]:
-        """The bits that are reached from what stands behind each place, and from before each label."""
-        goes, ends, bits, masks = self.goes, self.ends, self.bits, self.masks
-        size = len(goes)
-        own = [bits.get((place, to), 0) if to >= 0 else 0 for place, to in enumerate(goes)]
-        behind, before = [0] * size, [0] * size
-        top = size - 1
-        while top >= 0:
-            used = [before[sink] for _, sink in self.back]
-            state = behind[top]
-            for place in range(top, -1, -1):
-                behind[place] = state
-                to = goes[place]
-                if to >= 0:
-                    way = before[to] | own[place]
-                    state = way if ends[place] else state | way
-                elif to == _LABEL:
-                    if place in masks:
-                        before[place] = state & ~masks[place]
-                        state = before[place] | bits.get((place - 1, place), 0)
-                    else:
-                        before[place] = state
+        def head(number: int) -> int:
+            root = number
+            while merged[root] != root:
+                root = merged[root]
+            while merged[number] != root:
+                merged[number], number = root, merged[number]
+            return root
+
+        for number in range(count - 1, 0, -1):
+            tails = [each for each in self._preceding[number] if first[number] <= first[each] <= last[number]]
+            if not tails:
+                continue
+            inside[number] = number
+            reaching = [head(each) for each in tails]
+            while reaching:
+                node = reaching.pop()
+                if node == number or merged[node] != node:
+                    continue
+                merged[node] = number
+                if inside[node]:
+                    self._outer[node] = number
                 else:
-                    way = 0
-                    for sink in self.tables.get(place, ()):
-                        way |= before[sink] | bits.get((place, sink), 0)
-                    state = way if ends[place] else state | way
-            news = [place for (place, sink), old in zip(self.back, used, strict=True) if before[sink] != old]
-            top = max(news, default=-1)
-        return behind, before
+                    inside[node] = number
+                reaching.extend(head(each) for each in self._preceding[node])
+        return inside

@@ -288,9 +288,12 @@ def loops(count: int) -> bytes:
     return bytes(data) + code
 
 
-def test_loops_are_followed_as_far_as_a_compiler_nests_them() -> None:
-    found, issues = survives(loops(50))
+@pytest.mark.parametrize(("nested", "depth"), [(50, 50), (8_000, 8_000), (60_000, None)])
+def test_loops_are_followed_farther_than_a_compiler_nests_them(nested: int, depth: int | None) -> None:
+    """Beyond a bound depths are not known; the function keeps its record."""
+    found, issues = survives(loops(nested))
     assert not issues
-    assert max(access.depth or 0 for function in found for access in function.stats.local.accesses) == 50
-    _, issues = survives(loops(20_000))
-    assert any("more than a compiler writes" in issue.message for issue in issues)
+    depths = {access.depth for function in found for access in function.stats.local.accesses}
+    assert depth in depths
+    if depth is not None:
+        assert max(each for each in depths if each is not None) == depth
