@@ -60,6 +60,8 @@ def scan(
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
+        if remains := next((issue for issue in total.issues if issue.hidden), None):
+            raise InputError(f"{remains.origin}: {remains.message}", "give the report as the compiler printed it")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     return build_of(total)
 

@@ -228,9 +228,10 @@ class SnapshotJson(msgspec.Struct, gc=False):
 
     schema_version: Literal[1]
     kernels: tuple[KernelJson, ...]
-    issues: tuple[IssueJson, ...] = ()
-    stats: StatsJson = msgspec.field(default_factory=StatsJson)
+    issues: tuple[IssueJson, ...] | None = None
+    stats: StatsJson | None = None
     portable: tuple[PortableCode, ...] = ()
+    tool_version: str = ""
 
 
 _BATCH = 256
@@ -370,10 +371,15 @@ def build_of(data: bytes) -> Build:
     for module in found.portable:
         if module.bytes < 0:
             raise ValueError(f"{module.bytes} bytes of {module.form}")
+    stats = found.stats or StatsJson()
+    if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
+        raise ValueError(f"it has lost its `{'issues' if found.issues is None else 'stats'}`")
+    if stats.kernels + stats.functions > len(found.kernels):
+        raise ValueError(f"it holds {len(found.kernels):,} kernels of {stats.kernels + stats.functions:,}")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
-        issues=tuple(map(_issue, found.issues)),
-        stats=copied(Stats, found.stats),
+        issues=tuple(map(_issue, found.issues or ())),
+        stats=copied(Stats, stats),
         portable=found.portable,
     )
 
@@ -436,11 +442,16 @@ def sass_of(found: SassJson) -> SassStats:
         if count < 0:
             raise ValueError(f"{count} where a number of 0 or more belongs")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
+    local = LocalTraffic(kept=groups, evidence=found.evidence, flow=found.flow, frame=frame)
+    total, spill = local.total, local.spill
+    sums = (total.stores, total.loads, spill.stores, spill.loads)
+    if sums != (found.stl_count, found.ldl_count, found.spill_store_count, found.spill_load_count):
+        raise ValueError("accesses to local memory that do not add up")
     return copied(
         SassStats,
         found,
         opcodes=tuple(found.opcodes.items()),
-        local=LocalTraffic(kept=groups, evidence=found.evidence, flow=found.flow, frame=frame),
+        local=local,
         operands=None if operands is None else _operands(operands),
     )
 

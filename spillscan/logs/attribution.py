@@ -442,7 +442,8 @@ class Writer:
         """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
         text = message.text if isinstance(message, Torn) else self._text
         if self._messages == 1 and isinstance(message, Torn):
-            self._account.lost(f"the input begins inside a line: {quoted(text)}", line)
+            what = "not a whole line" if text.lstrip().startswith("ptxas ") else "the input begins inside a line"
+            self._account.lost(f"{what}: {quoted(text)}", line)
         elif isinstance(message, Used) and len(self._open) == 1 and not self._uses:
             self._account.lost(f"clauses are missing from a registers line: {quoted(text)}", line)
         else:

@@ -7,9 +7,9 @@ The grammar ``buildfailure`` says what each tool's message is; here is what foll
 - A compiler's message that names no source (``Killed``, ``nvcc fatal``) belongs to the step that the build system calls
   failed next, or else to the last one announced.
 - A **stop** ends a build, and what it had not begun is not in the log: ``ninja: build stopped``, ``make: ***`` unless
-  make goes on (``-k``), pip, containers, CI services. It hides kernels even where host code failed; not where all that
-  had failed is built again later, the same tool reports success later, or it was tests that failed. A CI service's
-  message counts where no compiler's report follows it.
+  make goes on (``-k``), pip, containers, CI services, other build systems. It hides kernels even where host code
+  failed; not where all that had failed is built again later, the same tool reports success later, or it was tests that
+  failed. A CI service's message counts where no compiler's report follows it.
 - A failed **link** hides kernels, too: relocatable code gets its figures there, and what comes after it is not built.
 - A log is **unfinished** where its last numbered step is not the last there is, or its last line begins a compilation.
 """
@@ -29,10 +29,13 @@ from spillscan.logs.messages import Module, ptxas_message
 from spillscan.logs.steps import announced, lines_with, plain, same_object
 from spillscan.model import Issue, Origin
 
-LANDMARKS = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ")
+LANDMARKS = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
 
-_LATER_LANDMARKS = (b"*** ", b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"] ", b" -c ", b" -o ")
+_LATER_LANDMARKS = (
+    *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
+    *(b"] ", b" -c ", b" -o "),
+)
 _TAIL_BYTES = 1 << 13
 """How much of a log's end is read whatever words it holds."""
 _CONTEXT_BYTES = 1 << 17
@@ -95,6 +98,7 @@ class Failures:
         self._tests_failed = self._all_done = 0
         self._ninja: Failure | None = None  # whose output follows
         self._understood: set[int] = set()
+        self._suspected = False  # something failed that nobody names so far
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
@@ -102,14 +106,14 @@ class Failures:
 
     def look(self, start: int, end: int, line: int) -> None:
         """These bytes of the block, whole lines, the first of which is ``line``."""
-        failed = bool(self._steps or self._details or self._stops)
+        failed = self._failed
         for begin, finish in lines_with(
             (*LANDMARKS, *_LATER_LANDMARKS) if failed else LANDMARKS, self._block, start, end
         ):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
-            if not failed and (self._steps or self._details or self._stops):
+            if not failed and self._failed:
                 self.look(begin, end, line)  # from here on other words count, too
                 return
 
@@ -156,6 +160,10 @@ class Failures:
         severity: Literal["error", "note"] = "error" if code.startswith("build-") else "note"
         return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._name, line=line))
 
+    @property
+    def _failed(self) -> bool:
+        return bool(self._suspected or self._steps or self._details or self._stops)
+
     # ---- one line -------------------------------------------------------------------------------------------------
 
     def _line(self, begin: int, end: int, number: int) -> None:
@@ -194,7 +202,8 @@ class Failures:
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
         if not _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin):
-            return  # somebody else's FAILED: ninja says which step it was first
+            self._suspected = True
+            return  # somebody else's FAILED, or that of a ninja which does not count: its end will say
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
             return
@@ -307,7 +316,7 @@ class Failures:
             number += 1
 
     def _is_taken_back(self, stop: Failure, steps: list[Failure], last_report: int, lines: int) -> bool:
-        if stop.family in ("ci", "container") and last_report > stop.line:
+        if stop.family == "ci" and last_report > stop.line:
             return True  # the job went on: another of its steps had failed
         if self._succeeded.get(stop.family, 0) > stop.line:
             return True

@@ -153,10 +153,15 @@ Message = (
 )
 
 # Lines may be as long as the file: what is tried at many places of one never reads on to the next such place.
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""Colours, and what terminals and CI services hide in a line."""
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
 _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
 """What editors, browsers and forums put in the place of blanks and quotes."""
+_BREAKS = ("<br>", "<br/>", "<br />")
+_MARKED = re.compile(r"\s*(?:ptxas |nvlink |info  |\d+ bytes )")
+_MARKS = ("'", "**")
+"""Code marks (backquotes are quotes by then) and bold letters."""
 _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
 """Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
@@ -206,16 +211,22 @@ _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
 
 
 def plain(line: str) -> str:
-    """``line`` as the tool printed it: without colours, typographic blanks and quotes, HTML's escapes, blanks at its
-    end.
+    """``line`` as the tool printed it: without colours, typographic blanks and quotes, marks of Markdown and HTML,
+    blanks at its end.
     """
     if "\x1b" in line:
-        line = _ANSI.sub("", line)
+        line = ANSI.sub("", line)
     if "&" in line and _ENTITY.search(line):
         line = html.unescape(line)
     if "\t" in line or "`" in line or not line.isascii():
         line = line.translate(_AS_PRINTED)
-    return line.rstrip()
+    line = line.rstrip()
+    while line.endswith(_BREAKS):
+        line = line[: line.rindex("<br")].rstrip()
+    for mark in _MARKS:
+        if line.endswith(mark) and _MARKED.match(line.lstrip(), len(mark)) and line.lstrip().startswith(mark):
+            line = line.lstrip()[len(mark) : -len(mark)].rstrip()
+    return line
 
 
 def message(line: str) -> Message | None:

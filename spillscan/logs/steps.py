@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spillscan import compilation, grammar
+from spillscan.logs.messages import ANSI
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -26,7 +27,6 @@ _RARE = (b"K", b"E")
 _RARELY_BYTES = 500
 """So many bytes must stand between two of them, lest a search for the letter takes longer than one for the word."""
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
@@ -127,7 +127,7 @@ def same_object(one: str, other: str) -> bool:
 
 def plain(line: bytes) -> str:
     """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
-    text = _ANSI.sub("", line.decode("utf-8", "replace")).rstrip()
+    text = ANSI.sub("", line.decode("utf-8", "replace")).rstrip()
     return split_prefix(text.rpartition("\r")[2])[1]
 
 

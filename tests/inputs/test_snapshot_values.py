@@ -100,3 +100,11 @@ def test_an_issue_of_an_unknown_kind_may_hide_anything() -> None:
     harmless = unknown | {"severity": "note"}
     found = build_of(json.dumps(SOUND | {"issues": [unknown, harmless]}).encode())
     assert [issue.hidden for issue in found.issues] == [EVERYTHING, ()]
+
+
+def test_what_a_snapshot_has_lost_is_missed() -> None:
+    written = {**SOUND, "tool_version": "1", "stats": {"kernels": 2}}
+    assert len(build_of(json.dumps(written).encode()).kernels) == 2
+    for lost in ({"issues": None}, {"stats": None}, {"kernels": SOUND["kernels"][:1]}):
+        with pytest.raises(ValueError, match=r"lost|holds 1 kernels of 2"):
+            build_of(json.dumps({**written, **lost}).encode())

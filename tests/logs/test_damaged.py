@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from spillscan.cli import main
 from spillscan.model import Reading
 from tests.conftest import read_log
 from tests.oracle.attacks import logs as attacks
@@ -41,6 +43,10 @@ def test_no_damage_passes_unseen(case: int) -> None:
         BLOCK.replace("'", "\u2019"),
         BLOCK.replace("'", "&#39;"),
         BLOCK.replace("ptxas info    :", "ptxas : info :"),
+        BLOCK.replace("\n", "<br />\n"),
+        "".join(f"`{line}`\n" for line in BLOCK.splitlines()),
+        "".join(f"**{line}**\n" for line in BLOCK.splitlines()),
+        "".join(f"\x1b_bk;t=1700000000000\x07{line}\n" for line in BLOCK.splitlines()),
         BLOCK.replace("entry function 'spills'", "entry function\n'spills'"),
         BLOCK.replace("properties for spills", "properties for\nspills"),
         BLOCK.replace("376 bytes cmem[0]", "376\nbytes cmem[0]"),
@@ -53,6 +59,14 @@ def test_what_people_paste_is_read(text: str) -> None:
     assert (kernel.usage.registers, kernel.usage.spills) == (40, (780, 820))
     assert kernel.confidence == "certain"
     assert not hidden(reading)
+
+
+def test_a_report_in_one_line_is_not_called_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "paste.txt").write_text(BLOCK.replace("\n", " ") + "\n")
+    assert main(["check", str(tmp_path / "paste.txt")]) == 2
+    said = capsys.readouterr().err
+    assert "not a whole line" in said
+    assert "no ptxas" not in said
 
 
 def test_an_entry_line_without_arch() -> None:

@@ -72,7 +72,7 @@ def test_most_messages_hold_a_landmark() -> None:
     without = {rule for rule, line in examples() if not any(word in line.encode() for word in LANDMARKS)}
     others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
     others += " backend_error missing_tool builder_stopped pip_failed"
-    marks = "msbuild_done bazel_done pip_done cmake_done tests_failed"
+    marks = "msbuild_done bazel_done pip_done cmake_done container_done tests_failed"
     assert without <= set(f"{others} {marks} pip_command container_failed ci_failed ci_cancelled".split())
 
 
@@ -280,6 +280,24 @@ def test_what_failed_and_is_built_again() -> None:
 def test_a_job_that_goes_on_was_not_stopped() -> None:
     """Another step of the job failed, and was allowed to."""
     assert codes("##[error]Process completed with exit code 1.\n" + MAKE) == []
+
+
+def test_a_container_s_failure_stands_until_one_is_built() -> None:
+    """Its other stages go on for a while."""
+    failed = '#9 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 2\n'
+    assert codes(MAKE + failed + KERNEL.format("late")) == ["build-incomplete"]
+    assert codes(failed + MAKE + "#11 naming to docker.io/library/engine:latest done\n") == []
+
+
+def test_a_build_that_fails_in_the_middle_of_a_log() -> None:
+    for message in (
+        "make: *** [Makefile:11: gemm.o] Fehler 1\n",
+        "make: *** [gemm.o] Segmentation fault (core dumped)\n",
+        "FAILED: gemm.o\nninja: build stopped: subcommand failed.\n",
+        "./build.sh: line 5: 12345 Segmentation fault      (core dumped) nvcc -c gemm.cu -o gemm.o\n",
+    ):
+        rest = "".join(f"c++ -c file{number}.cpp -o file{number}.o\n" for number in range(1000))
+        assert codes(MAKE + message + rest + KERNEL.format("late") + rest), message
 
 
 def test_host_code_hides_nothing_where_the_build_goes_on() -> None:
