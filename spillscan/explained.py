@@ -9,10 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 
-from spillscan.errors import SpillscanError
+from spillscan.folders import shipped
 
 _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)
 _PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")
@@ -34,19 +32,9 @@ class Explanation:
 
 
 @cache
-def folder(name: str) -> Path:
-    """Where files that are no code lie: inside the installed package, or beside it in a checkout."""
-    packaged = Path(str(files("spillscan"))) / name
-    for candidate in (packaged, packaged.parent.parent / name):
-        if candidate.is_dir():
-            return candidate
-    raise SpillscanError(f"the folder {name} is missing from this installation", "install spillscan again")
-
-
-@cache
 def explanations(document: str) -> Mapping[str, Explanation]:
     """The sections of ``docs/{document}.md`` by name."""
-    text = (folder("docs") / f"{document}.md").read_text(encoding="utf-8")
+    text = (shipped("docs") / f"{document}.md").read_text(encoding="utf-8")
     return {match["name"]: _explanation(match) for match in _SECTION.finditer(text)}
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
-from spillscan.explained import folder
+from spillscan.folders import kept, shipped
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -39,21 +39,36 @@ _STARTS = {
 
 def text(name: str) -> str:
     """The source of grammar ``name``."""
-    return (folder("grammars") / f"{name}.lark").read_text(encoding="utf-8")
+    return (shipped("grammars") / f"{name}.lark").read_text(encoding="utf-8")
 
 
 @cache
 def load(name: str, *starts: str) -> Lark:
-    """Grammar ``name``, compiled for LALR. Without ``starts`` the start rules are the grammar's usual ones."""
+    """Grammar ``name``, compiled for LALR. Without ``starts`` the start rules are the grammar's usual ones.
+
+    Compiling takes longer than reading most logs, so Lark keeps what it compiled for the next run, by a hash of the
+    grammar's text, its options and Lark's version.
+    """
     from lark import Lark
 
     return Lark(
         text(name),
         parser="lalr",
         start=list(starts or _STARTS.get(name, ("start",))),
-        source_path=str(folder("grammars") / f"{name}.lark"),
+        cache=_compiled(name, bool(starts)),
+        source_path=str(shipped("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
+
+
+def _compiled(name: str, every_start: bool) -> str | bool:
+    """The file that keeps a compiled grammar; ``False`` where none can be kept."""
+    try:
+        folder = kept("grammars")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # a home that is read-only, or none
+        return False
+    return str(folder / (f"{name}-lines.lark" if every_start else f"{name}.lark"))
 
 
 def parse(name: str, line: str, start: str | None = None) -> Tree[Token] | None:
@@ -198,7 +213,7 @@ def lexer(name: str = _SASS) -> Lark:
         parser=None,
         lexer="basic",
         start=list(_starts(name)),
-        source_path=str(folder("grammars") / f"{name}.lark"),
+        source_path=str(shipped("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
 

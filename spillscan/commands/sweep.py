@@ -83,8 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
     well, and where Ctrl-C left some of them out.
     """
     from spillscan import workers
+    from spillscan.folders import kept
     from spillscan.sweep import command_line, plan, report, settings
-    from spillscan.sweep.cache import Cache, default_folder
+    from spillscan.sweep.cache import Cache
     from spillscan.sweep.compilers import Compilers
     from spillscan.sweep.processes import Processes
 
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         advise=arguments.advise,
     )
     runs = runs_of(arguments, question.settings)
-    folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else default_folder()
+    folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else kept("sweep")
     compilers = Compilers(
         Processes(arguments.timeout),
         Cache(folder),

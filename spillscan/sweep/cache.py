@@ -14,12 +14,6 @@ _DIGEST_BYTES = 32
 _MOST_BYTES = 1 << 30
 
 
-def default_folder() -> Path:
-    """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/sweep``, else below ``~/.cache``."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "spillscan" / "sweep"
-
-
 def key(*parts: str | bytes) -> str:
     """A hash of all parts; no two lists of parts share one."""
     digest = hashlib.sha256()

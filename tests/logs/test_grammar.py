@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from lark import Tree
+from lark.lexer import TerminalDef
 
 from spillscan import grammar
 from spillscan.logs.messages import _NOT_ABOUT_KERNELS, EntryLine, Note, Properties, Stack, ptxas_message
@@ -113,3 +115,28 @@ def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
     rules = {str(rule.origin.name) for rule in grammar.load("ptxas").rules}
     assert set(COSTLY) <= rules
     assert set(_NOT_ABOUT_KERNELS) <= rules
+
+
+def spelled(terminal: TerminalDef) -> tuple[str, str, int]:
+    return terminal.name, terminal.pattern.to_regexp(), terminal.priority
+
+
+def test_a_kept_grammar_is_as_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = grammar.load.__wrapped__
+    new, kept = compiled("ptxas"), compiled("ptxas")
+    file = tmp_path / "spillscan" / "grammars" / "ptxas.lark"
+    whole = file.read_bytes()
+    line = "ptxas info    : Used 30 registers, 380 bytes cmem[0]\n"
+    for damage in (whole, whole[:-100], b"", whole[:3000] + bytes(3000) + whole[6000:]):
+        file.write_bytes(damage)
+        kept = compiled("ptxas")
+        assert kept.parse(line, start="usage_line") == new.parse(line, start="usage_line")
+        assert kept.rules == new.rules
+        assert list(map(spelled, kept.terminals)) == list(map(spelled, new.terminals))
+
+
+def test_where_nothing_can_be_kept_grammars_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spillscan").write_bytes(b"in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert grammar.load.__wrapped__("buildstep").rules

@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.sweep.cache import Cache, default_folder, key
+from spillscan.folders import kept
+from spillscan.sweep.cache import Cache, key
 
 
 def test_pieces_come_back(tmp_path: Path) -> None:
@@ -48,6 +49,6 @@ def test_no_folder_keeps_nothing_and_a_full_one_does_no_harm(tmp_path: Path) -> 
 
 def test_it_lies_where_xdg_says(monkeypatch: object, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # type: ignore[attr-defined]
-    assert default_folder() == tmp_path / "spillscan" / "sweep"
+    assert kept("sweep") == tmp_path / "spillscan" / "sweep"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # type: ignore[attr-defined]
-    assert default_folder() == Path.home() / ".cache" / "spillscan" / "sweep"
+    assert kept("sweep") == Path.home() / ".cache" / "spillscan" / "sweep"
