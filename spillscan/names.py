@@ -1,4 +1,4 @@
-"""What kernels and architectures are called: demangled, short, short but with instantiations apart; in which order.
+"""What kernels and architectures are called by themselves: demangled, qualified, short; in which order.
 
 The key of a kernel is always the symbol as the tool printed it; everything here is for reading.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from hashlib import blake2s
 from typing import NamedTuple
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
@@ -44,18 +43,6 @@ def short_name(symbol: str) -> str:
         return mangled[plain.end() : plain.end() + int(plain[1])]
     name = demangle(symbol)
     return _plain_base(name) or _base_and_arguments(name)[0]
-
-
-@lru_cache(maxsize=8192)
-def display_name(symbol: str, width: int = 28) -> str:
-    """The base name and its template arguments; arguments longer than ``width`` become a digest of four digits.
-
-    Two instantiations of one template stay apart in a table, however long their names are.
-    """
-    base, arguments = _base_and_arguments(demangle(symbol))
-    if len(arguments) <= width:
-        return base + arguments
-    return f"{base}<…{blake2s(arguments.encode(), digest_size=2).hexdigest()}>"
 
 
 def spellings(symbol: str) -> tuple[str, ...]:

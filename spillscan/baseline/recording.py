@@ -20,7 +20,7 @@ from spillscan.baseline.model import (
 )
 from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
-from spillscan.names import display_name
+from spillscan.naming import alone
 from spillscan.policy import Policy
 
 EMPTY = Baseline(preamble=PREAMBLE)
@@ -131,6 +131,6 @@ def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -
 
 def _name(identity: Identity, kernels: list[Kernel]) -> str:
     """The name for tables, cut; of the canonical symbol, so that it is the same in every checkout."""
-    name = min(display_name(canonical(kernel.key.symbol)) for kernel in kernels)
+    name = min(alone(canonical(kernel.key.symbol)) for kernel in kernels)
     cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return cut if cut.strip() else identity.symbol[:LONGEST_NAME]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.reading import Dataset
     from spillscan.model import Build, Hole, Issue, Kernel
+    from spillscan.naming import Names
     from spillscan.output.files import Form
     from spillscan.output.terminal import Style
     from spillscan.verdict import Verdict
@@ -208,8 +210,33 @@ def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     return replace(build, kernels=kernels)
 
 
+def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> None:
+    """Patterns of --kernel that name no kernel by its own names, but by one that a table showed: the kernels' symbols
+    in their places."""
+    from spillscan.patterns import matches
+
+    kernels = [kernel for build in builds for kernel in build.kernels]
+    wanted = _listed(arguments, "kernel")
+    if any(not any(matches(kernel, pattern) for kernel in kernels) for pattern in wanted):
+        from spillscan.naming import Names
+
+        names = Names(*([kernel.key.symbol for kernel in build.kernels] for build in builds))
+        arguments.kernel = [
+            found
+            for pattern in wanted
+            for found in ([pattern] if any(matches(k, pattern) for k in kernels) else shown(names, pattern))
+        ]
+
+
+def shown(names: Names, pattern: str) -> list[str]:
+    """Patterns of the kernels that a table called ``pattern``; the pattern itself where none is."""
+    called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
+    return [f"re:{re.escape(symbol)}" for symbol in called] or [pattern]
+
+
 def select(build: Build, arguments: argparse.Namespace) -> Build:
     """:func:`narrow`, and refuse a selection that leaves nothing of something, or a part of it that names nothing."""
+    by_shown_names([build], arguments)
     refuse_unmatched(build.kernels, arguments)
     kept = narrow(build, arguments.arch, getattr(arguments, "kernel", ()))
     refuse_empty(build.kernels, kept.kernels)

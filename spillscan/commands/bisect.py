@@ -32,9 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
-    from spillscan.dataset.answers import histories, steps
+    from spillscan.dataset.answers import histories, names_in, steps
     from spillscan.model.figures import FOLLOWED
-    from spillscan.names import display_name
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
@@ -46,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"no build reports {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
         )
+    names = names_in(dataset)
     rows, full_names = [], []
     for series in found:
         kernel = series.kernel
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             step = next(steps(series, metric), None)
             if step is not None:
                 change = [metric, step.before, step.after, builds[step.first].label, builds[step.last].label]
-                rows.append([display_name(kernel.key.symbol), kernel.key.arch, *change])
+                rows.append([names.of(kernel.key.symbol), kernel.key.arch, *change])
                 full_names.append([series.canonical, kernel.name])
     _common.show(
         forms,
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         left=("kernel", "arch", "metric", "first build", "last build before"),
         machine=(
             ("canonical", "name", "arch", "metric", "before", "after", "first_build", "last_build_before"),
-            [[*names, *row[1:]] for names, row in zip(full_names, rows, strict=True)],
+            [[*identity, *row[1:]] for identity, row in zip(full_names, rows, strict=True)],
         ),
         empty=f"nothing changed in {len(builds)} builds",
     )

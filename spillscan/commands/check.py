@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = Report(
         kind="check",
         build=build,
+        read=(everything,),
         launches=policy,
         holes=found.holes,
         accepted=found.accepted,

@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
     builds = [_common.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
+    _common.by_shown_names(builds, arguments)
     _common.refuse_unmatched([kernel for build in builds for kernel in build.kernels], arguments)
     kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
     _common.refuse_empty(
@@ -145,6 +146,7 @@ def _report(
     outcome = verdict(held.open, holes, policy, expired=bool(held.expired))
     report = Report(
         kind="diff" if by is None else "matrix",
+        read=tuple(builds),
         base=base,
         build=head,
         changes=found.changes,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spillscan.model import Kernel
+    from spillscan.naming import Names
     from spillscan.occupancy.summary import Summary
     from spillscan.policy import Policy
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
     from spillscan.model.build import damage
+    from spillscan.naming import Names
 
     forms = _common.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
@@ -44,12 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
+    names = Names(kernel.key.symbol for kernel in build.kernels)
     shown = entries[: _common.rows_of(arguments)]
 
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                yield from map(printable, _lines(kernel, device, summary))
+                yield from map(printable, _lines(kernel, device, summary, names))
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 
@@ -68,8 +71,7 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
 
 
-def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str]:
-    from spillscan.names import display_name
+def _lines(kernel: Kernel, device: str | None, summary: Summary, names: Names) -> Iterator[str]:
     from spillscan.occupancy.headroom import headroom
     from spillscan.occupancy.text import footprint_line, headroom_lines
 
@@ -83,7 +85,7 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary) -> Iterator[str
         figures.append(f"{summary.launch.threads_per_block} threads")
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
-    title = f"{display_name(kernel.key.symbol)} ({where}): {', '.join(figures)}"
+    title = f"{names.of(kernel.key.symbol)} ({where}): {', '.join(figures)}"
     yield title
     yield f"  {summary.line}"
     if kernel.final is False:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = _common.inputs_or_stdin(arguments.inputs)
     build = _common.scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments)
-    report = Report(kind="scan", build=kept, launches=policy)
+    report = Report(kind="scan", build=kept, read=(build,), launches=policy)
     render.write(report, arguments.format, _common.rows_of(arguments))
     _common.report_issues(build.issues)
     if policy.strict:

@@ -1,6 +1,7 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
 
-KERNEL is a part of the symbol, or a glob for all of it. Without --arch every architecture of the input is shown.
+KERNEL is a part of the symbol, a glob for all of it, or what a table calls it. Without --arch every architecture of the
+input is shown.
 A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
 of the machine code; that takes nvdisasm.
 """
@@ -22,7 +23,7 @@ from spillscan.errors import InputError, UsageError
 from spillscan.output.terminal import complain, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spillscan.inputs.source import Stream
     from spillscan.model import Issue
@@ -38,7 +39,9 @@ _SHOWN = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("kernel", metavar="KERNEL", help="part of the symbol, or a glob such as '*gemm*'")
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="part of the symbol, a glob such as '*gemm*', or a name as tables show it"
+    )
     parser.add_argument(
         "dump",
         metavar="INPUT",
@@ -54,15 +57,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
+    limits = _policy.unpacking(_policy.policy_of(arguments))
+    symbols: list[str] = []
+    if not _shown(arguments, [arguments.kernel], limits, symbols):
+        from spillscan.naming import Names
+
+        called = Names(symbols).called(arguments.kernel)
+        if not called or arguments.dump == "-" or not _shown(arguments, called, limits, []):
+            raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
+    return 0
+
+
+def _shown(
+    arguments: argparse.Namespace, patterns: Sequence[str], limits: Mapping[str, int], symbols: list[str]
+) -> int:
+    """How many functions were shown; the symbols of all are put into ``symbols``."""
     from spillscan.dumps.common import unsupported
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
     from spillscan.model.code import SassFunction
 
-    limits = _policy.unpacking(_policy.policy_of(arguments))
     functions, shown = 0, 0
     with Source(arguments.dump).open() as stream:
-        items, cubins = _items(stream, arguments.dump, arguments.kernel, limits)
+        items, cubins = _items(stream, arguments.dump, patterns, limits)
         if arguments.sass and cubins is None:
             raise UsageError("--sass is for binaries", f"{arguments.dump} is none")
         if arguments.sass:
@@ -72,22 +89,21 @@ def run(arguments: argparse.Namespace) -> int:
                 complain(f"{item.origin}: {item.message}")
             elif isinstance(item, SassFunction):
                 functions += 1
+                symbols.append(item.symbol)
                 if refusal := unsupported(item.arch, item.stats.origin):
                     raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
-                if _wanted(item.symbol, arguments.kernel) and arguments.arch in (None, item.arch):
+                if _wanted(item.symbol, patterns) and arguments.arch in (None, item.arch):
                     say([*[""] * bool(shown), *lines(item, arguments.slots)])
                     shown += 1
                     if arguments.sass and cubins is not None:
                         say(text_of(item, cubins(item.member)).expandtabs().splitlines())
     if not functions:
         raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
-    if not shown:
-        raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
-    return 0
+    return shown
 
 
 def _items(
-    stream: Stream, name: str, pattern: str, unpacking: Mapping[str, int]
+    stream: Stream, name: str, patterns: Sequence[str], unpacking: Mapping[str, int]
 ) -> tuple[Iterator[SassFunction | FunctionUsage | PortableCode | Issue], Callable[[int], bytes] | None]:
     """What the input holds, and of a binary its cubins by their number."""
     from spillscan import binary
@@ -100,7 +116,7 @@ def _items(
     if snapshot.sniff(head):
         return _kept(stream, name), None
     if kind_of_binary(head) is None or not binary.sniff(head):
-        return sass.items(stream.file(), name, operands=lambda symbol: _wanted(symbol, pattern)), None
+        return sass.items(stream.file(), name, operands=lambda symbol: _wanted(symbol, patterns)), None
     buffer, limits = stream.buffer(), Limits(**unpacking)
     return binary.items(buffer, name, limits), lambda member: binary.extract(buffer, member, limits)
 
@@ -117,10 +133,11 @@ def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
             )
 
 
-def _wanted(symbol: str, pattern: str) -> bool:
-    if any(sign in pattern for sign in "*?["):
-        return fnmatchcase(symbol, pattern)
-    return pattern in symbol
+def _wanted(symbol: str, patterns: Sequence[str]) -> bool:
+    return any(
+        fnmatchcase(symbol, pattern) if any(sign in pattern for sign in "*?[") else pattern in symbol
+        for pattern in patterns
+    )
 
 
 def lines(function: SassFunction, most: int) -> Iterator[str]:

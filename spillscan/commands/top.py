@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.answers import Ranked
     from spillscan.dataset.reading import Dataset
     from spillscan.model import Kernel
+    from spillscan.naming import Names
 
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
     from spillscan.dataset.answers import rank
+    from spillscan.naming import Names
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
@@ -59,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     _common.show(
         forms,
-        *_table(ranking.entries, arguments.measure, text=True),
+        *_table(ranking.entries, arguments.measure, Names(kernel.key.symbol for kernel in _kernels(dataset, label))),
         left=("kernel", "arch", "object", "limited by"),
         more=("", printable(f"build {label}{unknown}")),
-        machine=_table(ranking.entries, arguments.measure, text=False),
+        machine=_table(ranking.entries, arguments.measure, None),
     )
     return 0
 
@@ -75,9 +77,8 @@ def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
 
 
-def _table(entries: list[Ranked], measure: str, text: bool) -> tuple[list[str], list[list[Any]]]:
-    from spillscan.names import display_name
-
+def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[list[str], list[list[Any]]]:
+    text = names is not None
     identity = ["kernel"] if text else ["symbol", "name"]
     columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
     more = [measure] if measure not in ("spills", "lost-blocks", *_SHOWN) else []
@@ -100,7 +101,7 @@ def _table(entries: list[Ranked], measure: str, text: bool) -> tuple[list[str], 
     for entry in entries:
         kernel = entry.kernel
         symbol = kernel.key.symbol
-        row: list[Any] = [display_name(symbol)] if text else [symbol, kernel.name]
+        row: list[Any] = [names.of(symbol)] if names is not None else [symbol, kernel.name]
         row += [kernel.key.arch, kernel.usage.registers, *(entry.figures[name] for name in (*_SHOWN[1:], *more))]
         if measure == "lost-blocks" and entry.occupancy is not None:
             occupancy = entry.occupancy

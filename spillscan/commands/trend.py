@@ -12,6 +12,7 @@ from spillscan.commands import _common, _policy
 if TYPE_CHECKING:
     from spillscan.dataset.answers import Series
     from spillscan.dataset.builds import KeptBuild
+    from spillscan.naming import Names
     from spillscan.output.terminal import Style
 
 NAME = "trend"
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.dataset.answers import histories
+    from spillscan.dataset.answers import histories, names_in
     from spillscan.model.figures import FOLLOWED
 
     forms = _common.forms_of(arguments)
@@ -54,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     columns = ("label", "time", "canonical", "name", "arch", "copies", *(each.name for each in FOLLOWED))
 
     def text(style: Style) -> Iterator[str]:
+        names = names_in(dataset)
         for series in shown:
-            yield from _lines(series, builds, metrics, style)
+            yield from _lines(series, builds, metrics, style, names)
             yield ""
         if len(shown) < len(ordered):
             yield f"… {len(ordered) - len(shown):,} more kernels (--all shows them)"
@@ -65,18 +67,19 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: [dict(zip(columns, row, strict=True)) for row in _rows(found, builds)],
         csv=lambda: (columns, *_rows(found, builds)),
-        html=lambda: _page(arguments.kernel, shown, builds, metrics),
+        html=lambda: _page(arguments.kernel, shown, builds, metrics, names_in(dataset)),
     )
     return 0
 
 
-def _page(pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str]) -> Iterator[str]:
-    from spillscan.names import display_name
+def _page(
+    pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
+) -> Iterator[str]:
     from spillscan.page import Line, Trend, trend_document
 
     lines = (
         Line(
-            name=display_name(series.kernel.key.symbol),
+            name=names.of(series.kernel.key.symbol),
             metric=metric,
             values=tuple(series.values(metric)),
             arch=series.kernel.key.arch,
@@ -106,10 +109,11 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list
                 yield identity + [point[each.name] for each in FOLLOWED]
 
 
-def _lines(series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style) -> Iterator[str]:
+def _lines(
+    series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
+) -> Iterator[str]:
     from spillscan.dataset.answers import steps
     from spillscan.model.figures import figure
-    from spillscan.names import display_name
     from spillscan.output import chart
     from spillscan.output.safe import clip, printable
 
@@ -117,7 +121,7 @@ def _lines(series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], 
     labels = [clip(printable(build.label), 24) for build in builds]
     held = sum(point is not None for point in series.points)
     copies = f", up to {series.copies} copies, the worst counts" if series.copies > 1 else ""
-    name = f"{display_name(kernel.key.symbol)}  {kernel.key.arch or 'arch unknown'}"
+    name = f"{names.of(kernel.key.symbol)}  {kernel.key.arch or 'arch unknown'}"
     yield printable(f"{name}  in {held} of {len(builds)} builds{copies}")
     for metric in metrics:
         shown = figure(metric)

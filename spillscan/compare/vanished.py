@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 
 from spillscan.identity import canonical
 from spillscan.model import Build, Change, Hole, Kernel
-from spillscan.names import arch_family, display_name, natural
+from spillscan.names import arch_family, natural
+from spillscan.naming import Names
 
 FEW = 3
 """So many kernels may be gone from a build whose units are not known, if they are no more than one in ``SHARE``. A
@@ -166,7 +167,8 @@ def _hole(code: str, message: str, kernels: Sequence[Kernel], names: tuple[str, 
 def _counted(kernels: Sequence[Kernel]) -> str:
     symbols = list(dict.fromkeys(kernel.key.symbol for kernel in kernels))
     more = ", …" if len(symbols) > _NAMED else ""
-    named = ", ".join(map(display_name, symbols[:_NAMED]))
+    names = Names(symbols)
+    named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
     return f"{len(symbols):,} kernel{'s' if len(symbols) > 1 else ''} of the older one gone ({named}{more})"
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.compare.effects import blocks, resident
@@ -16,6 +18,7 @@ from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import FOLLOWED, KEPT, figure
 from spillscan.model.usage import NUMBERS
 from spillscan.names import short_name
+from spillscan.naming import Names
 from spillscan.output.safe import clip, printable
 from spillscan.patterns import compiled, names_of, text_of
 
@@ -83,8 +86,11 @@ def histories(
     Raises :class:`~spillscan.errors.InputError` where it names none.
     """
     at = {build.label: index for index, build in enumerate(builds)}
+    rows = list(_rows(dataset, pattern, at)) or [
+        row for symbol in names_in(dataset).called(pattern) for row in _rows(dataset, symbol, at)
+    ]
     found: dict[tuple[str, str | None], list[list[Copy]]] = {}
-    for name, index, copy in _rows(dataset, pattern, at):
+    for name, index, copy in rows:
         arch = copy.kernel.key.arch
         if not arches or arch in arches:
             found.setdefault((name, arch), [[] for _ in builds])[index].append(copy)
@@ -92,6 +98,12 @@ def histories(
         raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
     keys = sorted(found, key=lambda key: (key[0], key[1] or ""))
     return [_series(name, found[name, arch], launches) for name, arch in keys]
+
+
+def names_in(dataset: Dataset) -> Names:
+    """What the kernels of all builds are called."""
+    rows = dataset.ask("SELECT DISTINCT label, symbol FROM kernels ORDER BY ALL").rows
+    return Names(*([symbol for _, symbol in group] for _, group in groupby(rows, key=itemgetter(0))))
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:

@@ -9,7 +9,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spillscan.output.safe import printable
@@ -75,16 +75,27 @@ def complain(text: str) -> None:
 
 
 def table(
-    header: Sequence[str], rows: Sequence[Row], style: Style, left: Collection[str], spare: Sequence[str] = ()
+    header: Sequence[str],
+    rows: Sequence[Row],
+    style: Style,
+    left: Collection[str],
+    spare: Sequence[str] = (),
+    fit: Callable[[int], Sequence[str]] | None = None,
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
-    and units are cut. ``left`` columns are aligned to the left."""
+    and units are cut. ``left`` columns are aligned to the left. ``fit`` gives the cells of the first column, names, in
+    the room that the others leave."""
     grid = [[printable(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
     for column in spare:
         if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
             at = grid[0].index(column)
             for row in grid:
                 del row[at]
+    if fit is not None:
+        others = [max(map(len, column)) for column in list(zip(*grid, strict=True))[1:]]
+        room = style.width - sum(others) - 2 * len(others)
+        for row, name in zip(grid[1:], fit(max(room, _SMALLEST_NAME)), strict=True):
+            row[0] = printable(name)
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):

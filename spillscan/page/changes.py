@@ -9,6 +9,7 @@ from typing import Any
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Finding, Kernel, Severity
 from spillscan.model.figures import figure
+from spillscan.naming import Names
 from spillscan.output.safe import clip
 from spillscan.page.columns import shown_arch, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
@@ -19,7 +20,9 @@ Index = dict[int, int]
 _LONGEST_SYMBOL = 400
 
 
-def findings(found: Sequence[Finding], index: Index, place: Callable[[Finding], Place]) -> list[dict[str, Any]]:
+def findings(
+    found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], Place]
+) -> list[dict[str, Any]]:
     """Every finding, most severe first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
     return [
         {
@@ -30,19 +33,24 @@ def findings(found: Sequence[Finding], index: Index, place: Callable[[Finding], 
             "state": finding.baseline_state,
             "excused": finding.excused,
             "kernel": index.get(id(finding.kernel)),
-            **named(finding.kernel),
+            **named(finding.kernel, called),
         }
         for finding in found
     ]
 
 
-def named(kernel: Kernel) -> dict[str, Any]:
+def named(kernel: Kernel, called: Names) -> dict[str, Any]:
     """What tables call a kernel, and its arch."""
-    return {"name": shown_name(kernel.key.symbol), "arch": shown_arch(kernel.key.arch)}
+    return {"name": shown_name(kernel.key.symbol, called), "arch": shown_arch(kernel.key.arch)}
 
 
 def changes(
-    found: Sequence[Change], severities: Mapping[int, Severity], index: Index, unsettled: int, unchanged: int
+    found: Sequence[Change],
+    severities: Mapping[int, Severity],
+    index: Index,
+    called: Names,
+    unsettled: int,
+    unchanged: int,
 ) -> dict[str, Any]:
     """Every change, in the order given. Figures are (number in ``metrics``, before, after); ``severities`` are those of
     the findings by the ``id`` of their kernel."""
@@ -54,7 +62,7 @@ def changes(
             "state": change.state,
             "severity": severities.get(id(change.after or change.before)),
             "kernel": index.get(id(kernel)),
-            **named(kernel),
+            **named(kernel, called),
             "figures": [[_number(metrics, name), before, after] for name, before, after in change.metrics],
         }
         if change.unknown:
@@ -64,7 +72,7 @@ def changes(
             row["spills"] = kernel.spills
         if change.state == "renamed" and change.before is not None:
             row["old"] = clip(change.before.key.symbol, _LONGEST_SYMBOL)
-            row["old_name"] = shown_name(change.before.key.symbol)
+            row["old_name"] = shown_name(change.before.key.symbol, called)
             row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
             row["score"] = round(change.score, 3)
         if change.appeared:
@@ -105,7 +113,7 @@ def _number(metrics: dict[str, int], name: str) -> int:
 _LONGEST_LABEL = 80
 
 
-def heat(matrix: Matrix) -> dict[str, Any]:
+def heat(matrix: Matrix, called: Names) -> dict[str, Any]:
     """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` says
     which rows have a kernel in which column: 1 and 0."""
     return {
@@ -115,7 +123,7 @@ def heat(matrix: Matrix) -> dict[str, Any]:
         "metrics": [{"name": name, "label": figure(name).label, "unit": figure(name).unit} for name in matrix.metrics],
         "rows": [
             {
-                "name": shown_name(row.kernel.key.symbol),
+                "name": shown_name(row.kernel.key.symbol, called),
                 "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
                 "there": [int(cell is not None) for cell in row.cells],
                 "values": [matrix.values(row, name) for name in matrix.metrics],

@@ -16,7 +16,8 @@ from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
 from spillscan.model.figures import BY_NAME
 from spillscan.model.usage import PRINTED, Figure
-from spillscan.names import demangle, display_name
+from spillscan.names import demangle
+from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import clip, printable
@@ -41,7 +42,7 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
     return found
 
 
-def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
+def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
     """The kernels in the order given; ``None`` where the input did not say."""
     names, arches, units, limiters = Texts(), Texts(), Texts(), Texts()
     symbols: list[str] = []
@@ -80,7 +81,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries) -> dict[str, Any]:
             {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
             for each in shown
         ],
-        "names": [shown_name(symbol) for symbol in symbols],
+        "names": [shown_name(symbol, called) for symbol in symbols],
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
@@ -112,9 +113,9 @@ def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
 _FIGURES = dict(_figures())
 
 
-def shown_name(symbol: str) -> str:
+def shown_name(symbol: str, called: Names) -> str:
     """What tables call a kernel: short, printable."""
-    return clip(display_name(symbol), LONGEST_NAME) or "(no name)"
+    return called.of(symbol) or "(no name)"
 
 
 def shown_arch(arch: str | None) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from spillscan.errors import UsageError
 from spillscan.model import Build, Issue, Launch, Usage
-from spillscan.names import display_name
+from spillscan.naming import alone
 from spillscan.occupancy.launches import launch as launch_of
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
@@ -52,7 +52,7 @@ class JudgedLaunch:
     def name(self) -> str:
         """The kernel's short name, with template arguments."""
         kernel = self.match.kernel
-        return display_name(self.launch.kernel if kernel is None else kernel.key.symbol)
+        return alone(self.launch.kernel if kernel is None else kernel.key.symbol)
 
 
 def judge(profile: Profile, build: Build | None) -> tuple[JudgedLaunch, ...]:

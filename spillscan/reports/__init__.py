@@ -11,11 +11,12 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding, Hole
+from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 from spillscan.output.terminal import Style
 from spillscan.places import Tree
@@ -30,7 +31,7 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
 
@@ -40,6 +41,8 @@ class Report:
     """The build; of a diff, the head."""
     base: Build | None = None
     """Of a diff, the base."""
+    read: tuple[Build, ...] = ()
+    """All that was read, of which ``build`` may be a part: what kernels are called does not depend on what is shown."""
     findings: tuple[Finding, ...] = ()
     """Most severe first."""
     changes: tuple[Change, ...] = ()
@@ -60,6 +63,14 @@ class Report:
     """The repository that places are relative to."""
     baseline: BaselineResult | None = None
     """What the baseline makes of the findings; ``None`` without one."""
+
+    @cached_property
+    def names(self) -> Names:
+        """What kernels are called in this report: by the instances in all of its builds."""
+        builds = self.read or (self.build, *([self.base] if self.base is not None else []))
+        columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
+        kernels = (*(build.kernels for build in builds), *columns)
+        return Names(*([kernel.key.symbol for kernel in each if kernel is not None] for each in kernels))
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from spillscan.compare.figures import figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
-from spillscan.names import display_name
+from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.terminal import BOLD, GREEN, RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import Report
-from spillscan.reports._words import arches_of, count, regression_lines, unknown_lines
+from spillscan.reports._words import arches_of, count, named, regression_lines, unknown_lines
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
@@ -46,11 +46,21 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     totals = list(_totals(report)) if len(changes) > 1 else []
     figures = [_figures(change) for change in shown]
     wide = _Wide([metric for metrics in (*figures, totals) for metric in metrics])
-    rows = [row for change, metrics in zip(shown, figures, strict=True) for row in _rows(change, metrics, wide)]
+    groups = [list(_rows(change, metrics, wide, report.names)) for change, metrics in zip(shown, figures, strict=True)]
+    rows = [row for group in groups for row in group]
     last = list(_total_rows(totals, changes, wide)) if len(changes) > 1 else []
     rows += last
     cut: list[Row] = [(cells[: len(columns)], color) for cells, color in rows]
-    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,)))
+
+    def fit(room: int) -> list[str]:
+        firsts = [
+            named(change.kernel, report.names, room) if at == 0 else ""
+            for change, group in zip(shown, groups, strict=True)
+            for at in range(len(group))
+        ]
+        return [*firsts, *(cells[0] for cells, _ in last)]
+
+    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,), fit=fit))
     yield from printed[: len(printed) - len(last)]
     yield from fold(len(changes) - len(shown), style)
     yield from printed[len(printed) - len(last) :]
@@ -99,9 +109,9 @@ def _large(name: str) -> bool:
     return name.startswith("footprint_bytes")
 
 
-def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Row]:
+def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide, names: Names) -> Iterator[Row]:
     kernel = change.kernel
-    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
+    name = named(kernel, names)
     archs = dict.fromkeys(side.key.arch or "-" for side in (change.before, change.after) if side)
     lead = [name, " → ".join(archs)]
     if change.state in ("added", "removed"):
@@ -109,7 +119,7 @@ def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide) -> Iterator[Ro
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    shown = [("renamed", _renaming(change), "")] if change.state == "renamed" else []
+    shown = [("renamed", _renaming(change, names), "")] if change.state == "renamed" else []
     shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
     shown += _remarks(change)
     for at in range(max(1, len(shown), len(effects))):
@@ -130,13 +140,17 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     return found
 
 
-def _renaming(change: Change) -> str:
-    """``old → new``, and how alike they are; of equal short names, the old one in full."""
+def _renaming(change: Change, names: Names) -> str:
+    """``old → new``, and how alike they are; where only what is around the names differs, the old one in full."""
     assert change.before is not None
-    old, new = display_name(change.before.key.symbol), display_name(change.kernel.key.symbol)
+    old, new = names.of(change.before.key.symbol), names.of(change.kernel.key.symbol)
     full = change.before.name
-    names = f"{old} → {new}" if old != new else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
-    return f"{names} ({change.score:.0%} alike)"
+    both = (
+        f"{old} → {new}"
+        if alone(change.before.key.symbol) != alone(change.kernel.key.symbol)
+        else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
+    )
+    return f"{both} ({change.score:.0%} alike)"
 
 
 def _figures(change: Change) -> list[Metric]:

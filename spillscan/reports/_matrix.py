@@ -7,10 +7,10 @@ from itertools import groupby
 
 from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.model.figures import figure
-from spillscan.names import display_name
+from spillscan.naming import Names
 from spillscan.output.terminal import DIM, GREEN, RED, Row, Style, fold, paint, table
 from spillscan.reports import Report
-from spillscan.reports._words import count, regression_lines
+from spillscan.reports._words import count, named, regression_lines
 
 ABSENT, NOT_SAID = "·", "-"
 _NAME_AND_ARCH = 36
@@ -32,7 +32,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
     for number, metric in enumerate(matrix.metrics):
         yield from [""] if number else []
-        yield from _table(matrix, metric, heads, style)
+        yield from _table(report, matrix, metric, heads, style)
     if any(None in row.cells for row in matrix.rows):
         yield paint(f"{ABSENT} no such kernel there", DIM, style)
     if report.open_findings:
@@ -51,7 +51,7 @@ def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
     yield ""
 
 
-def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> Iterator[str]:
+def _table(report: Report, matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> Iterator[str]:
     ranked = matrix.ranked(metric)
     differing = [row for row in ranked if _differs(matrix, row, metric)]
     wanted = ranked if style.rows is None else differing
@@ -63,9 +63,13 @@ def _table(matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> I
         yield f"{label}: no difference in {equal}"
         return
     columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
-    rows: list[Row] = [(_cells(matrix, row, metric), _color(matrix.values(row, metric))) for row in shown]
+    rows: list[Row] = [(_cells(matrix, row, metric, report.names), _color(matrix.values(row, metric))) for row in shown]
     yield f"{label}{unit}"
-    yield from table(columns, rows, style, left=("kernel", "arch"))
+
+    def fit(room: int) -> list[str]:
+        return [named(row.kernel, report.names, room) for row in shown]
+
+    yield from table(columns, rows, style, left=("kernel", "arch"), fit=fit)
     yield from fold(len(wanted) - len(shown), style)
     if len(differing) < len(ranked) and style.rows is not None:
         yield paint(f"{equal} without a difference", DIM, style)
@@ -77,9 +81,9 @@ def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
     return len(values) > 1
 
 
-def _cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:
+def _cells(matrix: Matrix, row: KernelRow, metric: str, names: Names) -> list[str]:
     kernel = row.kernel
-    name = display_name(kernel.key.symbol) + (" (function)" if kernel.role == "function" else "")
+    name = named(kernel, names)
     texts = [
         ABSENT if cell is None else NOT_SAID if value is None else f"{value:,}"
         for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
-from spillscan.names import display_name, natural
+from spillscan.names import natural
+from spillscan.naming import WIDTH, Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
 from spillscan.reports import Report
@@ -23,15 +24,21 @@ MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
 
 
-def name_of(kernel: Kernel) -> str:
-    """The kernel's short name, printable and never long."""
-    return printable(display_name(kernel.key.symbol), LONGEST_NAME)
+def named(kernel: Kernel, names: Names, room: int = WIDTH) -> str:
+    """The kernel's name in a table that has so much room for it, and what it is where it is no kernel."""
+    role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
+    return names.of(kernel.key.symbol, room - len(role)) + role
 
 
-def label_of(kernel: Kernel) -> str:
+def name_of(kernel: Kernel, names: Names) -> str:
+    """What the kernel is called, printable and never long."""
+    return printable(names.of(kernel.key.symbol), LONGEST_NAME)
+
+
+def label_of(kernel: Kernel, names: Names) -> str:
     """``gemm<8> (sm_90a)``; with the object where several may have the kernel."""
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit else ""
-    return f"{name_of(kernel)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
+    return f"{name_of(kernel, names)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
 
 
 def message_of(finding: Finding) -> str:
@@ -39,7 +46,7 @@ def message_of(finding: Finding) -> str:
     return printable(finding.message, LONGEST_MESSAGE)
 
 
-def hole_lines(holes: Iterable[Hole]) -> Iterator[str]:
+def hole_lines(holes: Iterable[Hole], names: Names) -> Iterator[str]:
     """What may be hidden, grouped, a printable line each; of a kind, no more than a few lines and a count."""
     shown: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -51,13 +58,13 @@ def hole_lines(holes: Iterable[Hole]) -> Iterator[str]:
         shown[first.code] += 1
         place = f"{first.origin}: " if first.origin and not first.kernel else ""
         accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
-        yield f"{printable(place)}{_hole_text(group)} [{first.code}{accepted}]"
+        yield f"{printable(place)}{_hole_text(group, names)} [{first.code}{accepted}]"
     yield from (f"… {number:,} more [{code}]" for code, number in left_out.items())
 
 
-def one_of_a_kind(holes: Iterable[Hole]) -> Iterator[tuple[str, Hole, str]]:
+def one_of_a_kind(holes: Iterable[Hole], names: Names) -> Iterator[tuple[str, Hole, str]]:
     """(code, first hole, printable text) of each group of holes that say the same."""
-    return ((group[0].code, group[0], _hole_text(group)) for group in _alike(holes))
+    return ((group[0].code, group[0], _hole_text(group, names)) for group in _alike(holes))
 
 
 def _alike(holes: Iterable[Hole]) -> Iterable[list[Hole]]:
@@ -68,12 +75,12 @@ def _alike(holes: Iterable[Hole]) -> Iterable[list[Hole]]:
     return sorted(groups.values(), key=lambda group: group[0].code)
 
 
-def _hole_text(group: Sequence[Hole]) -> str:
+def _hole_text(group: Sequence[Hole], names: Names) -> str:
     kernel, others = group[0].kernel, len(group) - 1
     if kernel is None:
         return printable(group[0].message, LONGEST_MESSAGE)
     more = f" and {count(others, 'kernel')} more" if others else ""
-    return f"{label_of(kernel)}{more}: {printable(group[0].message, LONGEST_MESSAGE)}"
+    return f"{label_of(kernel, names)}{more}: {printable(group[0].message, LONGEST_MESSAGE)}"
 
 
 def summary(build: Build) -> str:
@@ -131,7 +138,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+def finding_lines(findings: Sequence[Finding], names: Names, style: Style) -> Iterator[str]:
     """``build.log:12: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows."""
     shown = findings if style.rows is None else findings[: style.rows]
     for finding in shown:
@@ -139,7 +146,7 @@ def finding_lines(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
         severity = paint(finding.severity, color, style)
         state = f", {finding.baseline_state}" if finding.baseline_state else ""
-        yield f"{place}{severity}: {label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}{state}]"
+        yield f"{place}{severity}: {label_of(finding.kernel, names)}: {message_of(finding)} [{finding.rule}{state}]"
     yield from fold(len(findings) - len(shown), style)
 
 
@@ -147,10 +154,10 @@ def unknown_lines(report: Report, style: Style) -> Iterator[str]:
     """What may be hidden of what the gate judges, and what of it the policy accepts."""
     if report.holes:
         yield paint("not known, so that no gate can pass:", BOLD, style)
-        yield from (paint(f"  {line}", YELLOW, style) for line in hole_lines(report.holes))
+        yield from (paint(f"  {line}", YELLOW, style) for line in hole_lines(report.holes, report.names))
     if report.accepted:
         yield "not known, and accepted:"
-        yield from (paint(f"  {line}", "", style) for line in hole_lines(report.accepted))
+        yield from (paint(f"  {line}", "", style) for line in hole_lines(report.accepted, report.names))
 
 
 def baseline_line(report: Report) -> Iterator[str]:
@@ -171,5 +178,5 @@ def regression_lines(report: Report, style: Style) -> Iterator[str]:
     tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
     hidden = "" if len(shown) == len(findings) else " (--fail-on note lists the notes)"
     yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
-    yield from finding_lines(shown, style)
+    yield from finding_lines(shown, report.names, style)
     yield from baseline_line(report)

@@ -30,11 +30,12 @@ def render(report: Report, style: Style) -> Iterator[str]:
     runner shows, the last notice says so."""
     findings = report.open_findings
     counts = Counter(finding.severity for finding in findings)
-    unknown = "\n".join(hole_lines(report.holes))
+    unknown = "\n".join(hole_lines(report.holes, report.names))
     if unknown:
         yield f"::error title=spillscan%3A not known::{_data(unknown)}\n"
     if report.accepted:
-        yield f"::notice title=spillscan%3A not known, accepted::{_data(chr(10).join(hole_lines(report.accepted)))}\n"
+        accepted = "\n".join(hole_lines(report.accepted, report.names))
+        yield f"::notice title=spillscan%3A not known, accepted::{_data(accepted)}\n"
     room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
     room["note"] -= bool(report.accepted)
     room["note"] -= any(counts[severity] > room[severity] for severity in counts)
@@ -46,7 +47,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         shown[severity] += 1
         place = place_of(finding, report.tree)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
-        title = f"{name_of(finding.kernel)} ({arch}) [{finding.rule}]"
+        title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
         properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
         yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]

@@ -36,14 +36,14 @@ def _entries(report: Report) -> Iterator[str]:
         place = place_of(finding, report.tree)
         yield json.dumps(
             {
-                "description": f"{label_of(finding.kernel)}: {message_of(finding)} [{finding.rule}]",
+                "description": f"{label_of(finding.kernel, report.names)}: {message_of(finding)} [{finding.rule}]",
                 "check_name": f"spillscan-{finding.rule}",
                 "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],
                 "location": {"path": place.path, "lines": {"begin": place.line}},
             }
         )
-    for code, hole, text in one_of_a_kind(report.holes):
+    for code, hole, text in one_of_a_kind(report.holes, report.names):
         place = place_in_input(hole.origin, report.tree)
         yield json.dumps(
             {

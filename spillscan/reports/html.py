@@ -52,12 +52,13 @@ def payload(report: Report) -> dict[str, Any]:
     }
     if report.kind != "scan":
         found["verdict"] = _verdict(report)
-        found["findings"] = findings(report.findings, index, lambda finding: place_of(finding, report.tree))
+        places = {id(finding): place_of(finding, report.tree) for finding in report.findings}
+        found["findings"] = findings(report.findings, index, report.names, lambda finding: places[id(finding)])
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
     if report.matrix is not None:
-        found["heat"] = heat(report.matrix)
-    found["kernels"] = columns(kernels, summaries)
+        found["heat"] = heat(report.matrix, report.names)
+    found["kernels"] = columns(kernels, summaries, report.names)
     if kernels:
         before = {
             index[id(change.after)]: change.before
@@ -74,7 +75,7 @@ def _changes(report: Report, index: Index) -> dict[str, Any]:
         severities.setdefault(id(finding.kernel), finding.severity)
     paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
     unchanged = len(report.build.kernels) - paired
-    return changes(report.changes, severities, index, len(report.unsettled), unchanged)
+    return changes(report.changes, severities, index, report.names, len(report.unsettled), unchanged)
 
 
 def _verdict(report: Report) -> dict[str, Any]:
@@ -84,8 +85,8 @@ def _verdict(report: Report) -> dict[str, Any]:
     return {
         "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
         "fail_on": report.fail_on,
-        "holes": list(hole_lines(report.holes)),
-        "accepted": list(hole_lines(report.accepted)),
+        "holes": list(hole_lines(report.holes, report.names)),
+        "accepted": list(hole_lines(report.accepted, report.names)),
         "baseline": [[state, number] for state, number in baseline.items() if number],
     }
 

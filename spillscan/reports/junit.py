@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from spillscan.model import Finding, Kernel, at_least
+from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
@@ -48,7 +49,7 @@ def _suite(
 ) -> Iterator[str]:
     failures = skipped = 0
     cases: list[str] = []
-    for kernel, name in zip(kernels, _case_names(kernels), strict=True):
+    for kernel, name in zip(kernels, _case_names(kernels, report.names), strict=True):
         mine = found.get(id(kernel), [])
         severe = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
         mild = [finding for finding in mine if finding not in severe]
@@ -69,7 +70,7 @@ def _suite(
 
 def _input(report: Report) -> Iterator[str]:
     """What keeps the gate from judging the build as a whole."""
-    groups = list(one_of_a_kind(hole for hole in report.holes if hole.kernel is None))[:_MOST_HOLES]
+    groups = list(one_of_a_kind((hole for hole in report.holes if hole.kernel is None), report.names))[:_MOST_HOLES]
     if not groups:
         return
     yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(groups)}" skipped="0">\n'
@@ -80,12 +81,12 @@ def _input(report: Report) -> Iterator[str]:
     yield "    </testcase>\n  </testsuite>\n"
 
 
-def _case_names(kernels: list[Kernel]) -> Iterator[str]:
+def _case_names(kernels: list[Kernel], names: Names) -> Iterator[str]:
     """Short names; with the object where a name stands for several kernels, else with a number."""
-    short = Counter(name_of(kernel) for kernel in kernels)
+    short = Counter(name_of(kernel, names) for kernel in kernels)
     seen: Counter[str] = Counter()
     for kernel in kernels:
-        name = name_of(kernel)
+        name = name_of(kernel, names)
         if short[name] > 1 and kernel.key.unit:
             name += f" [{printable(kernel.key.unit, LONGEST_NAME)}]"
         seen[name] += 1

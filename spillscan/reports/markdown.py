@@ -79,7 +79,7 @@ def _kernel_row(report: Report, kernel: Kernel) -> Row:
     if kernel.role != "function" and found.occupancy is not None:
         occupancy, limiter = words(found.cells["occupancy"].replace("≤", "up to ")), words(found.cells["limiter"])
     figures = (usage.registers, stores, loads, usage.stack_bytes, usage.shared_bytes)
-    return (*_names(kernel), *map(_figure, figures), occupancy, limiter)
+    return (*_names(report, kernel), *map(_figure, figures), occupancy, limiter)
 
 
 # ---- check --------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _diff(report: Report) -> Iterator[str]:
     if changes:
         states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
         title = ", ".join(f"{number:,} {state}" for state, number in states.items())
-        rows = [row for change in islice(changes, _FOLDED) for row in _change_rows(change)]
+        rows = [row for change in islice(changes, _FOLDED) for row in _change_rows(report, change)]
         yield ""
         yield from fold(
             title,
@@ -122,16 +122,16 @@ def _states(changes: Sequence[Change]) -> Iterator[str]:
     yield from (change.state for change in changes)
 
 
-def _change_rows(change: Change) -> Iterator[Row]:
+def _change_rows(report: Report, change: Change) -> Iterator[Row]:
     kernel = change.kernel
     if not change.metrics:
         registers = kernel.usage.registers
-        yield (*_names(kernel), change.state, "-" if registers is None else f"{registers} registers")
+        yield (*_names(report, kernel), change.state, "-" if registers is None else f"{registers} registers")
     for name, before, after in change.metrics:
         its = figure(name)
         unit = f" {its.unit}" if its.unit else ""
         delta = (after or 0) - (before or 0)
-        yield (*_names(kernel), words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
+        yield (*_names(report, kernel), words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _finding_row(report: Report, finding: Finding) -> Row:
     place = place_of(finding, report.tree)
     return (
         f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
-        *_names(finding.kernel),
+        *_names(report, finding.kernel),
         words(finding.message),
         code(finding.rule),
         code(str(place)),
@@ -179,7 +179,7 @@ def _unknown(report: Report) -> Iterator[str]:
             yield ""
             yield f"**{title}:**"
             yield ""
-            yield from (f"- {words(line)}" for line in hole_lines(holes))
+            yield from (f"- {words(line)}" for line in hole_lines(holes, report.names))
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
@@ -192,8 +192,8 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
         yield f"… {count(left_out + more, noun)} more: the JSON report has all"
 
 
-def _names(kernel: Kernel) -> tuple[str, str]:
-    return code(name_of(kernel)), code(kernel.key.arch or "", LONGEST_ARCH)
+def _names(report: Report, kernel: Kernel) -> tuple[str, str]:
+    return code(name_of(kernel, report.names)), code(kernel.key.arch or "", LONGEST_ARCH)
 
 
 def _figure(value: int | None) -> str:

@@ -24,14 +24,14 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for finding in report.open_findings:
         place = place_of(finding, report.tree)
         diagnostic = {
-            "message": f"{label_of(finding.kernel)}: {message_of(finding)}",
+            "message": f"{label_of(finding.kernel, report.names)}: {message_of(finding)}",
             "location": {"path": place.path, "range": {"start": {"line": place.line}}},
             "severity": _SEVERITIES[finding.severity],
             "source": {"name": "spillscan"},
             "code": {"value": finding.rule},
         }
         yield harmless(json.dumps(diagnostic)) + "\n"
-    for code, hole, text in one_of_a_kind(report.holes):
+    for code, hole, text in one_of_a_kind(report.holes, report.names):
         place = place_in_input(hole.origin, report.tree)
         diagnostic = {
             "message": text,

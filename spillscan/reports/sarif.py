@@ -17,6 +17,7 @@ from spillscan import __version__
 from spillscan.explained import explanations
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
+from spillscan.naming import Names
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
@@ -79,14 +80,14 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "level": finding.severity,
-        "message": {"text": _text(f"{label_of(finding.kernel)}: {message_of(finding)}")},
+        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {message_of(finding)}")},
         "locations": [
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": place.uri, "uriBaseId": "%SRCROOT%"},
                     "region": {"startLine": place.line, "startColumn": 1, "endLine": place.line},
                 },
-                "logicalLocations": [_function(finding.kernel)],
+                "logicalLocations": [_function(finding.kernel, report.names)],
             }
         ],
         "partialFingerprints": dict.fromkeys(("primaryLocationLineHash", "spillscan/v1"), finding.fingerprint),
@@ -107,10 +108,10 @@ def _state(report: Report, finding: Finding) -> dict[str, Any]:
     return known
 
 
-def _function(kernel: Kernel) -> dict[str, str]:
+def _function(kernel: Kernel, called: Names) -> dict[str, str]:
     names = {"fullyQualifiedName": kernel.name, "decoratedName": kernel.key.symbol}
     known = {key: printable(name) for key, name in names.items() if 0 < len(name) <= _LONGEST_NAME}
-    return {"kind": "function", "name": name_of(kernel) or "unnamed", **known}
+    return {"kind": "function", "name": name_of(kernel, called) or "unnamed", **known}
 
 
 def _properties(kernel: Kernel) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def _invocation(report: Report) -> dict[str, Any]:
     known = {(issue.code, issue.origin) for issue in report.build.issues}
     notes += [
         {"level": "error", "message": {"text": _text(text)}, "descriptor": {"id": code}}
-        for code, hole, text in islice(one_of_a_kind(report.holes), _MOST_NOTIFICATIONS)
+        for code, hole, text in islice(one_of_a_kind(report.holes, report.names), _MOST_NOTIFICATIONS)
         if (code, hole.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:

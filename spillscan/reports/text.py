@@ -8,12 +8,20 @@ from heapq import nsmallest
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.names import display_name
+from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._words import baseline_line, count, finding_lines, portable_lines, summary, unknown_lines
+from spillscan.reports._words import (
+    baseline_line,
+    count,
+    finding_lines,
+    named,
+    portable_lines,
+    summary,
+    unknown_lines,
+)
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -45,7 +53,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     rows: list[Row] = [
         (
             [
-                *_cells(kernel),
+                *_cells(kernel, report.names),
                 *_occupancy(kernel, summary),
                 *([_in_loops(kernel)] if dumps else []),
                 *([_unit(kernel, inputs)] if units else []),
@@ -55,7 +63,11 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         for kernel, summary in zip(shown, summaries, strict=True)
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
-    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE)
+
+    def fit(room: int) -> list[str]:
+        return [named(kernel, report.names, room) for kernel in shown]
+
+    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit)
     yield from fold(len(kernels) - len(shown), style)
     yield ""
     yield summary(report.build)
@@ -97,7 +109,7 @@ def _in_loops(kernel: Kernel) -> str:
     return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
 
 
-def _cells(kernel: Kernel) -> list[str]:
+def _cells(kernel: Kernel, names: Names) -> list[str]:
     usage = kernel.usage
     missing = UNSURE if kernel.confidence == "ambiguous" else NOT_SAID
 
@@ -111,9 +123,8 @@ def _cells(kernel: Kernel) -> list[str]:
         return f"{least[way]:,} to {most[way]:,}"
 
     banks = usage.constant_bytes
-    role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
     return [
-        display_name(kernel.key.symbol) + role,
+        named(kernel, names),
         kernel.key.arch or missing,
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
         spilled(0),
@@ -136,7 +147,7 @@ def _color(kernel: Kernel) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
-    yield from finding_lines(findings, style)
+    yield from finding_lines(findings, report.names, style)
     found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
     yield from baseline_line(report)

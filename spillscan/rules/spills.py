@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from spillscan.compare.figures import sides
 from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
-from spillscan.names import display_name
+from spillscan.naming import alone
 from spillscan.rules import Terms, finding
 
 MAX_BYTES = Limit(
@@ -170,5 +170,5 @@ def _predecessor(change: Change) -> str:
     """What the kernel may have been; less than near certainty excuses no spill."""
     assert change.before is not None
     spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
-    name = display_name(change.before.key.symbol)
+    name = alone(change.before.key.symbol)
     return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from spillscan import names, page
-from spillscan.names import display_name
+from spillscan.naming import Names
 from spillscan.output.chart import bar
 from spillscan.output.terminal import GREEN, RED, Style, paint
 from spillscan.sweep import table, timing
@@ -25,9 +25,10 @@ def text(curves: Sequence[Curve], style: Style, plot: bool) -> Iterator[str]:
     ordered = worst_first(curves)
     names = list(dict.fromkeys(curve.symbol for curve in ordered))
     shown = names[: style.rows]
+    called = Names(names)
     for curve in ordered:
         if curve.symbol in shown:
-            yield from table.lines(curve, style)
+            yield from table.lines(curve, style, called)
             if plot:
                 yield from _drawn(curve, style)
             yield ""
@@ -177,15 +178,16 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     """The page, piece by piece, in the order of ``curves``; a kernel by several releases has a chart of each."""
     inputs = list(dict.fromkeys(curve.input for curve in curves))
     several = len({curve.toolkit for curve in curves}) > 1
-    swept = tuple(_swept(curve, several) for curve in curves)
+    called = Names(curve.symbol for curve in curves)
+    swept = tuple(_swept(curve, several, called) for curve in curves)
     return page.sweep_document(page.Sweep(title=", ".join(inputs), kernels=swept))
 
 
-def _swept(curve: Curve, several: bool) -> page.Swept:
+def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:
     shown = [point for point in curve.points if not point.overridden or point.timing]
     winner = timing.winner(curve.points)
     return page.Swept(
-        name=display_name(curve.symbol),
+        name=called.of(curve.symbol),
         arch=f"{curve.arch}, {curve.toolkit}" if several else curve.arch,
         points=tuple(_point(point, point is winner) for point in shown),
         facts=tuple(filter(None, (curve.facts, curve.measured))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spillscan.names import display_name
+from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.sweep.model import Advice, Curve, Point
@@ -26,9 +26,9 @@ LEGEND = (
 LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: largest less smallest, of the median"
 
 
-def lines(curve: Curve, style: Style) -> Iterator[str]:
+def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
     """One kernel: title, table, failures, facts, flags, advice."""
-    yield paint(title(curve), BOLD, style)
+    yield paint(title(curve, names), BOLD, style)
     shown = [point for point in curve.points if not point.overridden or point.timing]
     timed = any(point.timing for point in shown)
     header = [*_HEADER, *_TIMES] if timed else _HEADER
@@ -49,7 +49,7 @@ def lines(curve: Curve, style: Style) -> Iterator[str]:
     yield from (f"  {line}" for line in advice_lines(curve))
 
 
-def title(curve: Curve) -> str:
+def title(curve: Curve, names: Names) -> str:
     """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads, its launch bounds``."""
     if curve.launch is None:
         launch = "block size not known, best case shown (≤)"
@@ -60,7 +60,7 @@ def title(curve: Curve) -> str:
         elif curve.launch.dynamic_shared_bytes is None:
             launch += ", dynamic shared memory not known, best case shown (≤)"
         launch += ", its launch bounds" if curve.launch.source == "bounds" else ""
-    return printable(f"{display_name(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
+    return printable(f"{names.of(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
 
 
 def _alike(points: Sequence[Point]) -> list[list[Point]]:

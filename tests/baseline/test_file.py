@@ -69,7 +69,7 @@ def _plain(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def test_what_is_written_is_read_line_by_line() -> None:
-    """Names as display_name makes them, long template arguments included."""
+    """Names as people read them, long template arguments left out."""
     entries = {
         Identity("_Z1kPf", "sm_80"): KnownKernel(name="k<…1f0c>", recorded={"spill": ((("loads", 4), ("stores", 8)),)}),
         Identity("void k<int, 4>(int*)", "sm_80"): KnownKernel(name="k<int, 4>"),

@@ -10,7 +10,7 @@ import pytest
 from spillscan import scan
 from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
 from spillscan.model.build import damage
-from spillscan.names import display_name
+from spillscan.naming import alone
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.page.columns import identifiers
 from spillscan.reports import Report
@@ -44,7 +44,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, build: Build) -> dict[str, P
 
 def address(build: Build, name: str, arch: str) -> str:
     kernels = sorted(build.kernels, key=damage)
-    found = next(each for each in kernels if display_name(each.key.symbol).startswith(name) and each.key.arch == arch)
+    found = next(each for each in kernels if alone(each.key.symbol).startswith(name) and each.key.arch == arch)
     return f"#/kernel/{identifiers(kernels)[kernels.index(found)]}"
 
 

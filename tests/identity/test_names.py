@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.names import demangle, display_name, short_name, spellings
+from spillscan.names import demangle, short_name, spellings
+from spillscan.naming import Names, alone
 from tests.conftest import FIXTURES, read_any
 
 
@@ -48,15 +49,16 @@ def test_names_of_ten_thousand_characters() -> None:
     assert len(wide) > 10_000
     assert demangle(wide).startswith("void wide<Policy0000, Policy0001")
     assert short_name(wide) == "wide"
-    assert len(display_name(wide)) < 20
+    assert len(alone(wide)) < 20
 
 
 def test_instantiations_stay_apart() -> None:
     symbols = {
         k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"
     }
-    full = {(demangle(symbol).partition("<")[0], display_name(symbol)) for symbol in symbols}
-    assert len(full) > 0.98 * len(symbols)
+    names = Names(symbols)
+    for width in (24, 60, 110):
+        assert len(set(names.at(width).values())) == len(symbols)
 
 
 def test_every_long_name_of_the_fixtures_is_demangled() -> None:

@@ -1,0 +1,343 @@
+"""What people call the kernels of one or more builds: short, and no two of a build alike.
+
+What is shown is for people. Policies, baselines, fingerprints, datasets and links keep canonical names; a name that was
+shown leads back to its kernels by :meth:`Names.called`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from functools import cached_property
+from hashlib import blake2s
+from itertools import count
+from typing import Final
+
+from spillscan.identity.symbol import source_file
+from spillscan.names import demangle
+from spillscan.naming import columns
+from spillscan.naming.tree import Forest, Node, Parsed, inner
+from spillscan.output.safe import printable
+
+WIDTH: Final = 60
+"""Characters of a name where nothing says how many there are."""
+LEAST: Final = 16
+"""The least room of a name: with less, names could not be set apart."""
+_SHORT = 28
+"""Characters of arguments that are shown whole, as they are written."""
+_MOST_OVERLOADS = 64
+_MOST = 80
+"""Of a hundred instances as many decide how a family is spelled."""
+_LEAST_WORD = 8
+"""Characters that a word of the arguments keeps, at least."""
+_CUT_AT_COMMAS = 24
+"""How much room a name may leave: arguments are left out whole."""
+
+
+class Spelling:
+    """The arguments of all instances of a family, at one level."""
+
+    def __init__(self, parts: Mapping[Node, columns.Parts], level: int) -> None:
+        self.texts = {node: columns.joined(each, level) for node, each in parts.items()}
+        """Each instance's arguments, one text."""
+        lengths = sorted(map(len, self.texts.values()))
+        self.longest, self.usual = lengths[-1], lengths[len(lengths) * _MOST // 100]
+        """How long they are: the longest, and one than which most are no longer. If the longest decided, one instance
+        that goes could change the names of all."""
+        self.common: Counter[str] = Counter()
+        """How many words of the family's arguments hold a word: what is rare says most."""
+        self._parts = parts
+
+    @property
+    def distinct(self) -> bool:
+        """Whether they set all instances apart."""
+        return len(set(self.texts.values())) == len(self.texts)
+
+    def own(self, node: Node, room: int) -> str:
+        """Of its words as few as no other instance has together, and as many more as fit; ``…`` for what is left out.
+        Empty where these do not fit."""
+        words = list(_words(self._parts[node]))
+        order = sorted(range(len(words)), key=lambda at: (len(self._holders[words[at]]), len(words[at]), at))
+        kept: set[int] = set()
+        sharing: set[Node] = set(self._parts)
+        for at in order:
+            if not sharing <= self._holders[words[at]]:
+                sharing = sharing & self._holders[words[at]]
+                kept.add(at)
+            if len(sharing) == 1:
+                break
+        parts = self._parts[node]
+        text = _elided(parts, kept)
+        if len(sharing) > 1:
+            return ""
+        while len(text) > room:  # whole words of the longest
+            longest = max(kept, key=lambda at: len(words[at]))
+            least = len(words[longest]) - (len(text) - room)
+            if least < _LEAST_WORD:
+                return ""
+            words[longest] = columns.cut(words[longest], least, self.common, ())
+            text = _elided(parts, kept, words)
+        for at in range(len(words)):
+            longer = _elided(parts, kept | {at}, words)
+            if len(longer) <= room:
+                kept.add(at)
+                text = longer
+        return text
+
+    @cached_property
+    def _holders(self) -> dict[str, set[Node]]:
+        found: dict[str, set[Node]] = defaultdict(set)
+        for node, parts in self._parts.items():
+            for word in _words(parts):
+                found[word].add(node)
+        return found
+
+
+def _words(parts: Iterable[columns.Part]) -> Iterator[str]:
+    for text, below in parts:
+        yield text
+        yield from _words(below)
+
+
+def _elided(parts: Iterable[columns.Part], kept: Collection[int], words: Sequence[str] = ()) -> str:
+    """The words whose numbers are ``kept``, as they are or as ``words`` has them, with the brackets around them."""
+    numbers = count()
+
+    def shown(several: Iterable[columns.Part]) -> list[str]:
+        found: list[str] = []
+        for text, below in several:
+            number = next(numbers)
+            inside = shown(below)
+            if number in kept:
+                word = words[number] if words else text
+                found.append(f"{word}<{','.join(inside)}>" if any(each != "…" for each in inside) else word)
+            else:
+                found += [each for each in inside if each != "…"] or ["…"]
+        return [text for at, text in enumerate(found) if text != "…" or not at or found[at - 1] != "…"]
+
+    return ",".join(shown(parts))
+
+
+class Family:
+    """Instances of one template; or one function, alone."""
+
+    def __init__(self, base: str, members: Iterable[Node]) -> None:
+        self.base = base
+        """What the family is called."""
+        self.members = list(dict.fromkeys(members))
+        """Its instances' names as trees, each once."""
+        self._spellings: dict[int, Spelling | None] = {}
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def columns(self) -> list[columns.Column]:
+        """The arguments in which the instances differ."""
+        return columns.differences(self.members)
+
+    def spelling(self, level: int) -> Spelling | None:
+        """The arguments of each instance at a level; ``None`` where they do not set all apart, or are not short."""
+        if level not in self._spellings:
+            self._spellings[level] = self._made(level)
+        return self._spellings[level]
+
+    def _made(self, level: int) -> Spelling | None:
+        if level == columns.WHOLE:
+            known: dict[Node, str] = {}
+            found = Spelling(
+                {member: tuple((columns.whole(each, known), ()) for each in member.args) for member in self.members},
+                level,
+            )
+            return found if found.longest <= _SHORT and found.distinct else None
+        rows = columns.spelled(self.columns, len(self.members), level)
+        found = Spelling(dict(zip(self.members, rows, strict=True)), level)
+        return found if found.distinct else None
+
+    def fitting(self, width: int) -> Spelling:
+        """The first level at which most names fit; else the last."""
+        found = None
+        for level in range(columns.CUT):
+            if (spelling := self.spelling(level)) is not None:
+                found = spelling
+                if len(self.base) + _bracketed(found.usual) <= width:
+                    break
+        return found or Spelling(dict.fromkeys(self.members, ()), columns.CUT)
+
+    def clipped(self, node: Node, spelling: Spelling, room: int) -> str:
+        """An instance's arguments in ``room`` characters: all, or in fewer words, or those that no other has; else a
+        digest."""
+        text = spelling.texts[node]
+        if len(text) <= room:
+            return text
+        shorter = self.spelling(columns.CUT)
+        if shorter is not None and len(shorter.texts[node]) <= room:
+            return shorter.texts[node]
+        for each in (spelling, shorter):
+            if each is not None and (own := each.own(node, room)):
+                return own
+        mark = f"…{_digest(text, 2)}"
+        start = text[: max(room - len(mark), 0)]
+        comma = start.rfind(",")
+        return (start[: comma + 1] if comma > room // 2 else start) + mark
+
+    @property
+    def spellings(self) -> list[Spelling]:
+        """All levels that set the instances apart."""
+        return [found for level in range(columns.LEVELS) if (found := self.spelling(level)) is not None]
+
+
+class Names:
+    """The names of the kernels of several builds, of which each may call what another has, too."""
+
+    def __init__(self, *builds: Iterable[str]) -> None:
+        self._builds = [list(dict.fromkeys(symbols)) for symbols in builds]
+        self._at: dict[int, dict[str, str]] = {}
+
+    def of(self, symbol: str, width: int = WIDTH) -> str:
+        """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
+        return self.at(width).get(symbol) or alone(symbol, width)
+
+    def at(self, width: int) -> Mapping[str, str]:
+        """What each kernel is called, by its symbol."""
+        width = max(width, LEAST)
+        if width not in self._at:
+            self._at[width] = self._apart(self._fitted(width), width)
+        return self._at[width]
+
+    def family(self, symbol: str) -> Family:
+        """The family of a kernel."""
+        return self._families[self._trees[symbol].node.head]
+
+    @property
+    def families(self) -> Collection[Family]:
+        """All families, in the order of the kernels."""
+        return self._families.values()
+
+    def called(self, shown: str) -> list[str]:
+        """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
+        for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)):
+            if found := [symbol for symbol, name in self.at(width).items() if name == shown]:
+                return found
+        fits = re.compile(translate(shown)).match if any(sign in shown for sign in "*?[") else shown.__eq__
+        nodes = {
+            node
+            for family in self._families.values()
+            for spelling in family.spellings
+            for node, text in spelling.texts.items()
+            if fits(family.base + (f"<{text}>" if text else ""))
+        }
+        return [symbol for symbol, tree in self._trees.items() if tree.node in nodes]
+
+    # ---- trees ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _trees(self) -> dict[str, Parsed]:
+        forest = Forest()
+        found: dict[str, Parsed] = {}
+        for symbol in dict.fromkeys(symbol for symbols in self._builds for symbol in symbols):
+            tree = forest.parsed(printable(demangle.__wrapped__(symbol)))
+            found[symbol] = Parsed(inner(tree.node, tree.parameters), tree.parameters)
+        return found
+
+    @cached_property
+    def _families(self) -> dict[str, Family]:
+        members: dict[str, list[Node]] = defaultdict(list)
+        for tree in self._trees.values():
+            members[tree.node.head].append(tree.node)
+        bases = columns.shortest(members)
+        return {head: Family(bases[head], nodes) for head, nodes in members.items()}
+
+    @cached_property
+    def _common(self) -> Counter[str]:
+        """How many families have a word in their names."""
+        return Counter(word for family in self._families.values() for word in set(columns.words_of(family.base)))
+
+    # ---- widths ---------------------------------------------------------------------------------------------------
+
+    def _fitted(self, width: int) -> dict[str, str]:
+        """Each kernel's name in the room that there is, not always apart from others."""
+        by_node: dict[Node, str] = {}
+        taken: set[str] = set()
+        for family in self._families.values():
+            spelling = family.fitting(width)
+            whole = base = family.base
+            room = max(width - _bracketed(spelling.usual), 2 * width // 5)
+            if len(base) > room or len(base) + _bracketed(spelling.longest) > width:
+                base = columns.cut(base, min(room, len(base)), self._common, taken)
+            taken.add(base)
+            for node, text in spelling.texts.items():
+                own = whole if len(whole) + _bracketed(len(text)) <= width else base
+                by_node[node] = own + (f"<{family.clipped(node, spelling, width - len(own) - 2)}>" if text else "")
+        return {symbol: by_node[tree.node] for symbol, tree in self._trees.items()}
+
+    def _apart(self, names: dict[str, str], width: int) -> dict[str, str]:
+        """The names, with what it takes behind those that several kernels share."""
+        for symbols in self._clashing(names):
+            if len(symbols) <= _MOST_OVERLOADS:
+                for symbol, suffix in self._suffixes(symbols).items():
+                    if suffix and len(names[symbol]) + len(suffix) <= width:
+                        names[symbol] += suffix
+        for size in (2, 4, 8, 32):
+            for symbols in self._clashing(names):
+                for symbol in symbols:
+                    suffix = f"~{_digest(symbol, size)}"
+                    names[symbol] = _middle(names[symbol].partition("~")[0], width - len(suffix)) + suffix
+        return names
+
+    def _clashing(self, names: Mapping[str, str]) -> list[list[str]]:
+        """Kernels under one name that differ: of one build, or in more than their builds' hashes."""
+        of_name: dict[str, list[str]] = defaultdict(list)
+        for symbol, name in names.items():
+            of_name[name].append(symbol)
+        several = {name: symbols for name, symbols in of_name.items() if len(symbols) > 1}
+        if not several:
+            return []
+        seen: Counter[str] = Counter()
+        for build in self._builds:
+            here = Counter(names[symbol] for symbol in build)
+            seen |= here
+        trees = self._trees
+        return [
+            symbols
+            for name, symbols in several.items()
+            if seen[name] > 1 or len({(trees[s].node, trees[s].parameters) for s in symbols}) > 1
+        ]
+
+    def _suffixes(self, symbols: Sequence[str]) -> dict[str, str]:
+        """Overloads by where their parameters differ, what is hidden in a file by its file."""
+        forest = Forest()
+        parameters = {symbol: self._trees[symbol].parameters or () for symbol in symbols}
+        nodes = {symbol: forest.node("", found) for symbol, found in parameters.items()}
+        distinct = list(dict.fromkeys(nodes.values()))
+        rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)
+        texts = {node: columns.joined(row, columns.FEWEST) for node, row in zip(distinct, rows, strict=True)}
+        files = {symbol: source_file(symbol) for symbol in symbols}
+        hidden = len({(nodes[symbol], files[symbol]) for symbol in symbols}) > len(distinct)
+        return {
+            symbol: (f"({texts[nodes[symbol]]})" if len(distinct) > 1 else "")
+            + (f"@{files[symbol]}" if hidden and files[symbol] else "")
+            for symbol in symbols
+        }
+
+
+def alone(symbol: str, width: int = WIDTH) -> str:
+    """What a kernel is called where nothing is known of others."""
+    return Names([symbol]).at(width)[symbol]
+
+
+def _bracketed(length: int) -> int:
+    return length + 2 if length else 0
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2s(text.encode("utf-8", "replace"), digest_size=32).hexdigest()[: 2 * size]
+
+
+def _middle(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    tail = max(0, (room - 1) // 2)
+    return f"{text[: max(1, room - 1 - tail)]}…{text[len(text) - tail :]}"

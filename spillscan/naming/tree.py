@@ -1,0 +1,216 @@
+"""Demangled names as trees: what a kernel is called, and its template arguments, each equal part one object.
+
+A name is reduced from the inside out: each pass of one regular expression makes a node of every pair of brackets that
+holds no other. Names of one template share almost all of these texts, so that most are looked up and few are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+LONGEST, DEEPEST = 60_000, 150
+"""Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
+
+_GROUP = re.compile(r"<([^<>(){}]*)>|\(([^<>(){}]*)\)|\{([^<>(){}]*)\}")
+_PIECE = re.compile(r"\x00(\d+)\x01")
+_RETURNS = re.compile(r".* (?![*&]|const\b|volatile\b)", re.DOTALL)
+_OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|->\*?|[<>]=?)")
+_COMPARED = re.compile(r" (?:<=?|>=?|<<|>>) ")
+
+# What differs between toolkits, checkouts and lists of archs, or what nobody would write: spelled anew, in this order.
+_SPELLINGS = tuple(
+    (re.compile(expression), new)
+    for expression, new in (
+        (r"\b_INTERNAL_[0-9a-f]{8}_\d+_\w+?::|\b_GLOBAL__N_\w+?::", ""),
+        (r"\b(?:CUB_|THRUST_|_V_)\d{4,}_\w+::|\b__(?:4|1|ndk1|cxx11)::|\bcuda::(?=std::)", ""),
+        (r"^(-?\d+)(?:u?l{1,2}|ul{0,2}|UL{0,2}|L{1,2})$", r"\1"),
+        (r"\bunsigned (char|short|int)\b", r"u\1"),
+        (r"\bunsigned long long\b", "ullong"),
+        (r"\bunsigned long\b", "ulong"),
+        (r"\bsigned char\b", "schar"),
+        (r"\blong long\b", "llong"),
+    )
+)
+_LAMBDA = re.compile(r"(?:::)?'lambda(\d*)'")
+_NUMBER, _SIZES = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:x-?\d+)*")
+_CONSTANTS = ("C", "Int", "bool_constant", "integral_constant")
+_TUPLES = ("tuple", "Shape", "GemmShape", "MatrixShape", "TensorNHWC", "PitchLinearShape")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A type or value. Equal ones of one :class:`Forest` are one object."""
+
+    head: str
+    """Its name without template arguments: ``ns::Tile``, ``128``, ``128x64``."""
+    args: tuple[Node, ...] = ()
+    """Its template arguments, and the parameters of a lambda."""
+
+    @property
+    def word(self) -> str:
+        """The last word of the head."""
+        return self.head.rpartition("::")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A function's name."""
+
+    node: Node
+    """Its name and template arguments."""
+    parameters: tuple[Node, ...] | None
+    """What it takes; ``None`` where the name does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What stood in a pair of brackets."""
+
+    args: tuple[Node, ...]
+    round: bool
+
+
+class Forest:
+    """The trees of many names."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, tuple[Node, ...]], Node] = {}
+        self._groups: list[_Group] = []
+        self._known: dict[str, str] = {}
+        self._arguments: dict[str, Node] = {}
+
+    def node(self, head: str, args: tuple[Node, ...] = ()) -> Node:
+        """The one node of these."""
+        if args and all(not each.args for each in args):  # constants are what they hold; tuples of them are tiles
+            last = head.rpartition("::")[2]
+            if last in _CONSTANTS and _is_literal(args[-1].head):
+                head, args = args[-1].head, ()
+            elif len(args) > 1 and last in _TUPLES and all(_SIZES.fullmatch(each.head) for each in args):
+                head, args = "x".join(each.head for each in args), ()
+        if not args and head.endswith(("true_type", "false_type")):
+            head = head.rpartition("::")[2].removesuffix("_type")
+        key = head, args
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Node(head, args)
+        return found
+
+    def parsed(self, name: str) -> Parsed:
+        """The tree of a printable demangled name; what cannot be read as one is one word."""
+        if len(name) > LONGEST or not any(sign in name for sign in "<("):
+            return Parsed(self.node(name), None)
+        flat = self._reduced(_plain(name))
+        if flat is None:
+            return Parsed(self.node(name), None)
+        before, parameters = self._split(flat)
+        if parameters is not None:
+            before = before[_end(_RETURNS.match(before)) :]
+        found = self._combined(before)
+        return Parsed(found if found.head else self.node(name), parameters)
+
+    def _reduced(self, text: str) -> str | None:
+        """``text`` with a mark for each bracket and its contents; ``None`` where they do not pair."""
+        for _ in range(DEEPEST):
+            text, made = _GROUP.subn(self._mark, text)
+            if not made:
+                break
+        return None if any(sign in text for sign in "<>(){}") else text
+
+    def _mark(self, match: re.Match[str]) -> str:
+        whole = match[0]
+        mark = self._known.get(whole)
+        if mark is None:
+            text = whole[1:-1]
+            args = tuple(map(self._argument, text.split(","))) if text else ()
+            mark = self._known[whole] = f"\x00{len(self._groups)}\x01"
+            self._groups.append(_Group(args, whole[0] == "("))
+        return mark
+
+    def _argument(self, text: str) -> Node:
+        found = self._arguments.get(text)
+        if found is None:
+            found = self._arguments[text] = self._combined(text.strip())
+        return found
+
+    def _split(self, flat: str) -> tuple[str, tuple[Node, ...] | None]:
+        """What stands before a function's parameters, and these."""
+        for mark in _PIECE.finditer(flat):
+            group = self._groups[int(mark[1])]
+            if group.round and mark.start() and not flat.startswith(("::", " const::"), mark.end()):
+                return flat[: mark.start()], group.args
+        return flat, None
+
+    def _combined(self, flat: str) -> Node:
+        """``Outer<int>::Inner<4>`` is ``Outer::Inner`` of both lists of arguments."""
+        if "\x00" not in flat:
+            return self.node(_spelled(flat))
+        heads: list[str] = []
+        args: list[Node] = []
+        pieces = _PIECE.split(flat)
+        for at, piece in enumerate(pieces):
+            if at % 2 == 0:
+                heads.append(piece)
+                continue
+            group = self._groups[int(piece)]
+            if not (group.round and _NUMBER.match(pieces[at + 1])):  # else a cast of a number
+                args += group.args
+            elif len(group.args) == 1 and group.args[0].head == "bool":
+                return self.node("false" if pieces[at + 1] == "0" else "true")
+        return self.node(_spelled("".join(heads)), tuple(args))
+
+
+def _plain(name: str) -> str:
+    """The name without brackets that are none of arguments or parameters."""
+    for sign in ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) "):
+        name = name.replace(sign, "")
+    if "operator" in name:
+        name = name.replace("::operator()() const", "").replace("::operator()()", "").replace("::operator()", "")
+        name = _OPERATOR.sub("operator_", name)
+    if "{lambda" in name:
+        name = _GNU_LAMBDA.sub(r"#\2\1", name)
+    return _COMPARED.sub(" cmp ", name) if " <" in name or " >" in name else name
+
+
+_GNU_LAMBDA = re.compile(r"(?:::)?\{lambda(\([^()]*\))#(\d+)\}")
+
+
+def _spelled(head: str) -> str:
+    for expression, new in _SPELLINGS:
+        head = expression.sub(new, head)
+    if "'lambda" in head:
+        head = _LAMBDA.sub(lambda match: f"#{int(match[1] or -1) + 2}", head)
+    return head.lstrip("&").strip()
+
+
+def _end(match: re.Match[str] | None) -> int:
+    return match.end() if match else 0
+
+
+def _is_literal(text: str) -> bool:
+    return text in ("true", "false") or _NUMBER.fullmatch(text) is not None
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """Its arguments that have none themselves."""
+    stack: list[Node] = [node]
+    while stack:
+        each = stack.pop()
+        if each.args:
+            stack += reversed(each.args)
+        else:
+            yield each
+
+
+def inner(node: Node, parameters: Sequence[Node] | None) -> Node:
+    """``Op`` of ``launch<Wrapped<Op>>(Wrapped<Op>::Params)``: a function of one class that takes nothing but this one's
+    parameters is what it runs, and so is a class of one class."""
+    if len(node.args) != 1 or not node.args[0].args or not parameters or len(parameters) != 1:
+        return node
+    operation, taken = node.args[0], parameters[0]
+    if taken.args != operation.args or not taken.head.startswith(f"{operation.head}::"):
+        return node
+    while len(operation.args) == 1 and operation.args[0].args:
+        operation = operation.args[0]
+    return operation

@@ -1,0 +1,115 @@
+"""Names that people read: by the arguments in which the instances of a template differ, never two alike."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spillscan.naming import Names, alone
+from spillscan.naming.tree import Forest
+from tests.conftest import FIXTURES, read_any
+from tests.reports.test_hostile import PAYLOADS
+
+LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
+OPERATION = "Wrap<Kernel<Main<cute::tuple<cute::C<{}>, cute::C<64>>, {}, {}, true>, Epilogue<float>>>"
+
+
+def flash(tile: int, kind: str, flag: str) -> str:
+    operation = OPERATION.format(tile, kind, flag)
+    return f"void run<{operation}>({operation}::Params)"
+
+
+def test_instances_are_named_by_what_differs_and_what_wraps_them_is_left_out() -> None:
+    symbols = [
+        flash(tile, kind, flag)
+        for tile in (64, 128)
+        for kind in ("cutlass::half_t", "cutlass::bfloat16_t")
+        for flag in ("true", "false")
+    ]
+    names = Names(symbols)
+    assert names.of(symbols[0]) == "Kernel<64x64, half_t, true>"
+    assert names.of(symbols[-1]) == "Kernel<128x64, bfloat16_t, false>"
+    assert names.at(24)[symbols[0]] == "Kernel<64x64, f16, T>"
+    assert {names.family(symbol).base for symbol in symbols} == {"Kernel"}
+
+
+def test_a_type_keeps_its_brackets_and_a_lambda_what_it_takes() -> None:
+    names = Names(
+        [
+            "void sum<ns::complex<double>, ns::policy_of_the_device_that_runs_it>(int)",
+            "void sum<ns::complex<float>, ns::policy_of_the_device_that_runs_it>(int)",
+            "void sum<float, ns::policy_of_the_device_that_runs_it>(int)",
+            "void each<at::f(at::Iterator&)::{lambda(float)#1}, std::array_of_all_arguments<char*, 2>>(int)",
+            "void each<at::f(at::Iterator&)::{lambda(double)#1}, std::array_of_all_arguments<char*, 2>>(int)",
+        ]
+    )
+    shown = list(names.at(60).values())
+    assert shown == ["sum<complex<double>>", "sum<complex<float>>", "sum<float>", "each<float>", "each<double>"]
+    assert list(names.at(18).values())[:2] == ["sum<complex<f64>>", "sum<complex<f32>>"]
+
+
+def test_overloads_and_kernels_that_files_hide_stay_apart() -> None:
+    hidden = [
+        f"_ZN{len(unit) + 32}_GLOBAL__N__e2ba9193_{len(unit)}_{unit}_16820cae3fooEPi" for unit in ("a_cu", "b_cu")
+    ]
+    names = Names(["f(int*)", "f(float*)", "g(int)", *hidden])
+    assert names.of("f(int*)") != names.of("f(float*)")
+    assert names.of("f(int*)").startswith("f(")
+    assert len(set(names.at(60).values())) == 5
+
+
+def test_a_build_and_its_successor_share_names() -> None:
+    here, there = (
+        f"_ZN{len(word)}{word}3fooEPi"
+        for word in ("_GLOBAL__N__e2ba9193_4_a_cu_16820cae", "_GLOBAL__N__11112222_4_a_cu_16820cae")
+    )
+    names = Names([here], [there])
+    assert names.of(here) == names.of(there) == "foo"
+    assert len(set(Names([here, there]).at(60).values())) == 2
+
+
+@pytest.mark.parametrize("width", [16, 24, 40, 60, 110, 200])
+def test_no_two_are_alike_and_each_leads_back(width: int) -> None:
+    symbols = list(dict.fromkeys(kernel.key.symbol for kernel in read_any(LARGE).kernels))[:600]
+    names = Names(symbols)
+    shown = names.at(width)
+    assert len(set(shown.values())) == len(symbols)
+    assert all(len(name) <= width for name in shown.values())
+    for symbol in random.Random(width).sample(symbols, 3):
+        assert symbol in names.called(shown[symbol])
+
+
+def test_few_names_change_when_kernels_go() -> None:
+    symbols = list(dict.fromkeys(kernel.key.symbol for kernel in read_any(LARGE).kernels))
+    rest = [symbol for symbol in symbols if random.Random(symbol).random() > 0.1]
+    before, after = Names(symbols).at(60), Names(rest).at(60)
+    assert sum(before[symbol] != after[symbol] for symbol in rest) <= 0.01 * len(rest)
+
+
+texts = st.lists(st.sampled_from(PAYLOADS) | st.sampled_from("<>(),{}:& ") | st.text(max_size=3), max_size=12).map(
+    "".join
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.lists(texts | texts.map("_Z".__add__) | texts.map(lambda text: f"void f<{text}>(int)"), min_size=1, max_size=6)
+)
+def test_any_text_has_a_name(symbols: list[str]) -> None:
+    symbols = [symbol.encode("utf-8", "replace").decode() for symbol in symbols]
+    for width in (16, 60):
+        shown = Names(symbols).at(width)
+        assert len(set(shown.values())) == len(set(symbols))
+        assert all(name.isprintable() for name in shown.values())
+
+
+def test_deep_and_long_names_are_read_quickly() -> None:
+    deep = "f<" * 20_000 + ">" * 20_000 + "(int)"
+    wide = f"void f<{', '.join(f'ns::A{at}<int>' for at in range(8_000))}>(int)"
+    for symbol in (deep, wide, "<" * 50_000, "(" * 50_000 + ")" * 50_000):
+        assert len(alone(symbol)) <= 60
+    forest = Forest()
+    assert forest.parsed("f<A<int>, A<int>>()").node.args[0] is forest.parsed("g<A<int>>()").node.args[0]
