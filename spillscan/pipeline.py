@@ -75,7 +75,14 @@ def build_of(reading: Reading) -> Build:
         kernels, contradictions = attach(kernels, reading.functions)
         issues += contradictions
     issues += _without_machine_code(reading, kernels)
-    return Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats, portable=tuple(reading.portable))
+    filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()
+    return Build(
+        kernels=tuple(kernels),
+        issues=tuple(issues),
+        stats=reading.stats,
+        portable=tuple(reading.portable),
+        empty_units=tuple(unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled),
+    )
 
 
 def _without_machine_code(reading: Reading, kernels: Sequence[Kernel]) -> Iterator[Issue]:

@@ -231,6 +231,7 @@ class SnapshotJson(msgspec.Struct, gc=False):
     issues: tuple[IssueJson, ...] | None = None
     stats: StatsJson | None = None
     portable: tuple[PortableCode, ...] = ()
+    empty_units: tuple[str, ...] = ()
     tool_version: str = ""
 
 
@@ -381,6 +382,7 @@ def build_of(data: bytes) -> Build:
         issues=tuple(map(_issue, found.issues or ())),
         stats=copied(Stats, stats),
         portable=found.portable,
+        empty_units=found.empty_units,
     )
 
 

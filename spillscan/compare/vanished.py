@@ -97,7 +97,9 @@ def _compiled(base: Build, head: Build) -> set[_Group]:
     by_stem = {_stem(place): place for place in known if stems[_stem(place)] == 1}
     own = Counter((unit, family) for (_, family), units in owners.items() for unit in units if len(units) == 1)
     seen: dict[_Group, set[str]] = defaultdict(set)
-    found: set[_Group] = set()
+    # A module without kernels names no arch.
+    found: set[_Group] = {(unit, family) for unit in head.empty_units for family in _families(base)}
+    found |= {(by_stem[_stem(unit)], family) for unit, family in found if _stem(unit) in by_stem and unit not in known}
     for kernel in head.kernels:
         place, family = _place(kernel), arch_family(kernel.key.arch)
         found.add((place, family))

@@ -39,5 +39,10 @@ def read(stream: Stream, name: str) -> Reading:
         unknown_lines=build.stats.unknown_lines,
         unknown_clauses=build.stats.unknown_clauses,
     )
-    portable = list(build.portable)
-    return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats, portable=portable)
+    return Reading(
+        kernels=list(build.kernels),
+        issues=list(build.issues),
+        stats=stats,
+        portable=list(build.portable),
+        empty_units=list(build.empty_units),
+    )

@@ -68,6 +68,8 @@ class Writer:
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
+        self.modules: list[Step] = []
+        """The steps in which a module began, which may hold no kernel."""
         self._account = Account(input_name)
         self._drafts: list[Draft] = []
         self._kernels: list[tuple[int, Section, Step, Kernel]] = []
@@ -165,6 +167,7 @@ class Writer:
                 self._compile_time(message.milliseconds, line, before)
             case Module():
                 self._begin_section()
+                self.modules.append(step)
             case Note():
                 self._note(message, line)
             case Unknown():

@@ -124,6 +124,9 @@ class _Log:
             writer.end(cut=self._cut if writer is self._default[0] else "", line=self._line - 1)
             placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
             reading.links.extend(writer.links())
+            reading.empty_units.extend(
+                step.unit for step in writer.modules if step.unit and (step.buffered or not steps.overlapping)
+            )
             reading.issues.extend(writer.issues())
             if writer.interleaved:
                 message = f"several compilers wrote into this log at once; {PARALLEL_HINT}"
@@ -132,6 +135,8 @@ class _Log:
                 )
         placed.sort(key=lambda pair: pair[0])
         reading.kernels = [kernel for _, kernel in placed]
+        filled = {kernel.key.unit for kernel in reading.kernels}
+        reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
         reading.issues.extend(self._failures.issues(self._line - 1, placed[-1][0] if placed else 0))
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in reading.kernels)
         if clauses:

@@ -131,6 +131,8 @@ class Build:
     """How much was read."""
     portable: tuple[PortableCode, ...] = ()
     """What is not yet machine code, in the order of the inputs."""
+    empty_units: tuple[str, ...] = ()
+    """Objects that a log says were compiled, and that hold no kernel."""
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
@@ -186,6 +188,7 @@ class Reading:
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
     portable: list[PortableCode] = field(default_factory=list)
+    empty_units: list[str] = field(default_factory=list)
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -195,6 +198,7 @@ class Reading:
         self.issues += other.issues
         self.stats += other.stats
         self.portable += other.portable
+        self.empty_units += other.empty_units
 
     @property
     def understood(self) -> bool:

@@ -211,6 +211,8 @@ class ReportJson(msgspec.Struct):
     """of a scan or check: all kernels"""
     portable: tuple[PortableCode, ...] = ()
     """of a scan or check: PTX and LTO-IR, of which machine code is still to be made; absent where there is none"""
+    empty_units: tuple[str, ...] = ()
+    """of a scan or check: objects that were compiled, and that hold no kernel; absent where there is none"""
     changes: tuple[ChangeJson, ...] = ()
     """of a diff: kernels that differ, worst first"""
     unsettled: tuple[ChangeJson, ...] = ()
@@ -248,6 +250,8 @@ def _pieces(report: Report) -> Iterator[str]:
         yield from _array("kernels", map(kernel_json, report.build.kernels))
         if report.build.portable:
             yield from _array("portable", report.build.portable)
+        if report.build.empty_units:
+            yield from _array("empty_units", report.build.empty_units)
     if report.kind != "scan":
         yield from _array("findings", map(_finding, report.findings))
         yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))

@@ -12,8 +12,12 @@ import pytest
 from spillscan.compare.pairing import comparison
 from spillscan.compare.vanished import vanished
 from spillscan.model import Build, Hole, Kernel
-from spillscan.pipeline import scan
-from tests.conftest import FIXTURES, read_text, run
+from spillscan.output.terminal import Style
+from spillscan.pipeline import build_of, scan
+from spillscan.reports import Report
+from spillscan.reports import json as as_json
+from spillscan.serialize import build_of as build_of_json
+from tests.conftest import FIXTURES, read_log, read_text, run
 
 MAKE = FIXTURES / "build" / "make-13.0.log"
 """13 sources, each for sm_80 and sm_90a; the log names each object."""
@@ -31,6 +35,24 @@ def holes(base: Build, head: Build, most: int | None = None) -> list[Hole]:
 
 def unit(kernel: Kernel) -> str:
     return kernel.key.unit
+
+
+def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_hole() -> None:
+    """Its module line is there, and names no arch."""
+    module = "ptxas info    : 0 bytes gmem\n"
+    command = "nvcc -arch=sm_80 -Xptxas -v -c {0}.cu -o {0}.o\n" + module
+    kernel = (
+        "ptxas info    : Compiling entry function '{0}' for 'sm_80'\nptxas info    : Function properties for {0}\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 8 registers, used 0 barriers, 360 bytes cmem[0]\n"
+    )
+    units = [command.format(name) + "".join(kernel.format(f"{name}_{n}") for n in range(9)) for name in ("one", "two")]
+    base, emptied = (build_of(read_log(text)) for text in ("".join(units), units[0] + command.format("two") + "done\n"))
+    assert emptied.empty_units == ("two.o",)
+    assert holes(base, emptied) == []
+    assert build_of_json("".join(as_json.render(Report(kind="scan", build=emptied), Style())).encode()) == emptied
+    (hole,) = holes(base, build_of(read_log(units[0])))
+    assert (hole.code, hole.names) == ("unit-missing", ("two.o",))
 
 
 def test_a_kernel_deleted_from_a_unit_that_was_compiled_is_no_hole() -> None:
