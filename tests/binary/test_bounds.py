@@ -22,7 +22,7 @@ def wrapped(data: bytes, depth: int = 1) -> bytes:
     for _ in range(depth):
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("a.cubin", data)
+            archive.writestr(zipfile.ZipInfo("a.cubin"), data, zipfile.ZIP_DEFLATED)
         data = file.getvalue()
     return data
 
