@@ -52,6 +52,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.names_oracle
 	$(BIN)/python tests/oracle/spill_oracle.py
 	$(BIN)/python -m tests.oracle.cubin_oracle
+	$(BIN)/python -m tests.oracle.roles_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.sweep_oracle
 	$(BIN)/python -m tests.oracle.audit_oracle

@@ -45,6 +45,7 @@ from spillscan.model.code import (
     PortableCode,
     SassStats,
     Traffic,
+    WarpRole,
 )
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
@@ -164,6 +165,10 @@ class SassJson(msgspec.Struct, gc=False):
     """most live general registers (nvdisasm -plr)"""
     origin: Origin | None
     maker: Maker | None = None
+    roles: tuple[WarpRole, ...] = ()
+    """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
+    digest: str | None = None
+    """stands for the code: the same where that is the same byte for byte; null from a dump"""
 
 
 class KernelJson(msgspec.Struct, gc=False):
@@ -440,7 +445,10 @@ def sass_of(found: SassJson) -> SassStats:
     """What :func:`sass_json` was made of."""
     operands, peak, frame = found.operands, found.live_peak, found.frame
     places = () if peak is None else (peak.registers, peak.address, peak.line)
-    for count in (*places, *(() if frame is None else (frame.accesses, frame.store_bytes, frame.load_bytes))):
+    traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
+    moved = [count for each in traffics if each for count in (each.accesses, each.store_bytes, each.load_bytes)]
+    set_to = [count for role in found.roles for count in (role.address, role.registers) if count is not None]
+    for count in (*places, *moved, *set_to):
         if count < 0:
             raise ValueError(f"{count} where a number of 0 or more belongs")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)

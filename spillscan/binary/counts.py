@@ -81,6 +81,8 @@ class Counts(NamedTuple):
     """STL and LDL."""
     unknown: int
     """Instructions whose code is in no table."""
+    settings: int
+    """USETMAXREG."""
 
 
 def code_of(window: Window, table: Table, number: int) -> Code:
@@ -135,15 +137,16 @@ def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[
     cuts = (8 * np.searchsorted(rows, np.arange(len(windows) + 1))).tolist()
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
-    for first, end, begin, stop, own_local, own_unknown in zip(
-        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, strict=True
+    settings = counts[:, table.settings].sum(axis=1).tolist()
+    for first, end, begin, stop, own_local, own_unknown, own_settings in zip(
+        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, settings, strict=True
     ):
         rest: Sequence[tuple[str, int]] = ()
         if own_unknown:
             rest = _unknown(code.codes[first:end], ranks[first:end], table)
         known = packed[begin : stop - 8 * bool(rest)]  # codes that no table knows stand last
         held = Opcodes(table.pairs, known, rest)
-        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown)
+        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings)
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:

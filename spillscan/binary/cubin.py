@@ -19,6 +19,7 @@ import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
 from spillscan.binary.window import DamageError, Window
+from spillscan.identity import canonical
 from spillscan.model import Role
 from spillscan.model.code import Maker
 
@@ -78,14 +80,14 @@ def _tkinfo(note: Window) -> Toolkit:
 
 MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
 FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x2F
-CUDA_API_VERSION, NUM_BARRIERS, ANNOTATIONS = 0x37, 0x4C, 0x55
+CUDA_API_VERSION, NUM_BARRIERS, REG_RECONFIG, ANNOTATIONS = 0x37, 0x4C, 0x54, 0x55
 SPILL = 1
 """Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
 
 _SIZED = 4
 _DIMENSIONS = struct.Struct("<3I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
-_TELLING = frozenset({MAX_THREADS, REQNTID, CTA_PER_CLUSTER, NUM_BARRIERS, CUDA_API_VERSION, ANNOTATIONS})
+_TELLING = frozenset({MAX_THREADS, REQNTID, CTA_PER_CLUSTER, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS})
 """Attributes that :func:`of_function` reads."""
 
 
@@ -104,6 +106,8 @@ class FunctionInfo(NamedTuple):
     """CUDA API version times ten: 126."""
     spills: tuple[int, ...] | None = None
     """Offsets of annotated instructions, ascending."""
+    sets_registers: bool = False
+    """Its code says how many registers its warps have (``setmaxnreg``)."""
 
 
 NOTHING = FunctionInfo()
@@ -152,9 +156,12 @@ def of_function(section: Window) -> FunctionInfo:
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
+    sets_registers = False
     for attribute, value, payload in records(section, _TELLING):
         if attribute == NUM_BARRIERS:
             barriers = value & 0xFF
+        elif attribute == REG_RECONFIG:
+            sets_registers = True
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
             toolkit = int.from_bytes(payload[:4], "little")
         elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
@@ -162,9 +169,8 @@ def of_function(section: Window) -> FunctionInfo:
         elif attribute == ANNOTATIONS:
             pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
             spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
-    return FunctionInfo(
-        threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER), barriers, toolkit, spills
-    )
+    bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
+    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers)
 
 
 LAST_ARCH = 89
@@ -172,6 +178,9 @@ _TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
 """Kinds of symbols."""
 _BANK = b".rel.nv.constant0."
 _REL = np.dtype([("offset", "<u8"), ("info", "<u8")])
+_RELA = np.dtype([*_REL.descr, ("addend", "<i8")])
+_RELA_SECTION, _REL_SECTION = 4, 9
+"""Kinds of sections."""
 
 
 class References(NamedTuple):
@@ -377,6 +386,65 @@ class Cubin:
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
         return NOTHING if function.info is None else of_function(function.info)
+
+    def digest_of(self, function: Function) -> str:
+        """16 hexadecimal digits that stand for its code: its bytes, the constants that the compiler gave it, and what
+        relocations put into both, by name and not by address.
+
+        Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
+        """
+        code = function.code
+        hasher = sha256(code.view(0, code.size, "code"))
+        own = self._symbol_of(function.section)
+        for section in (function.section, *self._owned.get(function.section, ())):
+            if section != function.section:
+                hasher.update(self.elf.contents(section).view(0, self.elf.contents(section).size, "constants"))
+            for offset, kind, number, addend in self._relocated(section):
+                name = "" if number == own else canonical(self._name_of(number))
+                hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
+        return hasher.hexdigest()[:16]
+
+    def _relocated(self, section: int) -> Iterator[tuple[int, int, int, int]]:
+        """(offset, kind, symbol, addend) of the relocations of one section; the addend may stand in its bytes."""
+        for index in self._relocations.get(section, ()):
+            table = self.elf.contents(index)
+            form = _RELA if self.elf.sections[index]["type"] == _RELA_SECTION else _REL
+            for offset, info, *addend in table.array(form, table.size // form.itemsize, 0, "relocations").tolist():
+                yield offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
+
+    @cached_property
+    def _relocations(self) -> dict[int, list[int]]:
+        """Relocation sections by the section that they are about."""
+        kinds, owners = self.elf.sections["type"], self.elf.sections["info"]
+        found: dict[int, list[int]] = {}
+        for index in np.flatnonzero((kinds == _REL_SECTION) | (kinds == _RELA_SECTION)).tolist():
+            found.setdefault(int(owners[index]), []).append(index)
+        return found
+
+    @cached_property
+    def _owned(self) -> dict[int, list[int]]:
+        """By code section: the constant banks that the compiler filled for it."""
+        owners = self.elf.sections["info"].tolist()
+        found: dict[int, list[int]] = {}
+        for index, head in enumerate(self.elf.heads):
+            if head == _CONSTANT and not self.elf.begins(index, b".nv.constant0."):
+                found.setdefault(owners[index], []).append(index)
+        return found
+
+    def _symbol_of(self, section: int) -> int:
+        """Number of the symbol that a code section is named after."""
+        return int(self.elf.sections[section]["info"]) & 0xFFFFFF
+
+    def _name_of(self, number: int) -> str:
+        """Of a symbol; of one without a name, its section's."""
+        if number >= len(self._symbols):
+            return ""
+        symbol, pool = self._symbols[number], self._strings
+        place, section = int(symbol["name"]), int(symbol["section"])
+        name = pool[place : pool.find(b"\0", place)]
+        if not name and section < len(self.elf.names):
+            name = self.elf.names[section]
+        return name.decode("utf-8", "backslashreplace")
 
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each

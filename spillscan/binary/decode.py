@@ -36,6 +36,9 @@ IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *PUSHES))
 _JUMP = int(Kind.JUMP)
 _CALL_RELATIVE = 0x944
 """Volta and later."""
+_SET_REGISTERS = int(Kind.SET_REGISTERS)
+_OPCODE_BITS, _SET_TO_CONSTANT = 0xFFF, 0x9C8
+"""USETMAXREG with the number in the place of the second source."""
 
 
 @lru_cache(maxsize=64)
@@ -75,8 +78,15 @@ class Branches:
 
     @cached_property
     def targets(self) -> Words:
-        """Where each goes; -1: the instruction does not say."""
-        return np.where(IS_DIRECT[self.kinds], self._text.code.targets(self._rows), -1)
+        """Where each goes; of what sets registers, to how many; -1: the instruction does not say."""
+        code = self._text.code
+        found: Words = np.where(IS_DIRECT[self.kinds], code.targets(self._rows), -1)
+        setting = (self.kinds == _SET_REGISTERS).nonzero()[0]
+        if len(setting):
+            rows = self._rows[setting]
+            plain = code.codes[rows] & _OPCODE_BITS == _SET_TO_CONSTANT
+            found[setting] = np.where(plain, code.immediates(rows), -1)
+        return found
 
     @cached_property
     def conditional(self) -> Flags:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits
 from spillscan.binary.words import Code
 from spillscan.inputs import ptx
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, PortableCode, SassFunction, SassStats
+from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, PortableCode, SassFunction, SassStats, WarpRole
 from spillscan.model.opcodes import CLASSES
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
@@ -79,6 +80,10 @@ class Figures(NamedTuple):
     """What wrote its cubin, as far as that says."""
     caller: str = ""
     """The kernel in whose code it stands, as a callee; empty: it stands alone."""
+    roles: tuple[WarpRole, ...] = ()
+    """Which of its code runs with which number of registers."""
+    digest: str | None = None
+    """Stands for its code; ``None`` of a callee."""
 
 
 class LostLines(NamedTuple):
@@ -94,7 +99,13 @@ class Entries(NamedTuple):
     """Its kernels; ``None`` where they cannot be read."""
 
 
-Stated = Figures | Entries | LostLines | DamageError
+class LostSetting(NamedTuple):
+    """A function sets its warps' registers, as its attributes say, and no instruction is known to do so."""
+
+    symbol: str
+
+
+Stated = Figures | Entries | LostLines | LostSetting | DamageError
 """What is stated of a cubin or a module: its functions, and what is wrong with it."""
 
 
@@ -177,6 +188,8 @@ class Functions:
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
                     yield from _figures(cubin, arch, function, words)
+                    if words and not words.counts.settings and cubin.info_of(function).sets_registers:
+                        yield LostSetting(function.symbol)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             if cubin.lines.damage is not None:
@@ -231,6 +244,7 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
     role, local, shared = function.role, None, None
     spilled: Pair = (None, None)
     together: Pair = (None, None)
+    roles: tuple[WarpRole, ...] = ()
     counted = words.counts if words else None
     callees: list[_Callee] = []
     if words and counted:
@@ -242,12 +256,14 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
         callees = [_Callee(*each, None, None if function.frame_bytes else 0) for each in named if each[0]]
         if callees:
             together = 0, 0
-        if spills or counted.local or callees:
+        if spills or counted.local or counted.settings or callees:
             decoded = Decoded(function, words.stretch, words.opcodes, cubin.number)
         if spills:
             shared = decoded.shared_among(spills)
-        if counted.local:
+        if counted.local or counted.settings:
             code = decoded.analysis(function, counted, parts=tuple(parts), spills=spills)
+            roles = code.roles()
+        if counted.local:
             role, local = code.role, cubin.lines.attach(code.traffic(), function.section)
             spilled = _spilled(local, role)
             for number, each in enumerate(callees):
@@ -284,6 +300,8 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
         shared,
         local,
         cubin.maker,
+        roles=roles,
+        digest=cubin.digest_of(function),
     )
     windows = [function.code.part(each.begin, each.end - each.begin, "callee") for each in callees]
     for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
@@ -406,6 +424,11 @@ class Records:
                     unit=identifier,
                     origin=origin,
                 )
+            elif isinstance(each, LostSetting):
+                what = (
+                    f"{each.symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
+                )
+                yield replace(self._issue("unknown-opcode", what, "error"), hides=("registers", "code"))
             else:
                 yield self._function(each, number, identifier, origin)
 
@@ -464,6 +487,8 @@ class Records:
                 registers=usage.registers,
                 origin=origin,
                 maker=figures.maker,
+                roles=figures.roles,
+                digest=figures.digest,
             ),
             usage=usage,
             launch_bounds=figures.bounds,

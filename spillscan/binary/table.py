@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.machine.flow import KINDS
+from spillscan.model.code import SETS_REGISTERS
 
 CODE_BITS = 12
 """The opcode's own; what selectors choose stands above them."""
@@ -134,6 +135,8 @@ class Table:
         self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
         self.local = [rank for rank in (self.store, self.load) if rank >= 0]
         """Ranks of STL and LDL."""
+        self.settings = [rank[SETS_REGISTERS]] if SETS_REGISTERS in rank else []
+        """Rank of USETMAXREG, where it is one."""
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
         self.kinds = np.full(len(self.names) + 1, -1)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spillscan.inputs.source import Stream
     from spillscan.model import Issue
-    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, PortableCode, SassFunction
+    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, PortableCode, SassFunction, WarpRole
 
 
 NAME = "show"
@@ -164,6 +164,7 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         )
     if stats.shared_spills:
         yield f"  {stats.shared_spills} spills go to shared memory: no log counts their bytes"
+    yield from map(_role, stats.roles)
     if not local.total.accesses:
         yield "  no local memory"
         return
@@ -185,6 +186,15 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
     if len(slots) > most:
         yield f"    … {len(slots) - most} more slots"
+
+
+def _role(role: WarpRole) -> str:
+    """``role from 0x1eb0 on, 240 registers: spill stores 256 B, spill loads 308 B; all of local memory 564 B``."""
+    place = "from the start" if role.address is None else f"from {role.address:#x}"
+    budget = "as launched" if role.address is None else f"{role.registers or 'an unknown number of'} registers"
+    spill = role.spill
+    spills = "unknown" if spill is None else f"{spill.store_bytes:,} B stored, {spill.load_bytes:,} B loaded"
+    return f"  role {place}, {budget}: spills {spills}; local memory {role.local.bytes:,} B"
 
 
 def _operands(operands: Operands) -> str:

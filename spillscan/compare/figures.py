@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spillscan.identity.likeness import digest
 from spillscan.model import Change, Kernel, Metric
-from spillscan.model.figures import COMPARED, rank
+from spillscan.model.figures import COMPARED, KEYED, rank
+from spillscan.model.usage import Figure
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
@@ -14,6 +16,7 @@ ALLOCATION_UNIT = 8
 _FULL = tuple((each.name, each.get) for each in COMPARED if each.get)
 _BARE = tuple((each.name, each.get) for each in COMPARED if each.get and each.source != "code")
 """What a kernel has without its machine code."""
+_OF_CODE = frozenset(each.name for each in (*COMPARED, *KEYED) if each.source == "code" or "spill" in each.name)
 _LINKED = tuple(each.name for each in COMPARED if each.linker)
 """What the linker decides of relocatable code."""
 _ECHOES = ("spill_warning", "local_memory_warning")
@@ -29,13 +32,16 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
     """(figures that are known of both sides and differ, figures that are known of one side alone), worst first.
 
     A figure that is absent on one side is neither equal nor different. Registers of relocatable code before the link
-    and after it are not the same figure.
+    and after it are not the same figure. Of code that is the same byte for byte only what stands beside it can differ.
     """
     if before.usage == after.usage and before.sass is after.sass and (before.final is False) == (after.final is False):
         return (), ()
     differing, unknown = [], []
+    same_code = digest(before) is not None and digest(before) == digest(after)
     for metric in sides(before, after):
-        _, old, new = metric
+        name, old, new = metric
+        if same_code and name.partition("[")[0] in _OF_CODE:  # another reading of the same bytes is no change
+            continue
         if old is None or new is None:
             if old is not new:
                 unknown.append(metric)
@@ -50,7 +56,8 @@ def sides(before: Kernel, after: Kernel) -> list[Metric]:
     if (before.final is False) != (after.final is False):
         (old if before.final is False else new).update(dict.fromkeys(_LINKED))
     names = _FULL if before.sass or after.sass else _BARE
-    return [(name, old.get(name), new.get(name)) for name, _ in names] + _banks(before, after)
+    numbers: list[Metric] = [(name, old.get(name), new.get(name)) for name, _ in names]
+    return numbers + [metric for figure in KEYED for metric in _keyed(figure, before, after)]
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -127,17 +134,19 @@ def _kinds(kernel: Kernel) -> dict[str, None]:
     return {advisory.kind: None for advisory in kernel.advisories if advisory.kind not in _ECHOES}
 
 
-def _banks(before: Kernel, after: Kernel) -> list[Metric]:
-    """Constant memory by bank; a bank that a side with banks does not list holds nothing."""
-    old, new = before.usage.constant_bytes, after.usage.constant_bytes
-    banks = sorted({bank for bank, _ in (*(old or ()), *(new or ()))})
-    sizes = [None if side is None else dict(side) for side in (old, new)]
-    first, second = sizes
+def _keyed(figure: Figure, before: Kernel, after: Kernel) -> list[Metric]:
+    """A figure key by key. A bank that a side with banks does not list holds nothing; roles are compared one by one
+    where there are as many of them on both sides, and their number is a figure of its own."""
+    assert figure.get is not None
+    old, new = figure.get(before), figure.get(after)
+    if not figure.unit and len(old or ()) != len(new or ()):
+        return []
+    first, second = (None if side is None else dict(side) for side in (old, new))
     return [
         (
-            f"constant_bytes[{bank}]",
-            None if first is None else first.get(bank, 0),
-            None if second is None else second.get(bank, 0),
+            f"{figure.name}[{key}]",
+            None if first is None else first.get(key, 0),
+            None if second is None else second.get(key, 0),
         )
-        for bank in banks
+        for key in sorted({*(first or ()), *(second or ())})
     ]

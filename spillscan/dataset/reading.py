@@ -337,7 +337,9 @@ def _kernel(row: dict[str, Any]) -> Kernel:
         origins=row["origins"] or (),
         compile_ms=row["compile_ms"],
         source=row["source"] or "",
-        sass=None if row["sass"] is None else replace(row["sass"], maker=row["maker"]),
+        sass=None
+        if row["sass"] is None
+        else replace(row["sass"], maker=row["maker"], roles=row["roles"] or (), digest=row["digest"]),
         launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
         dynamic_shared=row["dynamic_shared"],
         launch=row["launch"],

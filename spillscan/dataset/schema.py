@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.identity import canonical
 from spillscan.model import Advisory, Issue, Kernel, Launch, LaunchBounds, Origin, Stats
-from spillscan.model.code import Group, LivePeak, LocalTraffic, Maker, Operands, SassStats, SourceLine, Traffic
+from spillscan.model.code import (
+    Group,
+    LivePeak,
+    LocalTraffic,
+    Maker,
+    Operands,
+    SassStats,
+    SourceLine,
+    Traffic,
+    WarpRole,
+)
 from spillscan.model.figures import KEPT
 from spillscan.model.usage import NUMBERS, PRINTED, Figure
 
@@ -196,6 +206,7 @@ _LAUNCH = _record(
 _TRAFFIC = _record(Traffic, stores="whole", loads="whole", store_bytes="whole", load_bytes="whole")
 _MAKER = _record(Maker, tool="text", version="text", options="text")
 _OPCODE = _tuple(opcode="text", count="whole")
+_ROLE = _record(WarpRole, address="whole", registers="whole", follows="flag", spill=_TRAFFIC, local=_TRAFFIC)
 _LOCAL = Record(
     (
         Field(name="class", shape="text", get=lambda item: item[0].kind),
@@ -288,7 +299,7 @@ def _of_build(name: str, get: Callable[[Build], int], about: str) -> Field:
     return Field(name=name, shape="whole", get=lambda row: None if row.build is None else get(row.build), about=about)
 
 
-_SHAPES: dict[str, Shape] = {"number": "whole", "banks": Many(_tuple(bank="whole", bytes="whole"))}
+_SHAPES: dict[str, Shape] = {"number": "whole", "keyed": Many(_tuple(bank="whole", bytes="whole"))}
 
 
 def _derived(figure: Figure) -> Field:
@@ -360,6 +371,20 @@ KERNELS: tuple[Field, ...] = (
         shape="whole",
         get=lambda row: None if row.kernel.launch_bounds is None else row.kernel.launch_bounds.cluster_blocks,
         about="blocks per cluster, by its launch bounds",
+        since=5,
+    ),
+    Field(
+        name="roles",
+        shape=Many(_ROLE),
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.roles,
+        about="code that runs with registers of its own (`setmaxnreg`): the start, then by registers",
+        since=5,
+    ),
+    Field(
+        name="digest",
+        shape="text",
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.digest,
+        about="stands for its machine code: the same where that is the same byte for byte",
         since=5,
     ),
 )

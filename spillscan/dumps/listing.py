@@ -25,7 +25,15 @@ from spillscan.machine.local import Access
 from spillscan.machine.operands import OperandReader, Wanted
 from spillscan.machine.spills import StackUse
 from spillscan.model import Issue, Origin, Role
-from spillscan.model.code import NO_TRAFFIC, LivePeak, SassFunction, SassStats, SourceLine
+from spillscan.model.code import (
+    NO_TRAFFIC,
+    SETS_REGISTERS,
+    LivePeak,
+    SassFunction,
+    SassStats,
+    SourceLine,
+    WarpRole,
+)
 
 LOCAL = frozenset({b"STL", b"LDL"})
 MARKED = LOCAL | KINDS.keys()
@@ -145,6 +153,7 @@ class Listing:
     def record(self, marked: Marked | None) -> SassFunction:
         """What the function is. ``marked`` is what its pieces say; ``None`` where nothing needs it."""
         role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
+        roles: tuple[WarpRole, ...] = ()
         if marked is not None:
             code = Analysis(
                 marked=marked,
@@ -157,6 +166,7 @@ class Listing:
             self.obscure = bool((marked.accesses & local.NOT_UNDERSTOOD).any())
             if self.local_count:
                 role, traffic = code.role, code.traffic()
+            roles = code.roles()
             if self.operands:
                 operands = self.operands.result(code.depths(self.operands.conflicts))
         end = self.last_address + instruction_bytes(arch, self.last_address) if self.opcodes else 0
@@ -176,6 +186,7 @@ class Listing:
                 operands=operands,
                 live_peak=self.live_peak,
                 origin=self.origin,
+                roles=roles,
             ),
         )
 
@@ -207,7 +218,9 @@ class Listing:
 
 def records(listings: Sequence[Listing]) -> Iterator[SassFunction]:
     """The functions at their end; what was kept of all of them is read at once."""
-    using = [listing for listing in listings if listing.local_count or listing.operands]
+    using = [
+        listing for listing in listings if listing.local_count or listing.operands or SETS_REGISTERS in listing.opcodes
+    ]
     marked = dict(
         zip(map(id, using), _read([listing.pieces for listing in using], [each.labels for each in using]), strict=True)
     )

@@ -120,8 +120,9 @@ _SAYS_LITTLE = frozenset(("kernel", "kernels", "cuda", "gpu", "device", "impl", 
 _OTHER_INSTANCE = 0.7
 """Factor where all template arguments differ, and other instances of the template are in both builds."""
 
-SAME_CODE = 0.96
-"""The least likeness of kernels with equal machine code; among several the names decide."""
+SAME_CODE, SAME_BYTES = 0.96, 0.98
+"""The least likeness of kernels with machine code of equal figures, and of code that is the same byte for byte; among
+several the names decide."""
 _SHORT = 48
 """Instructions; what is shorter is often the same in kernels that have nothing to do with each other."""
 
@@ -201,6 +202,16 @@ def record(before: Usage, after: Usage) -> float:
         weight += 1.0
         value += before.constant_bytes[0] == after.constant_bytes[0]
     return value / weight if weight else 0.5
+
+
+def digest(kernel: Kernel) -> str | None:
+    """What byte for byte the same code has in common; ``None`` where it is not known."""
+    return None if kernel.sass is None else kernel.sass.digest
+
+
+def configuration(kernel: Kernel) -> Hashable:
+    """What whoever compiled it chose for it beside its source, as far as the input says: its launch bounds."""
+    return kernel.launch_bounds
 
 
 def code(kernel: Kernel) -> Hashable:

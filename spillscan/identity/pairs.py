@@ -3,20 +3,22 @@
 From sure to less sure; what one step pairs, the next does not see. Each step has a key and joins kernels of equal keys,
 so its cost is that of building two dictionaries.
 
-Kernels of one key (the same template in many objects, the lambdas of a function, statics of two files) are aligned:
-nothing in their names says which is which, or only a number that moves. Equals are paired with equals, the rest in
+Kernels of one key (the same template in many objects, the lambdas of a function, statics of two files, what a tuner
+compiled of one source) are aligned: nothing in their names says which is which, or only a number that moves. Equal code
+is paired first, then what was compiled for the same launch; of what is left equals are paired with equals, the rest in
 sequence, the nearest records first. None is lost.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from spillscan.identity.likeness import code, record
+from spillscan.identity.likeness import code, configuration, digest, record
 from spillscan.identity.renames import renames
 from spillscan.identity.symbol import canonical, source_file
 from spillscan.model import Kernel, Usage
@@ -26,6 +28,7 @@ _FEW = 64
 """More namesakes than this are not compared with each other, which costs their number squared."""
 _NUMBERED = ("Ul", "Ut", "lambda", "unnamed", "__nv_dl_tag")
 """What the symbol of a lambda or of an unnamed type holds; other symbols may, too."""
+_COPY = re.compile(r"#\d+\Z")
 _FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")
 
 _Key = Callable[[Kernel], Hashable]
@@ -68,7 +71,13 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
 
 
 def _exact(kernel: Kernel) -> Hashable:
-    return _moved(kernel), kernel.key.unit
+    return _moved(kernel), _unit(kernel)
+
+
+def _unit(kernel: Kernel) -> str:
+    """The object, without the number of a copy: it says in which order files were read, and files have other names."""
+    unit = kernel.key.unit
+    return _COPY.sub("", unit) if "#" in unit else unit
 
 
 def _moved(kernel: Kernel) -> Hashable:
@@ -79,7 +88,7 @@ def _moved(kernel: Kernel) -> Hashable:
 
 
 def _canonical_unit(kernel: Kernel) -> Hashable:
-    return _canonical_file(kernel), kernel.key.unit
+    return _canonical_file(kernel), _unit(kernel)
 
 
 def _canonical_file(kernel: Kernel) -> Hashable:
@@ -91,7 +100,7 @@ def _canonical(kernel: Kernel) -> Hashable:
 
 
 def _family_unit(kernel: Kernel) -> Hashable:
-    return _family(kernel), source_file(kernel.key.symbol), kernel.key.unit
+    return _family(kernel), source_file(kernel.key.symbol), _unit(kernel)
 
 
 def _family(kernel: Kernel) -> Hashable:
@@ -154,21 +163,31 @@ def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel
 def _aligned(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Pairs of kernels of one identity, as many as the smaller group has."""
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
+    pairs: _Pairs = []
+    for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
+        pairs += _equal(list(filter(digest, ours)), list(filter(digest, theirs)), key)
+        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
+    if len({*map(configuration, ours + theirs)}) > 1:
+        mine, others = _grouped(ours, configuration), _grouped(theirs, configuration)
+        pairs += [pair for key, group in mine.items() if key in others for pair in _by_figures(group, others[key])]
+        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
+    return pairs + _by_figures(ours, theirs)
+
+
+def _by_figures(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     pairs = _consistent(ours, theirs) if len(ours) <= _FEW and len(theirs) <= _FEW else []
     ours, theirs = _but(ours, pairs), _but(theirs, pairs)
     figures = _known(ours + theirs)
     pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
     ours, theirs = _but(ours, pairs), _but(theirs, pairs)
-    steps: tuple[_Key, ...] = ()
-    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
-        steps = (_symbol,)
-    elif len(ours) > _FEW or len(theirs) > _FEW:
-        steps = (figures, _symbol, lambda kernel: None)
-    for key in steps:
-        pairs += _equal(ours, theirs, key)
-        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
-    if steps:
+    if len(ours) > _FEW or len(theirs) > _FEW:
+        for key in (figures, _symbol, lambda kernel: None):
+            pairs += _equal(ours, theirs, key)
+            ours, theirs = _but(ours, pairs), _but(theirs, pairs)
         return pairs
+    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
+        others = _grouped(theirs, _symbol)
+        return pairs + [pair for name, same in _grouped(ours, _symbol).items() for pair in _nearest(same, others[name])]
     mine = other = 0
     sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
     for block in sequence.get_matching_blocks():  # equals that stand in the same sequence on both sides

@@ -13,7 +13,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 
-from spillscan.identity.likeness import SAME_CODE, THRESHOLD, Likeness, NameParts, code, name_parts
+from spillscan.identity.likeness import (
+    SAME_BYTES,
+    SAME_CODE,
+    THRESHOLD,
+    Likeness,
+    NameParts,
+    code,
+    digest,
+    name_parts,
+)
 from spillscan.identity.symbol import source_name
 from spillscan.model import Kernel, Usage
 from spillscan.names import arch_family
@@ -134,7 +143,9 @@ def _best(
         else:
             total = score
         if codes[0][index] is not None and codes[0][index] == codes[1][other]:
-            total = SAME_CODE + (1 - SAME_CODE) * min(total, 1)
+            same = digest(before) is not None and digest(before) == digest(after)
+            least_alike, most_alike = (SAME_BYTES, 1.0) if same else (SAME_CODE, SAME_BYTES)
+            total = least_alike + (most_alike - least_alike) * min(total, 1)
         if total >= least:
             ranked.append((-total, index, other))
     ranked.sort()

@@ -22,8 +22,6 @@ Bytes = tuple[int, int]
 """Stored, loaded."""
 
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
-GROWS = "USETMAXREG"
-"""``setmaxnreg``: the count in the log is that at the kernel's start (Hopper and later)."""
 
 
 def attach(
@@ -192,7 +190,7 @@ def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
     reported, operands = kernel.usage.registers, stats.operands
     if reported is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
         return
-    if operands.highest_register >= reported and not any(opcode == GROWS for opcode, _ in stats.opcodes):
+    if operands.highest_register >= reported and not stats.setmaxnreg:
         text = f"the log says {reported} registers, the code names R{operands.highest_register}"
         yield _contradiction("registers-mismatch", kernel, text, stats.origin)
 
@@ -207,7 +205,10 @@ def _weigh(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
     if kernel.role == "function":
         return stats
     accesses = _from_slot_on(local.accesses, reported)
-    return replace(stats, local=replace(local, accesses=accesses, evidence="log")) if accesses else stats
+    if not accesses:
+        return stats
+    roles = tuple(replace(role, spill=None) for role in stats.roles)  # they were counted by the classes before
+    return replace(stats, local=replace(local, accesses=accesses, evidence="log"), roles=roles)
 
 
 def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[LocalAccess, ...]:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from spillscan.logs.account import ALL, FIGURES, Account, quoted
 from spillscan.logs.interleaved import Reserves, assign, contradicts, may_own, prints_constant_banks, settle_stacks
@@ -32,6 +33,7 @@ from spillscan.logs.messages import (
     Used,
 )
 from spillscan.logs.records import (
+    LOST_SETTING,
     Context,
     Draft,
     Notes,
@@ -208,9 +210,11 @@ class Writer:
             self._suspect(draft, complete)
         for section in self._sections:
             if section.entries != 1 or self._interleaved:
+                mine = self._of_each_kernel(section)
                 for note, noted in section.notes:
-                    self._unattached(note, noted, "names no kernel")
-                section.notes = []
+                    if not mine or note.advisory.kind != LOST_SETTING:
+                        self._unattached(note, noted, "names no kernel")
+                section.notes = mine
         settle_stacks(self._drafts)
         self._drafts.extend(self._notes.drafts())
         for note, noted, why in self._notes.unattached():
@@ -551,8 +555,21 @@ class Writer:
         self._without_abi |= note.advisory.kind == "no_abi"
         self._notes.add(note, line)
 
+    def _of_each_kernel(self, section: Section) -> list[tuple[Note, int]]:
+        """What ptxas said once of each kernel of a section. Of setmaxnreg it says once a function that it is ignored
+        (measured, 12.4 to 13.5): of as many kernels as there are messages, all are meant."""
+        ignored = [(note, line) for note, line in section.notes if note.advisory.kind == LOST_SETTING]
+        owners = ((each, kernel.role) for _, each, _, kernel in self._kernels)
+        drafts = ((draft.section, draft.role) for draft in self._drafts)
+        alone = all(role != "function" for each, role in chain(owners, drafts) if each is section)
+        return ignored[:1] if alone and len(ignored) == section.entries and not self._interleaved else []
+
     def _unattached(self, note: Note, line: int, why: str) -> None:
-        self._account.add("unattached-advisory", f"{note.advisory.text} ({why})", line, "note")
+        text = f"{note.advisory.text} ({why})"
+        if note.advisory.kind == LOST_SETTING:  # one of the kernels runs with other registers than its source says
+            self._account.add("unattached-advisory", text, line, "error", hides=("registers",))
+        else:
+            self._account.add("unattached-advisory", text, line, "note")
 
     def _link_properties(self, message: LinkProperties, line: int) -> None:
         if self._link_named is not None:

@@ -18,7 +18,7 @@ from spillscan import grammar
 
 
 class Kind(IntEnum):
-    """What an instruction does to control."""
+    """What an instruction does to control; or that it sets how many registers its warp has."""
 
     JUMP = 0
     INDIRECT = 1
@@ -29,9 +29,10 @@ class Kind(IntEnum):
     SYNC = 6
     BREAK = 7
     CONTINUE = 8
-    PUSH_SYNC = 9
-    PUSH_BREAK = 10
-    PUSH_CONTINUE = 11
+    SET_REGISTERS = 9
+    PUSH_SYNC = 10
+    PUSH_BREAK = 11
+    PUSH_CONTINUE = 12
 
 
 KINDS = {
@@ -49,6 +50,7 @@ KINDS = {
     b"SYNC": Kind.SYNC,
     b"BRK": Kind.BREAK,
     b"CONT": Kind.CONTINUE,
+    b"USETMAXREG": Kind.SET_REGISTERS,
     b"SSY": Kind.PUSH_SYNC,
     b"PBK": Kind.PUSH_BREAK,
     b"PCNT": Kind.PUSH_CONTINUE,
@@ -101,7 +103,7 @@ class Moves(NamedTuple):
     addresses: NDArray[np.int64]
     """Byte offsets."""
     targets: NDArray[np.int64]
-    """Where each goes; -1: the text does not say."""
+    """Where each goes; of what sets registers, to how many; -1: the text does not say."""
     kinds: NDArray[Any]
     """:class:`Kind`."""
     conditional: NDArray[np.bool_]
@@ -190,6 +192,8 @@ _JUMP, _INDIRECT, _EXIT, _RETURN, _CALL, _FAR_CALL = map(
     int, (Kind.JUMP, Kind.INDIRECT, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL)
 )
 """Plain numbers: NumPy compares a column of bytes with one byte by byte, with a member of an enumeration far slower."""
+
+_SET_REGISTERS = int(Kind.SET_REGISTERS)
 
 _PUSHES = {
     int(Kind.SYNC): int(Kind.PUSH_SYNC),
@@ -334,6 +338,12 @@ class Flow:
         near = self._near
         inner = _among(near.targets, self.entries)
         return near.addresses[inner], near.targets[inner]
+
+    def settings(self) -> list[tuple[int, int | None]]:
+        """Where the warp gets another number of registers, and which, by address; ``None``: the text does not say."""
+        found = self._moves.at((self._moves.kinds == _SET_REGISTERS).nonzero()[0])
+        counts = zip(found.addresses.tolist(), found.targets.tolist(), strict=True)
+        return [(address, None if count == _NOWHERE else count) for address, count in counts]
 
     def controls(self) -> Controls:
         """Branches and ways out."""

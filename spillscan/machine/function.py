@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.machine import local, loops, spills
+from spillscan.machine import local, loops, roles, spills
 from spillscan.machine.flow import AnyMoves, Flow
 from spillscan.machine.local import Accesses, Part
 from spillscan.machine.spills import StackUse
 from spillscan.model import Role
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, SourceLine, Traffic
+from spillscan.model.code import NO_TRAFFIC, LocalTraffic, SourceLine, Traffic, WarpRole
 
 WORD = 8
 FIRST_WIDE_ARCH = 70
@@ -159,6 +159,10 @@ class Analysis:
                     frame=self._counted(part),
                 )
         return traffic, 0 if self._frame(number) is None else None
+
+    def roles(self) -> tuple[WarpRole, ...]:
+        """Which of its code runs with which number of registers, where it sets them."""
+        return roles.roles(self._flow, self._accesses(self.marked, self._classified))
 
     def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
         return Accesses(

@@ -236,6 +236,15 @@ class Accesses(Grouped):
         """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
         return sum((part.traffic(kind) for part in self.parts if not (own and part.number)), Traffic())
 
+    def some(self, chosen: NDArray[np.bool_], kind: AccessClass | None = None) -> Traffic:
+        """Of some accesses those of one class (``None``: all). No loop is looked for."""
+        found: list[tuple[int, int]] = []
+        for part, end in self._extents() if self.parts else ():
+            rows = slice(part.begin, end)
+            counts = Counter(self.accesses[rows][chosen[rows]].tolist())
+            found += [(number, count) for number, count in counts.items() if kind in (None, part.kinds[number])]
+        return _traffic(found)
+
 
 def _begin(part: Part) -> int:
     return part.begin

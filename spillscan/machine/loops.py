@@ -83,7 +83,7 @@ def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: bytes)
     controls, asked = _without_skips(controls, entries), np.frombuffer(points, np.int64)
     if len(controls.addresses) > MOST_BRANCHES:
         return [None] * len(asked)
-    return _Line(controls, entries).depths(asked)
+    return Line(controls, entries).depths(asked)
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:
@@ -119,7 +119,7 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
     return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
 
 
-class _Line:
+class Line:
     """The code as a line of places in the order of their addresses: labels (where the function and its callees begin,
     targets, what an indirect branch goes to) and controls. What stands behind a place, up to the next one, is a node.
 
@@ -142,7 +142,7 @@ class _Line:
         labels = distinct(np.concatenate((roots, 4 * targets[jumps], cases)))
         keys = np.concatenate((labels, 4 * addresses + 1))
         order = keys.argsort(kind="stable")
-        self._keys: _Numbers = keys[order]
+        self.keys: _Numbers = keys[order]
         """Four times the address; one more for a control, two more for what stands behind it."""
         place = np.empty(len(keys), np.int64)
         place[order] = np.arange(len(keys))
@@ -150,26 +150,26 @@ class _Line:
         goes: _Numbers = np.full(len(keys), _LABEL)
         """Place that a control goes to; a label, or a way out."""
         goes[own] = _LEAVES
-        goes[own[jumps]] = np.searchsorted(self._keys, 4 * targets[jumps])
+        goes[own[jumps]] = np.searchsorted(self.keys, 4 * targets[jumps])
         self._ends: _Flags = np.zeros(len(keys), bool)
         """Control does not go on behind it."""
         self._ends[own] = ~conditional
-        self._roots: list[int] = np.searchsorted(self._keys, roots).tolist()
+        self._roots: list[int] = np.searchsorted(self.keys, roots).tolist()
         tabled: dict[int, list[int]] = {}
-        for source, sink in zip(own[tables][table].tolist(), np.searchsorted(self._keys, cases).tolist(), strict=True):
+        for source, sink in zip(own[tables][table].tolist(), np.searchsorted(self.keys, cases).tolist(), strict=True):
             tabled.setdefault(source, []).append(sink)
         stays = enumerate(zip(goes.tolist()[1:], self._ends.tolist()[1:], strict=True), 1)
-        self._ways: list[tuple[int, ...]] = [
+        self.ways: list[tuple[int, ...]] = [
             (*((to,) if to >= 0 else tabled.get(at, ()) if to == _LEAVES else ()), *(() if end else (at,)))
             for at, (to, end) in stays
         ]
-        self._ways.append(())
+        self.ways.append(())
         """By node: the nodes behind it."""
 
     def depths(self, points: _Numbers) -> list[int | None]:
         """See :func:`depths`."""
-        at = np.searchsorted(self._keys, 4 * points, side="right") - 1
-        nest = _Nest(self._ways, self._roots).depths()
+        at = np.searchsorted(self.keys, 4 * points, side="right") - 1
+        nest = _Nest(self.ways, self._roots).depths()
         ends = self._ends[at].tolist()
         return [None if end else nest[place] for place, end in zip(at.tolist(), ends, strict=True)]
 

@@ -267,6 +267,28 @@ NO_TRAFFIC = LocalTraffic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarpRole:
+    """The code that some warps of a block run with a number of registers of their own (``setmaxnreg``).
+
+    It is what control reaches from one USETMAXREG, or from the kernel's start, without coming to another. Code that
+    several roles run counts for each.
+    """
+
+    address: int | None
+    """Byte offset of its USETMAXREG; ``None``: the kernel's start."""
+    registers: int | None
+    """Per thread from there on; ``None`` of the start, where it is what the kernel was launched with, and where the
+    instruction does not say."""
+    follows: bool
+    """Another role's code leads to it: the same warps may run one after the other."""
+    spill: Traffic | None
+    """Its accesses to spill slots, callees in the same listing included; ``None`` where it is not known which of its
+    accesses are some."""
+    local: Traffic
+    """All its accesses to local memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LivePeak:
     """Where ``nvdisasm -plr`` shows the most live general registers."""
 
@@ -323,6 +345,10 @@ class Maker:
         return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
 
 
+SETS_REGISTERS = "USETMAXREG"
+"""``setmaxnreg`` (Hopper and later): from there on a warp has another number of registers than at the start."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SassStats:
     """What one function's machine code holds."""
@@ -347,6 +373,17 @@ class SassStats:
     """Where the function stands in the dump."""
     maker: Maker | None = None
     """What wrote its cubin; ``None`` from a dump, or where the cubin does not report."""
+    roles: tuple[WarpRole, ...] = ()
+    """Of code that sets its warps' registers: the start, then by their registers; empty: it sets none."""
+    digest: str | None = None
+    """Stands for the code: its bytes, its own constants, and what relocations put into it, by name and not by address.
+    Functions with the same one are the same code, whatever they are called and wherever they lie; ``None`` from a dump,
+    which does not show all of it."""
+
+    @property
+    def setmaxnreg(self) -> int | None:
+        """USETMAXREG instructions; ``None`` where no instruction was read."""
+        return dict(self.opcodes).get(SETS_REGISTERS, 0) if self.instructions else None
 
     def spills(self, role: Role) -> tuple[int, int] | None:
         """Bytes of spill stores and of spill loads of the function itself; ``None`` where no instruction was read, or

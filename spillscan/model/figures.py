@@ -54,7 +54,7 @@ _SILENT: dict[str, Callable[[Kernel], int | None]] = {
 """What a figure is where the line that prints it is silent."""
 
 
-def _code(name: str, label: str, about: str, get: Callable[[SassStats], int | None], **declared: Any) -> Figure:
+def _code(name: str, label: str, about: str, get: Callable[[SassStats], Any], **declared: Any) -> Figure:
     """What the machine code shows."""
     return Figure(
         name=name,
@@ -159,6 +159,24 @@ _DERIVED = (
         since=None,
     ),
     _code(
+        "setmaxnreg",
+        "setmaxnreg",
+        "instructions that give a warp another number of registers (`setmaxnreg`)",
+        lambda sass: sass.setmaxnreg,
+        rank=38,
+        worse="fewer",
+        severe=True,
+        since=5,
+    ),
+    _code(
+        "role_registers",
+        "registers of role",
+        "registers per thread that warps have from their `setmaxnreg` on; roles by that number, from 1",
+        lambda sass: tuple(enumerate((role.registers for role in sass.roles if role.registers is not None), 1)) or None,
+        kind="keyed",
+        rank=39,
+    ),
+    _code(
         "shared_spills",
         "spills to shared",
         "accesses to shared memory that ptxas annotates as spills",
@@ -180,7 +198,9 @@ FIGURES: tuple[Figure, ...] = tuple(
 """Every figure, worst first. Compile time is none: it is never the same twice."""
 
 COMPARED = tuple(each for each in FIGURES if each.compared and each.kind == "number")
-"""What two records are compared by; constant banks, compared one by one, come after these."""
+"""What two records are compared by."""
+KEYED = tuple(each for each in FIGURES if each.compared and each.kind == "keyed")
+"""What they are compared by number for number: constant memory bank by bank, registers role by role."""
 KEPT = tuple(each for each in FIGURES if each.since is not None and each.kind == "number")
 """What a dataset holds of each kernel."""
 
@@ -200,7 +220,7 @@ def figure(name: str) -> Figure:
     known = BY_NAME[base]
     if not bracket:
         return known
-    label = f"{known.label}[{key}" if known.kind == "banks" else f"{known.label} {key[:-1]}"
+    label = f"{known.label}[{key}" if known.kind == "keyed" else f"{known.label} {key[:-1]}"
     return replace(known, name=name, label=label)
 
 

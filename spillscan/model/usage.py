@@ -57,8 +57,8 @@ class Figure:
     """``B`` for bytes; empty for counts."""
     source: Literal["printed", "code", "launch"] = "printed"
     """Where it comes from: a compiler or linker prints it; the machine code shows it; a launch on a device makes it."""
-    kind: Literal["number", "banks"] = "number"
-    """One whole number; or (bank, bytes) pairs."""
+    kind: Literal["number", "keyed"] = "number"
+    """One whole number; or (key, number) pairs, such as bytes by constant bank."""
     rank: int = 100
     """Place among what is compared, worst first; of equal ones in the order of declaration."""
     worse: Literal["more", "fewer"] = "more"
@@ -171,7 +171,7 @@ class Usage:
         "cmem",
         unit="B",
         about="constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
-        kind="banks",
+        kind="keyed",
         linker="constant_bytes",
         listed=True,
     )

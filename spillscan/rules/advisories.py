@@ -7,8 +7,11 @@ from collections.abc import Collection, Iterator
 from spillscan.model import Change, Finding, Kernel, Rule
 from spillscan.rules import Terms, finding
 
+_LOSSES = ("setmaxnreg-ignored",)
+"""What costs so much that it is an error."""
+
 RULES = tuple(
-    Rule(id=name, severity="warning", judges=("build", "change"))
+    Rule(id=name, severity="error" if name in _LOSSES else "warning", judges=("build", "change"))
     for name in (
         "wgmma-serialized",
         "wgmma-wait-injected",
