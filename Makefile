@@ -54,6 +54,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.roles_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
+	$(BIN)/python -m tests.oracle.binary_oracle --public --quick
 	$(BIN)/python -m tests.oracle.sweep_oracle
 	$(BIN)/python -m tests.oracle.audit_oracle
 	$(BIN)/python -m tests.oracle.dataset_oracle

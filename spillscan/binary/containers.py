@@ -5,7 +5,6 @@ here. Nothing is unpacked to disk; names of members are shown, never opened.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -337,6 +336,8 @@ class _Contents:
 
 def _digest(member: Member) -> bytes:
     """Of its bytes; of what cannot be decompressed, of where it stands."""
+    import hashlib
+
     try:
         window = member.window
         data: bytes | memoryview = window.view(0, window.size, "image")

@@ -212,6 +212,7 @@ def by_section(elf: Elf, symbols: NDArray[Any], number: int) -> dict[int, Refere
 
 EXECUTABLE_SECTION = 4
 RELOCATABLE_FILE = 1
+_TYPES = (RELOCATABLE_FILE, 2)
 DYNAMIC_STACK = 0xFFFFFFFF
 DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
@@ -382,6 +383,23 @@ class Cubin:
                 None if self.new_layout else flags[section] >> 20 & 0x7F,
                 section,
             )
+
+    def check(self) -> None:
+        """Raise :class:`DamageError` where something is missing that there must be: the code of each function of its
+        symbols, the attributes of the module and of each kernel."""
+        elf = self.elf
+        if elf.type not in _TYPES:
+            raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
+        text, infos, *_ = self._sections()
+        symbols = self._symbols
+        functions = symbols[(symbols["info"] & 15 == FUNC) & (symbols["section"] > 0)]
+        if lost := len(set(functions["section"].tolist()).difference(text)):
+            raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
+        if text and elf.index(b".nv.info") is None:
+            raise DamageError("a cubin without attributes", elf.window.start)
+        kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
+        if lost := len(set(kernels).difference(infos)):
+            raise DamageError(f"{lost} kernels without attributes", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""

@@ -192,6 +192,7 @@ class Functions:
                         yield LostSetting(function.symbol)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
+            cubin.check()
             if cubin.lines.damage is not None:
                 yield LostLines(cubin.lines.damage.what)
         except DamageError as error:

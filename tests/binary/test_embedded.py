@@ -265,3 +265,16 @@ def test_a_file_without_gpu_code_says_which_of_the_two_it_is(tmp_path: Path) -> 
     with pytest.raises(InputError, match="without GPU"):
         scan(tmp_path / "lib.so")
     assert isinstance(scanned(TINY)[0][0], SassFunction)
+
+
+LOST = {
+    "code": (b".text.", b".tex_."),
+    "attributes of the module": (b".nv.info\0", b".nv.inf_\0"),
+    "attributes of a kernel": (b".nv.info.", b".nv.inf_."),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_a_cubin_that_has_lost_something(what: str) -> None:
+    name, damaged = LOST[what]
+    assert [issue.code for issue in scanned(TINY.replace(name, damaged))[1]] == ["damaged"]

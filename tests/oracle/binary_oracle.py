@@ -1,10 +1,10 @@
 """Holds the reader of binaries against NVIDIA's own tools, function by function. Not part of `make test`.
 
-    python -m tests.oracle.binary_oracle [--cache DIR] [--windows] [--arch ARCH]… [--quick | --instructions N]
-                                         [--code HEX]… [--ledger FILE] [FILE]…
+    python -m tests.oracle.binary_oracle [--cache DIR] [--windows | --public] [--arch ARCH]…
+                                         [--quick | --instructions N] [--code HEX]… [--ledger FILE] [FILE]…
 
 FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI and their
-libraries compared:
+libraries compared, with `--public` wheels of 2018 to 2026 of every system:
 
     resources     cuobjdump -res-usage   registers, stack, shared and local memory, constant banks
     attributes    cuobjdump -elf         registers, frame and stack, launch bounds, spill annotations
@@ -40,7 +40,7 @@ from spillscan import dumps as sass
 from spillscan.dumps.res_usage import FunctionUsage, ResourceUsage
 from spillscan.model import Issue
 from spillscan.model.code import LocalAccess, SassFunction
-from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, readable, wheels
+from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
 from tests.oracle.ledger import Differences, Ledger
 
 OLD, NEW = "sass-12.8", "sass-13.5"
@@ -71,7 +71,7 @@ def ours(path: Path) -> dict[Key, list[SassFunction]]:
         for item in binary.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
             if isinstance(item, Issue):
                 print(f"  {item.severity}: {item.message}")
-            else:
+            elif isinstance(item, SassFunction):
                 found[item.arch or "", item.symbol].append(item)
     return found
 
@@ -239,6 +239,7 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
     if process.wait():
         told.failures.append(f"cuobjdump {tools.parent.name} -elf {path.name}")
         return
+    named = {(symbol, name) for symbol, name, _ in theirs}
     functions = [function for group in found.values() for function in group]
     annotated = [f for f in functions if f.stats.local.evidence == "annotation"]
     ours_spills = sum(f.stats.local.spill.accesses for f in annotated)
@@ -252,7 +253,7 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
         told_figures = {"register count": usage.registers, "frame size": usage.stack_bytes}
         told_figures["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
         for name, figure in told_figures.items():
-            if figure:  # one of zero may have no attribute
+            if figure and (function.symbol, name) in named:  # one of zero may have no attribute, nor old cubins any
                 told.equal(
                     f"{name} by -elf",
                     (path.name, function.symbol, name, figure),
@@ -275,8 +276,9 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
             given = readable(path, Path(folder))
             if not ledger.has(label, "resources"):
                 told = Differences()
-                resources(given, new, found, told)
-                attributes(given, new, found, told)
+                tools = old if number(archs[0]) < FIRST_OF_NEW else new
+                resources(given, tools, found, told)
+                attributes(given, tools, found, told)
                 told.compared["MiB"] = path.stat().st_size >> 20
                 ledger.finish(told, label, "resources")
         among = holding(path, codes) if codes and not arguments.quick else None
@@ -294,6 +296,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--windows", action="store_true", help="the wheels of Windows")
+    parser.add_argument("--public", action="store_true", help="wheels of every age and system")
     parser.add_argument("--arch", action="append", default=[], help="only these, of -sass")
     parser.add_argument("--quick", action="store_true", help="leave out -sass")
     parser.add_argument("--instructions", type=int, metavar="N", help="of -sass: so many an architecture and library")
@@ -302,7 +305,9 @@ def main() -> int:
     arguments = parser.parse_args()
     ledger = Ledger(arguments.ledger)
     scope = "quick" if arguments.quick else f"{arguments.instructions} {' '.join(arguments.arch + arguments.code)}"
-    given = [(file, "*") for file in arguments.files] or wheels(arguments.cache, windows=arguments.windows)
+    given: Iterable[tuple[Path, str]] = [(file, "*") for file in arguments.files]
+    if not arguments.files:
+        given = public(arguments.cache) if arguments.public else wheels(arguments.cache, windows=arguments.windows)
     for file, pattern in given:
         if ledger.has(file.name, "whole", scope):
             continue

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 from maker.opcodes import layout  # noqa: E402
-from maker.wheels import WHEELS, WINDOWS  # noqa: E402
+from maker.wheels import PUBLIC, WHEELS, WINDOWS  # noqa: E402
 
 PE_SECTION = ".nv_fatb"
 """Of a Windows file: what its loader hands to the driver."""
@@ -36,6 +36,14 @@ def wheels(cache: Path | None, *, windows: bool) -> Iterator[tuple[Path, str]]:
     """Each wheel, and the pattern of its libraries."""
     for requirement, pattern in (WINDOWS if windows else WHEELS).items():
         yield wheel(requirement, cache, "win_amd64" if windows else "linux"), pattern
+
+
+def public(cache: Path | None) -> Iterator[tuple[Path, str]]:
+    """The wheels of every age and system."""
+    from maker import toolchains
+
+    for requirement, python, platform in PUBLIC:
+        yield toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform, python), "*"
 
 
 def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
