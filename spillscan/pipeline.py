@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from spillscan.errors import InputError
-from spillscan.inputs import archives, readers, reference, source
+from spillscan.inputs import archives, readers, reference, sidecars, source
 from spillscan.join.links import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import draft_of, is_orphan
@@ -44,6 +44,8 @@ def scan(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     sources = source.expand([os.fspath(path) for path in paths])
+    beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
+    sources += [source.Source(found, explicit=False) for found in beside]
     total = Reading()
     if watch is not None:
         watch.expect(sources)
@@ -73,6 +75,11 @@ def build_of(reading: Reading) -> Build:
         from spillscan.join.code import attach
 
         kernels, contradictions = attach(kernels, reading.functions)
+        issues += contradictions
+    if reading.sidecars:
+        from spillscan.join.sidecars import attach as attach_sidecars
+
+        kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
     issues += _without_machine_code(reading, kernels)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()

@@ -191,6 +191,7 @@ class KernelJson(msgspec.Struct, gc=False):
     launch_bounds: LaunchBounds | None = None
     dynamic_shared: bool | None = None
     launch: Launch | None = None
+    configuration: dict[str, str] = {}
 
 
 class IssueJson(msgspec.Struct, gc=False):
@@ -301,6 +302,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.launch_bounds,
         kernel.dynamic_shared,
         kernel.launch,
+        dict(kernel.configuration),
     )
 
 
@@ -421,6 +423,7 @@ def _kernel(found: KernelJson) -> Kernel:
         launch_bounds=_bounds(found.launch_bounds),
         dynamic_shared=found.dynamic_shared,
         launch=_launch(found.launch),
+        configuration=tuple(found.configuration.items()),
         source=found.source,
         sass=None if found.sass is None else sass_of(found.sass),
     )

@@ -268,15 +268,6 @@ DYNAMIC_ALIGNMENT = 16
 (measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""
 
 
-def _declares_dynamic(static_bytes: int, alignment: int) -> bool | None:
-    """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: it has none).
-    ptxas gives one to every function of a module that declares any, nvlink to those that use it. One that also holds
-    static memory, of data that may be aligned as well, decides nothing."""
-    if alignment < DYNAMIC_ALIGNMENT:
-        return False
-    return None if static_bytes else True
-
-
 class _Sections(NamedTuple):
     """Code sections, and what belongs to each, by its number."""
 
@@ -377,7 +368,7 @@ class Cubin:
                 frames.get(number) if known else None,
                 None if stack == DYNAMIC_STACK else stack,
                 static,
-                None if self.relocatable else _declares_dynamic(static, alignment),
+                None if self.relocatable else self._declares_dynamic(static, alignment),
                 local.get(section, 0),
                 tuple(sorted(banks.get(section, ()))),
                 None if self.new_layout else flags[section] >> 20 & 0x7F,
@@ -487,11 +478,21 @@ class Cubin:
             found.setdefault(section, []).append((begin, place))
         return {section: sorted(each) for section, each in found.items()}
 
-    def _sections(
-        self,
-    ) -> tuple[
-        list[int], dict[int, Window], dict[int, tuple[int, int]], dict[int, int], dict[int, list[tuple[int, int]]]
-    ]:
+    def _declares_dynamic(self, static_bytes: int, alignment: int) -> bool | None:
+        """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: it has
+        none). ptxas gives one to every function of a module that declares any, nvlink to those that use it. One that
+        also holds static memory, of data that may be aligned as well, decides nothing; the launches of code that
+        cuTile's compiler made give none at all.
+        """
+        if alignment < DYNAMIC_ALIGNMENT or (static_bytes and self._of_tiles):
+            return False
+        return None if static_bytes else True
+
+    @cached_property
+    def _of_tiles(self) -> bool:
+        return any(name.startswith(b".nv.tileir.") for name in self.elf.names)
+
+    def _sections(self) -> _Sections:
         """The sections that are of functions."""
         elf = self.elf
         flags, owners = elf.sections["flags"].tolist(), elf.sections["info"].tolist()

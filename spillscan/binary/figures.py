@@ -366,12 +366,11 @@ def _product(dimensions: tuple[int, int, int] | None, most: int) -> int | None:
 
 _ELSEWHERE = frozenset(
     {
-        opcode
-        for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert", "move", "predicate", "nop")
-        for opcode in CLASSES[name]
+        *(opcode for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert") for opcode in CLASSES[name]),
+        *(opcode for name in ("move", "predicate", "local", "constant", "texture", "nop") for opcode in CLASSES[name]),
+        *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
+        *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
     }
-    | {opcode for name in ("local", "constant", "texture") for opcode in CLASSES[name]}
-    | {"LDG", "STG", "ATOMG", "REDG", "RED", "BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"}
 )
 """Opcodes that surely neither address shared memory nor call what may."""
 

@@ -47,7 +47,7 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
     if old is None or new is None:
         known = new or old
         return (known, known) if known else None
-    if old == new or not {old.source, new.source} <= {"sidecar", "bounds"}:
+    if old == new or not {old.source, new.source} <= {"sidecar", "required", "bounds"}:
         return new, new
     alike = old.threads_per_block == new.threads_per_block and old.source == new.source
     return (old, new) if alike else None

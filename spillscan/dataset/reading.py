@@ -343,6 +343,7 @@ def _kernel(row: dict[str, Any]) -> Kernel:
         launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
         dynamic_shared=row["dynamic_shared"],
         launch=row["launch"],
+        configuration=row["configuration"] or (),
     )
 
 

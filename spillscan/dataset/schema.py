@@ -366,6 +366,13 @@ KERNELS: tuple[Field, ...] = (
         5,
     ),
     _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
+    _of_kernel(
+        "configuration",
+        Many(_tuple(name="text", value="text")),
+        "configuration",
+        "what it was tuned for, as its compiler wrote beside its code",
+        5,
+    ),
     Field(
         name="cluster_blocks",
         shape="whole",

@@ -5,7 +5,7 @@
 from there, for most builds hold no machine code.
 """
 
-from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Stats
+from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Sidecar, Stats
 from spillscan.model.findings import (
     SEVERITIES,
     BaselineState,
@@ -62,6 +62,7 @@ __all__ = [
     "Role",
     "Rule",
     "Severity",
+    "Sidecar",
     "Stats",
     "Usage",
     "agreement",

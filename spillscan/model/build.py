@@ -48,6 +48,8 @@ class Kernel:
     """Whether its code declares shared memory whose size each launch gives; ``None`` where no binary was read."""
     launch: Launch | None = None
     """How it is launched, as its compiler wrote beside its code; ``None`` where nothing does."""
+    configuration: tuple[tuple[str, str], ...] = ()
+    """(name, value) of what it was tuned for, as its compiler wrote beside its code: ``tile``, ``num_warps`` …"""
 
     @property
     def spills(self) -> tuple[int, int] | None:
@@ -177,6 +179,26 @@ class LinkRecord:
     origin: Origin
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """What a compiler wrote beside the code of one kernel, or of all kernels of one file."""
+
+    place: str
+    """Folder and stem of its file; the code's are the same."""
+    symbol: str = ""
+    """The kernel; empty: all of the file."""
+    threads_per_block: int | None = None
+    """Threads per block; ``None`` where it does not say."""
+    dynamic_shared_bytes: int | None = None
+    """Dynamic shared memory, bytes per block; ``None`` where it does not say."""
+    cluster_blocks: int | None = None
+    """Blocks per cluster; ``None`` where it does not say."""
+    configuration: tuple[tuple[str, str], ...] = ()
+    """(name, value) of what the kernel was tuned for."""
+    origin: Origin
+    """The file."""
+
+
 @dataclass(slots=True)
 class Reading:
     """What one input held."""
@@ -185,6 +207,8 @@ class Reading:
     links: list[LinkRecord] = field(default_factory=list)
     functions: list[SassFunction | FunctionUsage] = field(default_factory=list)
     """What dumps hold, to be joined with the kernels of logs."""
+    sidecars: list[Sidecar] = field(default_factory=list)
+    """What compilers wrote beside machine code, to be joined with its kernels."""
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
     portable: list[PortableCode] = field(default_factory=list)
@@ -195,6 +219,7 @@ class Reading:
         self.kernels += other.kernels
         self.links += other.links
         self.functions += other.functions
+        self.sidecars += other.sidecars
         self.issues += other.issues
         self.stats += other.stats
         self.portable += other.portable

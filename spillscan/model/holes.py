@@ -50,6 +50,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "undecodable": (),
     "spill-mismatch": ("spills",),
     "registers-mismatch": ("registers",),
+    "launch-mismatch": ("launch",),
     "ambiguous-sass": ("code",),
     "not-in-dump": ("code",),
     "not-in-log": (),

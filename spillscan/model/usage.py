@@ -250,7 +250,7 @@ class LaunchBounds:
         return self.required_threads or self.max_threads
 
 
-LaunchSource = Literal["given", "policy", "profile", "sidecar", "bounds", "assumed"]
+LaunchSource = Literal["given", "policy", "profile", "sidecar", "required", "bounds", "assumed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +269,8 @@ class Launch:
     """Blocks per cluster; 1: no cluster."""
     source: LaunchSource = "given"
     """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, a ``profile``, the
-    ``sidecar`` that the compiler wrote beside the code, the launch ``bounds`` of the code itself (which promise no more
-    than a largest block size); ``assumed``: nobody says."""
+    ``sidecar`` that the compiler wrote beside the code, the code where it has a ``required`` block size, its launch
+    ``bounds`` (which promise no more than a largest one); ``assumed``: nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

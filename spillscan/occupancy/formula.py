@@ -163,15 +163,15 @@ def block_limits(
         by_warps = where(left, have.max_warps_per_sm // 2 // warps * 2, by_warps)
     by_warps = where(threads > have.max_threads_per_block, 0, by_warps)
 
-    # Shared memory: with the driver's reserve, in units of 256 B, from 8.0 of 128 B. Static memory above 48 KB needs no
-    # opt-in: ptxas refuses it in sources, other compilers do not, and the driver launches it (measured).
+    # Shared memory: with the driver's reserve, in units of 256 B, from 8.0 of 128 B. Code with more than 48 KB static
+    # is opted in by the driver (measured): ptxas refuses to make it of sources, other compilers do not.
     reserve = have.shared_bytes_reserved_per_block
     allocated = round_up(static_bytes + dynamic_bytes + reserve, have.shared_alloc_unit)
     opted_in = attribute >= 0
     large = static_bytes > have.shared_bytes_per_block
     wide = opted_in & (static_bytes + reserve + attribute > have.shared_bytes_per_block)
     limit = where(wide | large, have.shared_limit_per_block_optin, have.shared_limit_per_block)
-    refused = (allocated > limit) | (dynamic_bytes > where(opted_in, attribute, where(large, 0, dynamic_bytes)))
+    refused = (allocated > limit) | (opted_in & (dynamic_bytes > attribute))
     per_sm = preferred_bytes
     dropped = (preferred_bytes < allocated) & (refused == 0)
     if some(dropped):  # the preference rather than the launch
@@ -312,8 +312,6 @@ def _shared_reason(configuration: Configuration) -> str:
     most = device.shared_bytes_per_block_optin
     if user > most:
         return f"{user:,} B shared memory: a block has at most {most:,} B"
-    if configuration.static_shared_bytes > device.shared_bytes_per_block:
-        return f"{dynamic:,} B dynamic shared memory beside more than 48 KB static: the kernel must opt in"
     return (
         f"{user:,} B shared memory: a block has at most {device.shared_bytes_per_block:,} B unless the"
         f" kernel opts in"

@@ -372,7 +372,8 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     if device.version >= (8, 0):
         free -= device.shared_bytes_reserved_per_block
     if attribute is None:
-        attribute = max(device.shared_bytes_per_block - configuration.static_shared_bytes, 0)
+        most = device.shared_bytes_per_block_optin if large else device.shared_bytes_per_block
+        attribute = max(most - configuration.static_shared_bytes, 0)
     return min(free, attribute)
 
 

@@ -55,7 +55,7 @@ def of_bounds(kernel: Kernel) -> Launch | None:
         threads_per_block=bounds.threads,
         dynamic_shared_bytes=0 if kernel.dynamic_shared is False else None,
         cluster_blocks=bounds.cluster_blocks or 1,
-        source="bounds",
+        source="required" if bounds.required_threads else "bounds",
     )
 
 

@@ -200,7 +200,7 @@ def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
 
 
 def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
-    bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256))
+    bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256), dynamic_shared=False)
     put(tmp_path, "x", kernel(GEMM, 64), bounded, kernel("_Z4freev", 16))
     dataset = open_dataset(str(tmp_path))
     ranking = answers.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))

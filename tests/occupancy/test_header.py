@@ -124,8 +124,8 @@ def test_static_memory_above_48_kb_is_what_the_header_says_of_a_kernel_that_opte
     rows = header.configurations(2_000, seed=20261122)
     most = np.array([one.shared_bytes_per_block_optin for one in devices()])[rows["device"]]
     rows["static_shared_bytes"] = np.maximum(most - rows["dynamic_shared_bytes"] % 60_000, 49_153)
-    rows["dynamic_shared_bytes"] = np.zeros(2_000, np.int64)
-    rows["max_dynamic_shared_bytes"] = np.zeros(2_000, np.int64)
+    rows["dynamic_shared_bytes"] = rows["dynamic_shared_bytes"] % 3_000
+    rows["max_dynamic_shared_bytes"] = np.full(2_000, 300_000)
     truth = header.ask(header.build(), rows)
     rows["max_dynamic_shared_bytes"] = np.full(2_000, NOT_SET)
     ours = occupancy_table(header.columns(rows))
@@ -136,11 +136,13 @@ def test_static_memory_above_48_kb_is_what_the_header_says_of_a_kernel_that_opte
         assert resident(configuration(rows, place)).resident_blocks == truth["resident_blocks"][place]
 
 
-def test_dynamic_memory_beside_so_much_static_needs_the_attribute():
+def test_code_with_so_much_static_memory_is_opted_in_for_dynamic_memory_too():
     one = occupancy("sm_90", registers=32, threads_per_block=128, static_shared_bytes=68_608)
     assert one.resident_blocks == 3
-    both = {"registers": 32, "threads_per_block": 128, "static_shared_bytes": 68_608, "dynamic_shared_bytes": 1024}
-    assert "must opt in" in occupancy("sm_90", **both).reasons[0]
-    assert occupancy("sm_90", **both, max_dynamic_shared_bytes=1024).resident_blocks == 3
+    most = available_dynamic_shared_bytes(one.configuration, 1)
+    assert most == 232_448 - 68_608
+    both = {"registers": 32, "threads_per_block": 128, "static_shared_bytes": 68_608}
+    assert occupancy("sm_90", **both, dynamic_shared_bytes=most).resident_blocks == 1
+    assert "at most 232,448 B" in occupancy("sm_90", **both, dynamic_shared_bytes=most + 1).reasons[0]
     shared = next(way for way in headroom(one) if way.resource == "shared")
     assert (shared.more_blocks.blocks_after, shared.fewer_blocks.blocks_after) == (4, 2)

@@ -37,8 +37,7 @@ const lookup = (() => {
     let perSm = preferred(on, setting.carveout);
     const large = setting.fixed > on.shared_per_block;
     const wide = large || (wish !== null && setting.fixed + on.shared_reserve + wish > on.shared_per_block);
-    const tooMuch = allocated > (wide ? on.shared_limit_optin : on.shared_limit) ||
-      (large && wish === null && setting.dynamic > 0);
+    const tooMuch = allocated > (wide ? on.shared_limit_optin : on.shared_limit);
     if (wish !== null && setting.dynamic > wish) return [0, perSm,
       `${number(setting.dynamic)} B dynamic shared memory: the kernel's attribute allows ${number(wish)} B`];
     if (tooMuch) return [0, perSm, whyShared(on, setting, user)];
@@ -54,7 +53,6 @@ const lookup = (() => {
   function whyShared(on, setting, user) {
     const [most, plain] = [on.shared_per_block_optin, on.shared_per_block];
     if (user > most) return `${number(user)} B shared memory: a block has at most ${number(most)} B`;
-    if (setting.fixed > plain) return `${number(setting.dynamic)} B dynamic shared memory beside more than 48 KB static: the kernel must opt in`;
     return `${number(user)} B shared memory: a block has at most ${number(plain)} B unless the kernel opts in ` +
       `(MaxDynamicSharedMemorySize, up to ${number(most - setting.fixed)} B here)`;
   }
@@ -195,7 +193,8 @@ const lookup = (() => {
     const on = tables.devices[setting.device];
     if (blocks < 1 || answer(tables, { ...setting, dynamic: 0 }).blocks < blocks) return null;
     const wish = attribute(on, setting);
-    const limit = wish === null && setting.fixed <= on.shared_per_block ? on.shared_limit : on.shared_limit_optin;
+    const large = setting.fixed > on.shared_per_block;
+    const limit = wish === null && !large ? on.shared_limit : on.shared_limit_optin;
     let share = Math.floor(limit / on.shared_unit) * on.shared_unit;
     if (blocks > 1) {
       const row = sharedRow(tables, on, preferred(on, setting.carveout) || on.carveout_steps[0]);
@@ -203,7 +202,7 @@ const lookup = (() => {
       for (let place = 0; place < row.length && row[place] >= blocks; place += 2) units = row[place + 1];
       share = Math.min(units * on.shared_unit, limit);
     }
-    const most = wish === null ? Math.max(on.shared_per_block - setting.fixed, 0) : wish;
+    const most = wish ?? Math.max((large ? on.shared_per_block_optin : on.shared_per_block) - setting.fixed, 0);
     return Math.min(share - setting.fixed - on.shared_reserve, most);
   }
 

@@ -1,0 +1,175 @@
+"""Caches that compilers of Python code left: every kernel is read, and launched as the metadata beside it says."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spillscan import scan
+from spillscan.inputs import sidecars
+from spillscan.join.sidecars import attach
+from spillscan.model import Kernel, Launch, LaunchBounds
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.formula import NOT_SET
+from spillscan.occupancy.launches import settled
+from spillscan.occupancy.summary import summarise
+from tests.conftest import FIXTURES, run
+from tests.oracle import occupancy_header as header
+
+CACHES = sorted(path.name.removesuffix(".tar.xz") for path in (FIXTURES / "caches").iterdir())
+TRITON = [name for name in CACHES if name.startswith("triton")]
+
+
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {}
+    for name in CACHES:
+        folders[name] = tmp_path_factory.mktemp(name)
+        with tarfile.open(FIXTURES / "caches" / f"{name}.tar.xz") as archive:
+            archive.extractall(folders[name], filter="data")
+    return folders
+
+
+def entries(folder: Path) -> list[Kernel]:
+    build = scan(folder)
+    assert not [issue for issue in build.issues if issue.severity != "note"]
+    return [kernel for kernel in build.kernels if kernel.role == "entry"]
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_a_triton_kernel_is_launched_as_its_metadata_says(name: str, caches: dict[str, Path]) -> None:
+    files = {path: json.loads(path.read_text()) for path in caches[name].rglob("*.json")}
+    kernels = entries(caches[name])
+    assert len(kernels) == len(files) == 5
+    for kernel in kernels:
+        assert kernel.sass is not None
+        assert kernel.sass.origin is not None
+        said = files[Path(kernel.sass.origin.input).with_suffix(".json")]
+        launch = settled(kernel, None)
+        assert launch is kernel.launch is not None
+        assert (launch.threads_per_block, launch.dynamic_shared_bytes, launch.source) == (
+            32 * said["num_warps"],
+            said["shared"],
+            "sidecar",
+        )
+        assert kernel.key.symbol == said["name"]
+        assert dict(kernel.configuration)["num_stages"] == str(said["num_stages"])
+    tiles = {(kernel.key.symbol, *dict(kernel.configuration).values()) for kernel in kernels}
+    assert tiles == {
+        ("mm", "32×64×32", "4", "2"),
+        ("mm", "64×64×32", "4", "3"),
+        ("mm", "64×32×32", "2", "2"),
+        ("softmax", "2048", "8", "3"),
+        ("add", "1024", "4", "3"),
+    }
+
+
+def test_a_warp_kernel_is_launched_with_the_blocks_of_its_source_and_the_memory_of_its_metadata(
+    caches: dict[str, Path],
+) -> None:
+    (meta,) = caches["warp-1.19.0"].rglob("*.meta")
+    said = json.loads(meta.read_text())
+    launches = {kernel.key.symbol: kernel.launch for kernel in entries(caches["warp-1.19.0"])}
+    assert {f"{symbol}_smem_bytes" for symbol in launches} <= set(said)
+    assert len(launches) >= 3
+    for symbol, launch in launches.items():
+        assert launch is not None
+        assert (launch.threads_per_block, launch.dynamic_shared_bytes) == (256, said[f"{symbol}_smem_bytes"])
+    assert {launch.dynamic_shared_bytes for launch in launches.values() if launch} >= {0, 16384}
+
+
+def test_a_cutile_kernel_has_all_its_shared_memory_in_its_code(caches: dict[str, Path]) -> None:
+    kernels = entries(caches["cutile-1.7.0"])
+    assert max(kernel.usage.shared_bytes or 0 for kernel in kernels) > 48 * 1024
+    for kernel in kernels:
+        found = summarise(kernel.usage, kernel.key.arch, settled(kernel, None))
+        assert found.occupancy is not None
+        assert found.occupancy.can_launch
+        assert (found.at_most, found.mark, kernel.dynamic_shared) == (False, "", False)
+
+
+def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
+    kernels = [kernel for folder in caches.values() for kernel in entries(folder)]
+    launches = [launch for kernel in kernels if (launch := settled(kernel, None)) is not None]
+    assert len(launches) == len(kernels) >= 15
+    rows = header.configurations(len(kernels), seed=1)
+    place = [one.target for one in devices()].index("sm_90")
+    figures = {
+        "device": [place] * len(kernels),
+        "registers": [kernel.usage.registers for kernel in kernels],
+        "threads_per_block": [launch.threads_per_block for launch in launches],
+        "static_shared_bytes": [kernel.usage.shared_bytes for kernel in kernels],
+        "dynamic_shared_bytes": [launch.dynamic_shared_bytes for launch in launches],
+        "max_dynamic_shared_bytes": [200_000] * len(kernels),
+        "carveout_percent": [NOT_SET] * len(kernels),
+        "barriers": [kernel.usage.barriers for kernel in kernels],
+        **dict.fromkeys(("cache_preference", "global_caching", "virtual_resources"), [0] * len(kernels)),
+    }
+    truth = header.ask(header.build(), rows | {name: np.array(column, np.int64) for name, column in figures.items()})
+    for number, (kernel, launch) in enumerate(zip(kernels, launches, strict=True)):
+        found = summarise(kernel.usage, "sm_90", launch).occupancy
+        assert found is not None
+        assert found.resident_blocks == truth["resident_blocks"][number]
+
+
+def test_the_policy_wins(caches: dict[str, Path]) -> None:
+    said = run("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024").stdout
+    found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
+    assert found == {("mm", 32, "policy"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
+
+
+def test_a_cubin_alone_takes_what_lies_beside_it(caches: dict[str, Path]) -> None:
+    path = next(caches[TRITON[0]].rglob("softmax.cubin"))
+    (kernel,) = scan(path).kernels
+    assert kernel.launch is not None
+    assert dict(kernel.configuration)["tile"] == "2048"
+
+
+def test_metadata_of_another_compilation_is_not_used(caches: dict[str, Path], tmp_path: Path) -> None:
+    path = next(caches[TRITON[0]].rglob("softmax.cubin"))
+    (tmp_path / "softmax.cubin").write_bytes(path.read_bytes())
+    other = json.loads(path.with_suffix(".json").read_text()) | {"num_warps": 4}
+    (tmp_path / "softmax.json").write_text(json.dumps(other))
+    build = scan(tmp_path)
+    assert [issue.code for issue in build.issues] == ["launch-mismatch"]
+    assert "128 threads per block, its code 256" in build.issues[0].message
+    found = settled(build.kernels[0], None)
+    assert found is not None
+    assert (found.source, found.dynamic_shared_bytes) == ("required", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hash": "x", "num_warps": 4, "shared": -1, "name": "k"}',
+        '{"hash": "x", "num_warps": 64, "shared": 0, "name": "k"}',
+        '{"hash": "x", "num_warps": true, "shared": 0, "name": "k"}',
+        '{"hash": "x", "num_warps": 4, "shared": 0, "name": ["k"]}',
+        '{"hash": "x", "num_warps": 4, "shared": 99999999999, "name": "k"}',
+        '{"hash": "x", "num_warps": 4, "shared": 0, "name": "k"',
+        '{"hash": ' + "[" * 100_000,
+        '{"k_smem_bytes": -5}',
+        "#define WP_TILE_BLOCK_DIM 4096\n",
+    ],
+)
+def test_damaged_metadata_says_nothing(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.json"
+    path.write_text(text)
+    with sidecars.Stream(path.open("rb"), str(path)) as stream:
+        assert sidecars.read(stream, str(path)).sidecars == []
+
+
+def test_what_lies_beside_other_code_is_not_taken(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    bare = replace(kernel, launch=None, configuration=())
+    found, _ = attach([bare], [])
+    assert found == [bare]
+    bounds = LaunchBounds(max_threads=64)
+    assert settled(replace(bare, launch_bounds=bounds), None) == Launch(
+        threads_per_block=64, dynamic_shared_bytes=None, source="bounds"
+    )
