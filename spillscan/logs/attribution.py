@@ -526,8 +526,11 @@ class Writer:
         for draft in self._drafts:
             if draft.role == "entry":
                 reserves.witness(draft.symbol, draft.arch, draft.usage)
+        untimed = 0 < self._compile_times < self._registers_lines
         for drafts, uses in self._tangles:
             assign(drafts, uses, reserves)
+            if untimed:  # as many of these may be lost as of the lines that begin a kernel
+                self._account.lost("registers lines lack their compile times", drafts[0].line)
             if len(uses) < len(drafts):
                 names = ", ".join(draft.symbol for draft in drafts[:2])
                 message = f"{len(drafts)} kernels ({names} …) have {len(uses)} registers lines"

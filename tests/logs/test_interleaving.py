@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ CAPTURES = sorted(FIXTURES.glob("parallel/*/capture-*"))
 
 
 def figures(kernel: Kernel) -> tuple[object, ...]:
-    return kernel.key.symbol, kernel.key.arch, kernel.role, kernel.usage
+    printed = replace(kernel.usage, cumulative_spill_store_bytes=None, cumulative_spill_load_bytes=None)
+    return kernel.key.symbol, kernel.key.arch, kernel.role, printed  # sums over callees are made of ordered lines only
 
 
 def truth(folder: Path) -> Counter[tuple[object, ...]]:

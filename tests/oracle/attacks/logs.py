@@ -361,6 +361,8 @@ _OF_LINES = ("lost lines", "doubled lines", "swapped lines", "holes", "damaged l
 
 # ---- judgement -----------------------------------------------------------------------------------------------------
 
+_SUMS = ("cumulative_spill_store_bytes", "cumulative_spill_load_bytes")
+"""No line prints them."""
 _FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")
 
 
@@ -394,9 +396,10 @@ def _by_symbol(kernels: Iterator[Kernel]) -> defaultdict[str, list[Kernel]]:
 
 def _agree(found: Kernel, true: Kernel) -> bool:
     mine, theirs = found.usage, true.usage
-    return all(getattr(mine, name) in (None, getattr(theirs, name)) for name in _FIGURES) and not (
-        found.role == "entry" and true.role == "function"
-    )
+    unknown = {name for name in _SUMS if getattr(theirs, name) is None}  # for what stands further down in the log
+    return all(
+        getattr(mine, name) in (None, getattr(theirs, name)) for name in _FIGURES if name not in unknown
+    ) and not (found.role == "entry" and true.role == "function")
 
 
 def _said(kernel: Kernel) -> str:
