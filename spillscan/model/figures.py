@@ -28,28 +28,23 @@ def static_shared(kernel: Kernel) -> int | None:
     return 0 if whole and usage.shared_bytes is None else usage.shared_bytes
 
 
-def _spill_bytes(way: int) -> Callable[[Kernel], int | None]:
-    """0: stores, 1: loads; as the compiler counted, else as the code shows."""
-    printed: Callable[[Usage], int | None] = attrgetter(("spill_store_bytes", "spill_load_bytes")[way])
+def _spills(name: str, pair: str, way: int) -> Callable[[Kernel], int | None]:
+    """The figure ``name``, number ``way`` of ``pair``: as the compiler counted, else as the code shows."""
+    printed: Callable[[Usage], int | None] = attrgetter(name)
 
     def value(kernel: Kernel) -> int | None:
-        found = None if kernel.sass is None else kernel.spills
+        found = None if kernel.sass is None else getattr(kernel, pair)
         return printed(kernel.usage) if found is None else found[way]
 
     return value
 
 
-def _cumulative(way: int) -> Callable[[Kernel], int | None]:
-    """The same of a kernel and its callees."""
-    return lambda kernel: None if kernel.cumulative_spills is None else kernel.cumulative_spills[way]
-
-
 _SILENT: dict[str, Callable[[Kernel], int | None]] = {
     "shared_bytes": static_shared,
-    "spill_store_bytes": _spill_bytes(0),
-    "spill_load_bytes": _spill_bytes(1),
-    "cumulative_spill_store_bytes": _cumulative(0),
-    "cumulative_spill_load_bytes": _cumulative(1),
+    "spill_store_bytes": _spills("spill_store_bytes", "spills", 0),
+    "spill_load_bytes": _spills("spill_load_bytes", "spills", 1),
+    "cumulative_spill_store_bytes": _spills("cumulative_spill_store_bytes", "cumulative_spills", 0),
+    "cumulative_spill_load_bytes": _spills("cumulative_spill_load_bytes", "cumulative_spills", 1),
 }
 """What a figure is where the line that prints it is silent."""
 
