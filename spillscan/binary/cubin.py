@@ -388,6 +388,12 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
+        links, names, pool = elf.sections["info"], symbols["name"], self._strings
+        for section in text:
+            number = int(links[section]) & 0xFFFFFF
+            place = int(names[number]) if number < len(names) else len(pool)
+            if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
+                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)

@@ -81,6 +81,8 @@ class Elf:
 
     def contents(self, index: int) -> Window:
         """The bytes of one section; none where it takes no room in the file."""
+        if index >= len(self.sections):
+            raise DamageError(f"ELF section {index} of {len(self.sections)}", self.window.start)
         section = self.sections[index]
         if section["type"] == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)

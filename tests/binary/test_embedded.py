@@ -271,6 +271,7 @@ LOST = {
     "code": (b".text.", b".tex_."),
     "attributes of the module": (b".nv.info\0", b".nv.inf_\0"),
     "attributes of a kernel": (b".nv.info.", b".nv.inf_."),
+    "a name": (b".text.tiny", b".text.tony"),
 }
 
 
