@@ -210,8 +210,29 @@ def digest(kernel: Kernel) -> str | None:
 
 
 def configuration(kernel: Kernel) -> Hashable:
-    """What whoever compiled it chose for it beside its source, as far as the input says: its launch bounds."""
-    return kernel.launch_bounds
+    """What a tuner chose for it: what its compiler wrote beside it, else the block size that its code requires, which
+    compilers of tuned kernels state; ``None`` where nothing says. Kernels of one symbol that differ in it are several
+    candidates, not one kernel that changed."""
+    bounds = kernel.launch_bounds
+    return kernel.configuration or (None if bounds is None else bounds.required_threads)
+
+
+_LASTING = ("tensor", "global", "shared", "barrier", "sfu")
+"""Classes of instructions whose number the source decides, more than the compiler."""
+
+
+def work(kernel: Kernel) -> tuple[int, ...] | None:
+    """How many instructions it has of each class that another compiler leaves much as it is; ``None`` without code."""
+    if kernel.sass is None:
+        return None
+    classes = kernel.sass.opcode_classes
+    return tuple(classes.get(name, 0) for name in _LASTING)
+
+
+def as_much(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> float:
+    """How near two counts of :func:`work` are, from 0 to 1."""
+    both = [(min(pair), max(pair)) for pair in zip(one or (), other or (), strict=False) if any(pair)]
+    return sum(least / most for least, most in both) / len(both) if both else 0.0
 
 
 def code(kernel: Kernel) -> Hashable:

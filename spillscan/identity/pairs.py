@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import NamedTuple
 
-from spillscan.identity.likeness import code, configuration, digest, record
+from spillscan.identity.likeness import as_much, code, configuration, digest, record, work
 from spillscan.identity.renames import renames
 from spillscan.identity.symbol import canonical, source_file
 from spillscan.model import Kernel, Usage
@@ -53,8 +54,8 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
     does not show one, pairs with any.
     """
-    left, right = list(base), list(head)
     pairs: _Pairs = []
+    left, right, alone = _without_candidates(list(base), list(head), pairs)
     for key in _KEYS + (_FAMILY_KEYS if families else ()):
         left, right = _join(left, right, key, pairs)
         if not left or not right:
@@ -65,8 +66,8 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     return [
         *(Pair(before, after) for before, after in pairs),
         *(Pair(before, after, score) for before, after, score in found),
-        *(Pair(kernel, None) for kernel in left if id(kernel) not in gone),
-        *(Pair(None, kernel) for kernel in right if id(kernel) not in gone),
+        *(Pair(kernel, None) for kernel in (*alone[0], *left) if id(kernel) not in gone),
+        *(Pair(None, kernel) for kernel in (*alone[1], *right) if id(kernel) not in gone),
     ]
 
 
@@ -113,6 +114,47 @@ def _named(kernel: Kernel) -> Hashable:
 
 _KEYS: tuple[_Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
 _FAMILY_KEYS: tuple[_Key, ...] = (_family_unit, _family)
+
+
+def _without_candidates(
+    left: list[Kernel], right: list[Kernel], pairs: _Pairs
+) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
+    """What is left of each side without the candidates of tuners, and those that the other side does not have.
+
+    A tuner compiles one symbol for several configurations: the same bytes are the same candidate, and so is an equal
+    configuration. Another is never one that changed. Where only block sizes are known and some candidates are the same,
+    one compiler made both sides of one source: then other code is another candidate.
+    """
+    ours, theirs = (_grouped(filter(configuration, side), _candidates) for side in (left, right))
+    alone: tuple[list[Kernel], list[Kernel]] = ([], [])
+    for name in [name for name, group in ours.items() if len(group) + len(theirs.get(name, ())) > 2]:
+        mine, others = ours[name], theirs.get(name, [])
+        if not others:
+            continue
+        same = _same_code(mine, others)
+        rest, waiting = _but(mine, same), _grouped(_but(others, same), configuration)
+        if not same or any(kernel.configuration for kernel in rest):
+            for chosen, group in _grouped(rest, configuration).items():
+                same += _by_figures(group, waiting.get(chosen, []))
+        pairs += same
+        alone[0].extend(_but(mine, same))
+        alone[1].extend(_but(others, same))
+    settled = {id(kernel) for kernel in chain(*alone, *pairs)}
+    left, right = ([kernel for kernel in side if id(kernel) not in settled] for side in (left, right))
+    return left, right, alone
+
+
+def _candidates(kernel: Kernel) -> Hashable:
+    return kernel.role == "function", kernel.key.symbol, kernel.key.arch
+
+
+def _same_code(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
+    """Those that are the same byte for byte, of one symbol first."""
+    pairs: _Pairs = []
+    for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
+        mine, others = (list(filter(digest, _but(side, pairs))) for side in (ours, theirs))
+        pairs += _equal(mine, others, key)
+    return pairs
 
 
 def _join(left: list[Kernel], right: list[Kernel], key: _Key, pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
@@ -163,15 +205,8 @@ def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel
 def _aligned(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Pairs of kernels of one identity, as many as the smaller group has."""
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
-    pairs: _Pairs = []
-    for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
-        pairs += _equal(list(filter(digest, ours)), list(filter(digest, theirs)), key)
-        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
-    if len({*map(configuration, ours + theirs)}) > 1:
-        mine, others = _grouped(ours, configuration), _grouped(theirs, configuration)
-        pairs += [pair for key, group in mine.items() if key in others for pair in _by_figures(group, others[key])]
-        ours, theirs = _but(ours, pairs), _but(theirs, pairs)
-    return pairs + _by_figures(ours, theirs)
+    pairs = _same_code(ours, theirs)
+    return pairs + _by_figures(_but(ours, pairs), _but(theirs, pairs))
 
 
 def _by_figures(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
@@ -225,9 +260,10 @@ def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
 
 
 def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
-    """Greedily the pairs with the most alike records; among equals the earlier."""
+    """Greedily the pairs with the most alike records and code; among equals the earlier."""
+    works = [list(map(work, side)) for side in (ours, theirs)]
     scored = sorted(
-        (-record(mine.usage, other.usage), index, position)
+        (-record(mine.usage, other.usage) - as_much(works[0][index], works[1][position]), index, position)
         for index, mine in enumerate(ours)
         for position, other in enumerate(theirs)
     )

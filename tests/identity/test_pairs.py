@@ -14,8 +14,8 @@ from spillscan.compare.pairing import diff
 from spillscan.identity.likeness import name_parts
 from spillscan.identity.pairs import Pair, pair
 from spillscan.identity.renames import candidates, strong, weak
-from spillscan.model import Kernel, KernelKey, Role, Usage
-from spillscan.model.code import SassStats
+from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
+from spillscan.model.code import Group, LocalTraffic, SassStats
 from tests.identity import generator
 
 ROLES: tuple[Role, ...] = ("entry", "function")
@@ -271,3 +271,51 @@ def test_equal_code_is_nearly_certain_whatever_the_names() -> None:
     found = {(p.before.short_name, p.after.short_name): p.score for p in pair(base, head) if p.before and p.after}
     assert found.keys() == {("move", "shuffle"), ("scale", "square")}, "twenty instructions are too few to say"
     assert all(0.95 < score < 1 for score in found.values())
+
+
+def candidate(code: str, threads: int = 128, registers: int = 64, **chosen: str) -> Kernel:
+    """One of the kernels that a tuner made of one source."""
+    made = kernel("mm", registers)
+    return replace(
+        made,
+        sass=SassStats(instructions=100, code_bytes=1600, opcodes=(("HMMA", 16),), digest=code),
+        launch_bounds=LaunchBounds(required_threads=threads),
+        configuration=tuple(chosen.items()),
+    )
+
+
+def codes(pairs: list[Pair]) -> set[tuple[str | None, str | None]]:
+    return {
+        (p.before and p.before.sass and p.before.sass.digest, p.after and p.after.sass and p.after.sass.digest)
+        for p in pairs
+    }
+
+
+def test_candidates_are_paired_by_code_then_by_what_they_were_tuned_for() -> None:
+    base = [candidate(code, tile=tile) for code, tile in (("a", "64"), ("b", "32"), ("c", "16"))]
+    head = [candidate(code, tile=tile) for code, tile in (("d", "128"), ("B", "32"), ("a", "64"))]
+    assert codes(pair(base, head)) == {("a", "a"), ("b", "B"), ("c", None), (None, "d")}
+    assert codes(pair(base, head[::-1])) == codes(pair(base, head))
+
+
+def test_of_candidates_whose_block_size_alone_is_known_other_code_is_another_candidate() -> None:
+    base = [candidate("a"), candidate("b", registers=80)]
+    head = [candidate("c", registers=80), candidate("a")]
+    assert codes(pair(base, head)) == {("a", "a"), ("b", None), (None, "c")}
+    other_compiler = [candidate("d", 256), candidate("e", registers=80)]
+    assert codes(pair([candidate("f", registers=72), candidate("g", 256)], other_compiler)) == {("f", "e"), ("g", "d")}
+
+
+def test_one_kernel_that_was_tuned_anew_is_one_that_changed() -> None:
+    assert codes(pair([candidate("a", tile="64")], [candidate("b", tile="32")])) == {("a", "b")}
+
+
+def test_code_that_is_the_same_byte_for_byte_is_no_change() -> None:
+    """Read by another rule, the same instructions are other spills: of one of them ptxas marks no spills."""
+    before = candidate("a")
+    assert before.sass is not None
+    traffic = LocalTraffic(kept=((Group("spill", True, 4, 0, False), 3),), evidence="last-use")
+    after = replace(before, sass=replace(before.sass, local=traffic))
+    other = replace(after, sass=replace(after.sass, digest="b"))  # type: ignore[type-var]
+    assert not diff(Build(kernels=(before,)), Build(kernels=(after,)))
+    assert diff(Build(kernels=(before,)), Build(kernels=(other,)))
