@@ -310,9 +310,9 @@ def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
     others = len(found.holes) - 1
     name = f"cannot judge {first.kernel.short_name}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({others:,} more like it)" if others else ""
-    raise UndecidedError(
-        f"{name}{first.message}{more} [{first.code}]", explanations("holes")[first.code].remedy.rstrip(".")
-    )
+    known = explanations("holes").get(first.code)  # a snapshot of a newer release may have other kinds
+    remedy = known.remedy.rstrip(".") if known else "a newer release of spillscan found it and says what to do"
+    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", remedy)
 
 
 def _same(issue: Issue, hole: Hole) -> bool:

@@ -15,7 +15,7 @@ from spillscan.errors import InputError
 from spillscan.model import Issue
 from spillscan.model.holes import EVERYTHING
 from spillscan.serialize import build_of
-from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
+from tests.conftest import FIXTURES, issue_to_json, kernel_to_json, run
 
 SOUND: dict[str, Any] = {
     "schema_version": 1,
@@ -108,3 +108,16 @@ def test_what_a_snapshot_has_lost_is_missed() -> None:
     for lost in ({"issues": None}, {"stats": None}, {"kernels": SOUND["kernels"][:1]}):
         with pytest.raises(ValueError, match=r"lost|holds 1 kernels of 2"):
             build_of(json.dumps({**written, **lost}).encode())
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown", "github", "html"])
+def test_a_kind_of_hole_that_a_newer_release_found_is_one(tmp_path: Path, form: str) -> None:
+    log = FIXTURES / "failures" / "ninja-syntax-13.0.log"
+    document = json.loads(run("scan", log, "-f", "json").stdout)
+    for issue in document["issues"]:
+        issue["code"] = "not-yet-known"
+    (tmp_path / "build.json").write_text(json.dumps(document))
+    result = run("check", tmp_path / "build.json", "-f", form)
+    assert result.returncode == 2
+    assert b"[not-yet-known]" in result.stderr
+    assert b"unexpected" not in result.stderr
