@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.model import Build
+    from spillscan.policy import Policy
 
 NAME = "scan"
 HELP = "read build logs or binaries into a table of kernels"
@@ -24,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
     )
+    parser.add_argument(
+        "--by",
+        choices=("config",),
+        help="config: the candidates of each tuned kernel beside each other, and which no other beats",
+    )
     _common.add_strict(parser)
 
 
@@ -31,14 +42,45 @@ def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
     from spillscan.reports import Report, render
 
-    render.check_forms(arguments.format, "scan")
+    if arguments.by is None:
+        render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
     inputs = _common.inputs_or_stdin(arguments.inputs)
     build = _common.scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments)
-    report = Report(kind="scan", build=kept, read=(build,), launches=policy)
-    render.write(report, arguments.format, _common.rows_of(arguments))
+    if arguments.by is None:
+        report = Report(kind="scan", build=kept, read=(build,), launches=policy)
+        render.write(report, arguments.format, _common.rows_of(arguments))
+    else:
+        _show_candidates(kept, policy, arguments)
     _common.report_issues(build.issues)
     if policy.strict:
         _common.refuse_issues(build.issues)
     return 0
+
+
+def _show_candidates(build: Build, policy: Policy, arguments: argparse.Namespace) -> None:
+    """``--by config``."""
+    from spillscan.compare.candidates import COLUMNS, candidates
+    from spillscan.output.files import parse_forms
+
+    forms = parse_forms(arguments.format, ("text", "json", "csv"))
+    found = candidates(build.kernels, policy)
+    if not found:
+        raise InputError("no kernel says what it was tuned for", "scan the cache folder of Triton or Inductor")
+    rows: list[tuple[object, ...]] = []
+    for each in found:
+        figures = each.row
+        occupancy = each.summary.cells["occupancy"].replace(" ", "") or None
+        rows.append((*figures[:7], each.summary.cells["blocks"] or None, occupancy, "yes" if each.unbeaten else "no"))
+    heads = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
+    beaten = sum(not each.unbeaten for each in found)
+    _common.show(
+        forms,
+        heads,
+        rows,
+        left=("kernel", "arch", "configuration", "unbeaten"),
+        most=_common.rows_of(arguments),
+        more=[f"{len(found)} candidates, {beaten} beaten in all of these by another of the same tile"],
+        machine=(COLUMNS, [each.row for each in found]),
+    )

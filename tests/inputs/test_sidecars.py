@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from spillscan import scan
+from spillscan.compare.candidates import candidates
 from spillscan.inputs import sidecars
 from spillscan.join.sidecars import attach
 from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import NOT_SET
-from spillscan.occupancy.launches import settled
+from spillscan.occupancy.launches import LaunchMap, settled
 from spillscan.occupancy.summary import summarise
 from tests.conftest import FIXTURES, run
 from tests.oracle import occupancy_header as header
@@ -115,6 +116,28 @@ def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
         found = summarise(kernel.usage, "sm_90", launch).occupancy
         assert found is not None
         assert found.resident_blocks == truth["resident_blocks"][number]
+
+
+def test_candidates_stand_beside_each_other(caches: dict[str, Path]) -> None:
+    listed = json.loads(run("scan", caches[TRITON[0]], "--by", "config", "-f", "json").stdout)
+    assert [each["configuration"] for each in listed if each["kernel"] == "softmax"] == ["2048, 8 warps, 3 stages"]
+    tiles = {each["configuration"]: each for each in listed if each["kernel"] == "mm"}
+    assert set(tiles) == {"32×64×32, 4 warps, 2 stages", "64×64×32, 4 warps, 3 stages", "64×32×32, 2 warps, 2 stages"}
+    assert all(each["unbeaten"] and each["resident_blocks"] > 0 for each in listed)
+    said = run("scan", caches[TRITON[0]], "--by", "config").stdout.decode()
+    assert "5 candidates, 0 beaten" in said
+    done = run("scan", FIXTURES / "demo" / "base.log", "--by", "config")
+    assert done.returncode == 2
+    assert b"no kernel says what it was tuned for" in done.stderr
+
+
+def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    more = replace(kernel, usage=replace(kernel.usage, registers=(kernel.usage.registers or 0) + 1))
+    other = replace(more, configuration=(("tile", "4096"), *more.configuration[1:]))
+    unknown = replace(kernel, usage=replace(kernel.usage, registers=None))
+    found = candidates([more, kernel, other, unknown, kernel], LaunchMap())
+    assert {(each.kernel is more, each.unbeaten) for each in found} == {(True, False), (False, True)}
 
 
 def test_the_policy_wins(caches: dict[str, Path]) -> None:

@@ -1,0 +1,109 @@
+"""The candidates of a tuner beside each other: kernels of one name and arch that were compiled for several
+configurations, and which of them no other beats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spillscan.model import Kernel
+from spillscan.model.build import damage
+from spillscan.model.figures import static_shared
+from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.summary import Summary, summarise
+
+COLUMNS = (
+    *("kernel", "arch", "configuration", "threads_per_block", "registers", "spill_bytes"),
+    *("shared_bytes", "resident_blocks", "active_warps", "occupancy", "at_most", "unbeaten"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One of them."""
+
+    kernel: Kernel
+    """Its record."""
+    summary: Summary
+    """Its occupancy at its own launch."""
+    unbeaten: bool
+    """Whether no other candidate of the same tile has as few registers, spills and bytes of shared memory, as many
+    resident warps, and one of them better. Blocks of another tile do other work; what is not known beats nothing."""
+
+    @property
+    def configuration(self) -> str:
+        """``64×64×32, 4 warps, 3 stages``: what it was tuned for."""
+        return ", ".join(_worded(name, value) for name, value in self.kernel.configuration)
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """Its figures, as :data:`COLUMNS`."""
+        found, launch = self.summary.occupancy, self.summary.launch
+        return (
+            self.kernel.key.symbol,
+            self.kernel.key.arch,
+            self.configuration,
+            None if launch is None else launch.threads_per_block,
+            self.kernel.usage.registers,
+            None if self.kernel.spills is None else sum(self.kernel.spills),
+            _shared(self.kernel, self.summary),
+            None if found is None or self.summary.at_most else found.resident_blocks,
+            None if found is None else found.active_warps,
+            None if found is None else found.fraction,
+            self.summary.at_most,
+            self.unbeaten,
+        )
+
+
+_UNITS = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "block"}
+
+
+def _worded(name: str, value: str) -> str:
+    """``64×64×32``, ``4 warps``, ``maxnreg 128``."""
+    unit = _UNITS.get(name)
+    if unit is None:
+        return value if name == "tile" else f"{name} {value}"
+    return f"{value} {unit}{'' if value == '1' else 's'}" + (" a cluster" if name == "num_ctas" else "")
+
+
+def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]:
+    """Every kernel whose configuration is known, the groups by name and arch, each with the unbeaten first."""
+    groups: dict[tuple[str, str], list[tuple[Kernel, Summary]]] = {}
+    for kernel in kernels:
+        if kernel.configuration:
+            summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+            groups.setdefault((kernel.key.symbol, kernel.key.arch or ""), []).append((kernel, summary))
+    found = []
+    for _, group in sorted(groups.items()):
+        costs = [(dict(kernel.configuration).get("tile"), _costs(kernel, summary)) for kernel, summary in group]
+        ranked = [
+            Candidate(
+                kernel=kernel,
+                summary=summary,
+                unbeaten=not any(other == tile and _beats(less, cost) for other, less in costs),
+            )
+            for (kernel, summary), (tile, cost) in zip(group, costs, strict=True)
+        ]
+        found += sorted(ranked, key=lambda each: (not each.unbeaten, damage(each.kernel), each.configuration))
+    return found
+
+
+def _costs(kernel: Kernel, summary: Summary) -> tuple[int | None, ...]:
+    """Figures of which less is better; ``None``: not known."""
+    spills = None if kernel.spills is None else sum(kernel.spills)
+    warps = None if summary.occupancy is None or summary.at_most else -summary.occupancy.active_warps
+    return kernel.usage.registers, spills, _shared(kernel, summary), warps
+
+
+def _shared(kernel: Kernel, summary: Summary) -> int | None:
+    static = static_shared(kernel)
+    dynamic = None if summary.launch is None else summary.launch.dynamic_shared_bytes
+    return None if static is None or dynamic is None else static + dynamic
+
+
+def _beats(one: tuple[int | None, ...], other: tuple[int | None, ...]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    if any(a is None or b is None or a > b for a, b in pairs):
+        return False
+    return one != other
