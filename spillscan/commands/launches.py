@@ -1,15 +1,16 @@
-"""Write how kernels were launched, as Nsight Compute saw it, in the form of a policy file: real block sizes and dynamic
-shared memory, so that occupancy is judged at the launch and not at the best one."""
+"""Write how kernels are launched, as a profiler saw it, a table says or their compiler wrote, in the form of a policy
+file: real block sizes and dynamic shared memory, so that occupancy is judged at the launch and not at the best one."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
 from spillscan.commands import _common, profile
 from spillscan.output.terminal import say
 
 NAME = "launches"
-HELP = "make a launch map for the policy of what Nsight Compute saw"
+HELP = "make a launch map for the policy: of a profile, a table, or a cache"
 ORDER = 47
 EPILOG = (
     "Example: spillscan launches app.csv build.log > launches.yaml; spillscan limiters build.log --config launches.yaml"
@@ -33,8 +34,16 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel's launch is known, or the inputs cannot be read."""
     from spillscan.errors import InputError
     from spillscan.profile.judged import issues
-    from spillscan.profile.launchmap import launch_list, lines
+    from spillscan.profile.launchmap import known_launches, launch_list, lines
 
+    if _is_build(arguments.profile):
+        compiled = _common.select(_common.scan([arguments.profile, *arguments.inputs]), arguments)
+        said = known_launches(compiled.kernels)
+        if not said.entries:
+            raise InputError(f"no launch is known: {said.left_out[0][0]}: {said.left_out[0][1]}", "give a profile, too")
+        say(lines(said))
+        _common.report_issues(compiled.issues)
+        return 0
     complaints, judged, build = profile.read(arguments)
     chosen = profile.select(judged, arguments.arch, arguments.kernel)
     found = launch_list(chosen, arguments.use, build is not None)
@@ -44,3 +53,17 @@ def run(arguments: argparse.Namespace) -> int:
     say(lines(found))
     _common.report_issues([*complaints, *issues(chosen, build is not None)])
     return 0
+
+
+def _is_build(path: str) -> bool:
+    """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
+    from spillscan.inputs.source import Source, kind_of_binary
+    from spillscan.profile.exports import SQLITE
+
+    if os.path.isdir(path):
+        return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)
+    if not os.path.isfile(path):
+        return False
+    with Source(path).open() as stream:
+        head = stream.head()
+    return kind_of_binary(head) is not None and not head.startswith(SQLITE)

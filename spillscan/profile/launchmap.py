@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spillscan.model import Launch
+from spillscan.model import Kernel, Launch
+from spillscan.occupancy.launches import settled
 from spillscan.output.safe import printable
 from spillscan.profile.judged import JudgedLaunch, launch_figures, why_no_figures
 from spillscan.profile.matching import parsed
@@ -69,6 +70,30 @@ def launch_list(judged: Sequence[JudgedLaunch], choice: Choice, against_build: b
     return LaunchList(entries=tuple(entries), left_out=tuple(left_out))
 
 
+def known_launches(kernels: Iterable[Kernel]) -> LaunchList:
+    """What the kernels of a build say of themselves: launches that their compiler wrote beside their code, block sizes
+    that the code requires or is bounded by. Kernels of one name that are launched in several ways have no entry."""
+    groups: dict[tuple[str, str], dict[Launch | None, int]] = {}
+    for kernel in kernels:
+        if kernel.role != "function":
+            launch = settled(kernel, None)
+            seen = groups.setdefault((_pattern(kernel), kernel.key.arch or ""), {})
+            seen[launch] = seen.get(launch, 0) + 1
+    entries: list[KernelLaunch] = []
+    left_out: list[tuple[str, str]] = []
+    for (match, arch), seen in sorted(groups.items()):
+        (launch, count), *others = seen.items()
+        if others:
+            left_out.append((match, f"{len(seen)} kernels of that name are launched in different ways"))
+        elif launch is None:
+            left_out.append((match, "nothing says how it is launched"))
+        elif launch.dynamic_shared_bytes is None:
+            left_out.append((match, f"its dynamic shared memory is not known; {launch.threads_per_block} threads"))
+        else:
+            entries.append(KernelLaunch(match=match, arch=arch, launch=launch, seen=count, others=()))
+    return LaunchList(entries=tuple(entries), left_out=tuple(left_out))
+
+
 def lines(found: LaunchList) -> Iterator[str]:
     """The text of a policy file with these launches alone."""
     yield "kernels:" if found.entries else "kernels: []"
@@ -76,11 +101,26 @@ def lines(found: LaunchList) -> Iterator[str]:
         yield f"  - match: {_quoted(entry.match)}"
         if entry.arch:
             yield f"    arch: {entry.arch}"
-        yield f"    launch: {_figures(entry.launch)}  # {_times(entry.seen)}"
+        said = _SAID.get(entry.launch.source) or _times(entry.seen)
+        yield f"    launch: {_figures(entry.launch)}  # {said}"
         for launch, seen in entry.others:
             yield f"    # also {_times(seen)}: {_figures(launch)}"
     for kernel, why in found.left_out:
         yield f"# left out: {printable(kernel)}: {printable(why)}"
+
+
+_SAID = {
+    "sidecar": "as its compiler wrote",
+    "required": "as its code requires",
+    "bounds": "the largest block of its launch bounds",
+}
+
+
+def _pattern(kernel: Kernel) -> str:
+    """A pattern that names the kernel, and no other."""
+    symbol = kernel.key.symbol
+    name = kernel.name if _OF_CHECKOUT.search(symbol) else symbol
+    return _GLOB.sub(lambda sign: f"[{sign[0]}]", name)
 
 
 def _named(each: JudgedLaunch, against_build: bool) -> tuple[str, str] | None:
@@ -88,9 +128,7 @@ def _named(each: JudgedLaunch, against_build: bool) -> tuple[str, str] | None:
     plain that it can only mean one."""
     kernel = each.match.kernel
     if kernel is not None:
-        symbol = kernel.key.symbol
-        name = kernel.name if _OF_CHECKOUT.search(symbol) else symbol
-        return _GLOB.sub(lambda sign: f"[{sign[0]}]", name), kernel.key.arch or ""
+        return _pattern(kernel), kernel.key.arch or ""
     if against_build:
         return None
     name = each.launch.kernel if each.launch.kernel.startswith("_Z") else parsed(each.launch.kernel).qualified

@@ -19,6 +19,7 @@ from spillscan.errors import InputError
 from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Origin
 from spillscan.output.safe import clip, printable
+from spillscan.profile.exports import reader_of
 from spillscan.profile.metrics import METRICS, MetricName, NotANumberError, decimals, factor, number
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 
@@ -223,7 +224,7 @@ def read_all(sources: Sequence[Source]) -> Profile:
     issues: list[Issue] = []
     for each in sources:
         with each.open() as stream:
-            profile = read(stream, each.uri)
+            profile = (reader_of(stream.head()) or read)(stream, each.uri)
         if not profile.launches and each.explicit:
             why = f": {profile.issues[0].message}" if profile.issues else ""
             raise InputError(f"no launch of Nsight Compute in {_called(each.uri)}{why}", _HOW)
