@@ -85,9 +85,13 @@ class Place:
 
 
 def place_of(finding: Finding, tree: Tree) -> Place:
-    """Where to look for what ``finding`` says: the source line that the machine code names, the file that the
-    compiler's message names, the source that the build step names; else the line of the log.
-    """
+    """Where to look for what ``finding`` says: in the source, where it is known; else the line of the log."""
+    return source_place(finding, tree) or place_in_input(finding.origin, tree)
+
+
+def source_place(finding: Finding, tree: Tree) -> Place | None:
+    """The source line that the machine code names, the file that the compiler's message names, the source that the
+    build step names; ``None`` where nothing does."""
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
         return _place(tree.relative(line.file), line.line)
@@ -95,7 +99,7 @@ def place_of(finding: Finding, tree: Tree) -> Place:
         return _place(tree.relative(path), number)
     if source := source_of(kernel):
         return _place(tree.relative(source), 1)
-    return place_in_input(finding.origin, tree)
+    return None
 
 
 def place_in_input(origin: Origin | None, tree: Tree) -> Place:

@@ -32,8 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=("config",),
-        help="config: the candidates of each tuned kernel beside each other, and which no other beats",
+        choices=("family", "kernel", "file", "namespace", "arch", "config"),
+        help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
+        " config: the candidates of each tuned kernel beside each other, and which no other beats",
     )
     _common.add_strict(parser)
 
@@ -42,14 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
     from spillscan.reports import Report, render
 
-    if arguments.by is None:
+    if arguments.by != "config":
         render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
     inputs = _common.inputs_or_stdin(arguments.inputs)
     build = _common.scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
     kept = _common.select(build, arguments)
-    if arguments.by is None:
-        report = Report(kind="scan", build=kept, read=(build,), launches=policy)
+    if arguments.by != "config":
+        report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by)
         render.write(report, arguments.format, _common.rows_of(arguments))
     else:
         _show_candidates(kept, policy, arguments)

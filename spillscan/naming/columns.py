@@ -46,7 +46,7 @@ _ALIASES = {
 }
 _TYPES = frozenset(_ALIASES) | frozenset(_ALIASES.values())
 _FLAGS = {"true": "T", "false": "F"}
-_LONG_NUMBER, _MOST_WORDS = 8, 60
+_LONG_NUMBER, _MOST_WORDS, _MOST_COMMON = 8, 60, 5
 _WORDS = (0, 2, 4)
 """The ranks of columns of types and names: each says by itself what it is, so that it need not stand in every row."""
 _SHARE_OF_NEED = 4
@@ -318,6 +318,23 @@ def _rank(texts: Sequence[str]) -> int:
     return max(kinds, key=lambda kind: (kinds[kind], -kind), default=4)
 
 
+def common(nodes: Sequence[Node]) -> list[str]:
+    """The types and tiles that all of several trees have in one place, each once."""
+    found: dict[str, None] = {}
+    several = [list(nodes)]
+    while several and len(found) < _MOST_COMMON:
+        group = several.pop(0)
+        first = group[0]
+        if any(node.head != first.head for node in group):
+            continue
+        word = _ALIASES.get(first.word, first.word)
+        if not first.args and (word in _TYPES or ("x" in word and _SIZES.fullmatch(word))):
+            found[word] = None
+        places = min(len(node.args) for node in group)
+        several += [list(dict.fromkeys(node.args[place] for node in group)) for place in range(places)]
+    return list(found)
+
+
 # ---- base names ---------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +353,8 @@ def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] 
         kept: set[int] = set()
         text = ""
         for at in order[skipped:] + order[:skipped]:
+            if not words[at].strip("_"):
+                continue
             longer = _with_gaps(words, kept | {at})
             if len(longer) <= room:
                 kept.add(at)
@@ -348,6 +367,11 @@ def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] 
 def _with_gaps(words: Sequence[str], kept: Collection[int]) -> str:
     text, last = "", -1
     for at in sorted(kept):
-        text = f"{text}{words[at]}" if at == last + 1 else f"{text.rstrip('_')}…{words[at].lstrip('_')}"
+        if at == last + 1:
+            text += words[at]
+        elif last >= 0 and at == last + 2 and not words[at - 1].strip("_"):
+            text += words[at - 1] + words[at]
+        else:
+            text += f"…{words[at]}"
         last = at
-    return text if last == len(words) - 1 else f"{text.rstrip('_')}…"
+    return text if last == len(words) - 1 else f"{text}…"

@@ -156,13 +156,18 @@ class Family:
         found = Spelling(dict(zip(self.members, rows, strict=True)), level)
         return found if found.distinct else None
 
-    def fitting(self, width: int) -> Spelling:
-        """The first level at which most names fit; else the last."""
+    @cached_property
+    def shared(self) -> list[str]:
+        """What all instances have in common, as far as it says something: types and tiles."""
+        return columns.common(self.members) if len(self.members) > 1 else []
+
+    def fitting(self, room: int) -> Spelling:
+        """The first level at which most instances' arguments fit; else the last."""
         found = None
         for level in range(columns.CUT):
             if (spelling := self.spelling(level)) is not None:
                 found = spelling
-                if len(self.base) + _bracketed(found.usual) <= width:
+                if _bracketed(found.usual) <= room:
                     break
         return found or Spelling(dict.fromkeys(self.members, ()), columns.CUT)
 
@@ -211,10 +216,24 @@ class Names:
         """The family of a kernel."""
         return self._families[self._trees[symbol].node.head]
 
-    @property
-    def families(self) -> Collection[Family]:
-        """All families, in the order of the kernels."""
-        return self._families.values()
+    def base(self, symbol: str) -> str:
+        """What a kernel's family is called."""
+        return self.family(symbol).base if symbol in self._trees else alone(symbol)
+
+    def arguments(self, symbol: str, room: int) -> str:
+        """``<14, 64, F>``: an instance under its family's name; the whole name where that does not set it apart."""
+        family, node = self.family(symbol), self._trees[symbol].node
+        if self._copies[node] > 1 or len(family.members) < 2:
+            return self.of(symbol, room)
+        return f"<{family.clipped(node, family.fitting(room), room - 2)}>"
+
+    @cached_property
+    def _copies(self) -> Counter[Node]:
+        """How many symbols of a build have one tree."""
+        found: Counter[Node] = Counter()
+        for build in self._builds:
+            found |= Counter(self._trees[symbol].node for symbol in build)
+        return found
 
     def called(self, shown: str) -> list[str]:
         """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
@@ -262,7 +281,7 @@ class Names:
         by_node: dict[Node, str] = {}
         taken: set[str] = set()
         for family in self._families.values():
-            spelling = family.fitting(width)
+            spelling = family.fitting(width - len(family.base))
             whole = base = family.base
             room = max(width - _bracketed(spelling.usual), 2 * width // 5)
             if len(base) > room or len(base) + _bracketed(spelling.longest) > width:

@@ -21,7 +21,9 @@ PLAIN_WIDTH = 120
 _NARROWEST = 60
 _LONGEST_COMPLAINT = 1000
 """Characters of a line on standard error: names in it may be very long."""
-_READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 28, 16, 8
+_WANTED_NAME, _READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 44, 28, 16, 8
+_MANY = 4
+"""Rows, with the header, of which equal columns are worth a caption."""
 
 Row = tuple[Sequence[str], str]
 """Cells and the color of the row."""
@@ -81,13 +83,24 @@ def table(
     left: Collection[str],
     spare: Sequence[str] = (),
     fit: Callable[[int], Sequence[str]] | None = None,
+    caption: bool = False,
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
     and units are cut. ``left`` columns are aligned to the left. ``fit`` gives the cells of the first column, names, in
-    the room that the others leave."""
+    the room that the others leave. A row of one cell is a heading: a line across all columns. ``caption``: columns that
+    are equal in all of many rows are said once, above."""
+    headings = {at: row for at, row in enumerate(rows) if len(row[0]) == 1 < len(header)}
+    rows = [row for at, row in enumerate(rows) if at not in headings]
     grid = [[printable(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
+    if caption and len(grid) > _MANY:
+        alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
+        if alike:
+            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
+            grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
+            yield paint(f"in all rows: {said}", DIM, style)
+    wanted = _READABLE_NAME if fit is None else max(map(len, fit(_WANTED_NAME)), default=0)
     for column in spare:
-        if _excess(grid, style, keeping=_READABLE_NAME) > 0 and column in grid[0]:
+        if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:
             at = grid[0].index(column)
             for row in grid:
                 del row[at]
@@ -105,8 +118,20 @@ def table(
                 widths[at] = min(widths[at], max(smallest, widths[at] - excess))
     aligned = [name in left for name in grid[0]]
     yield paint(_line(grid[0], widths, aligned), BOLD, style)
+    at = 0
     for row, (_, color) in zip(grid[1:], rows, strict=True):
+        while at in headings:
+            yield from _heading(headings[at], style)
+            at += 1
         yield paint(_line(row, widths, aligned), color, style)
+        at += 1
+    while at in headings:
+        yield from _heading(headings[at], style)
+        at += 1
+
+
+def _heading(row: Row, style: Style) -> Iterator[str]:
+    yield paint(printable(row[0][0], style.width), row[1] or BOLD, style)
 
 
 def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:

@@ -24,6 +24,7 @@ from spillscan.places import Tree
 if TYPE_CHECKING:
     from spillscan.baseline.judging import BaselineResult
     from spillscan.compare.matrix import Matrix
+    from spillscan.reports._groups import By
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
@@ -41,6 +42,8 @@ class Report:
     """The build; of a diff, the head."""
     base: Build | None = None
     """Of a diff, the base."""
+    by: By | None = None
+    """How kernels are grouped for people; ``None``: by family where not all of them are shown."""
     read: tuple[Build, ...] = ()
     """All that was read, of which ``build`` may be a part: what kernels are called does not depend on what is shown."""
     findings: tuple[Finding, ...] = ()

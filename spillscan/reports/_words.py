@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
+from spillscan.model.build import damage
 from spillscan.names import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.places import source_place
 from spillscan.reports import Report
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
+LONGEST_LINE, _LEAST_NAME = 120, 40
+"""Characters of a finding's line, as far as names can be cut: paths and figures stay whole."""
 MOST_OF_A_KIND = 3
 """Lines that one kind of hole gets in reports for people."""
 MOST_ARCHES = 16
@@ -138,16 +143,48 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def finding_lines(findings: Sequence[Finding], names: Names, style: Style) -> Iterator[str]:
-    """``build.log:12: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows."""
-    shown = findings if style.rows is None else findings[: style.rows]
-    for finding in shown:
-        place = f"{printable(str(finding.origin))}: " if finding.origin else ""
-        color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-        severity = paint(finding.severity, color, style)
-        state = f", {finding.baseline_state}" if finding.baseline_state else ""
-        yield f"{place}{severity}: {label_of(finding.kernel, names)}: {message_of(finding)} [{finding.rule}{state}]"
-    yield from fold(len(findings) - len(shown), style)
+def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
+    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows. Where there
+    are more findings, one line is for all of a family by one rule: the worst, and how many they are."""
+    groups = [[finding] for finding in findings]
+    if style.rows is not None and len(findings) > style.rows:
+        families: dict[object, list[Finding]] = {}
+        for finding in findings:
+            key = finding.rule, finding.severity, finding.baseline_state, report.names.base(finding.kernel.key.symbol)
+            families.setdefault(key, []).append(finding)
+        groups = [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
+    shown = groups[: style.rows]
+    for group in shown:
+        yield _finding_line(group, report, style)
+    yield from fold(len(findings) - sum(map(len, shown)), style)
+
+
+def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
+    """One line of at most :data:`LONGEST_LINE` characters, as far as names can be cut."""
+    finding, kernel = group[0], group[0].kernel
+    source = source_place(finding, report.tree)
+    log = printable(str(finding.origin)) if finding.origin else ""
+    place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
+    state = f", {finding.baseline_state}" if finding.baseline_state else ""
+    more = f" (+{len(group) - 1:,} of {printable(report.names.base(kernel.key.symbol), 40)})" if len(group) > 1 else ""
+    message, rest = message_of(finding), f" [{finding.rule}{state}]{more}"
+    arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
+    unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit and source is None else ""
+    name = name_of(kernel, report.names)
+
+    def excess() -> int:
+        head = len(place) + 2 * bool(place)
+        return head + len(f"{finding.severity}: {name} ({arch}{unit}): {message}{rest}{behind}") - LONGEST_LINE
+
+    if excess() > 0:
+        behind = ""
+    if excess() > 0 and len(name) > _LEAST_NAME:
+        name = printable(report.names.of(kernel.key.symbol, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
+    if excess() > 0 and unit:
+        unit = f", {posixpath.basename(unit.removeprefix(', '))}"
+    color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
+    lead = f"{place}: " if place else ""
+    return f"{lead}{paint(finding.severity, color, style)}: {name} ({arch}{unit}): {message}{rest}{behind}"
 
 
 def unknown_lines(report: Report, style: Style) -> Iterator[str]:
@@ -178,5 +215,5 @@ def regression_lines(report: Report, style: Style) -> Iterator[str]:
     tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
     hidden = "" if len(shown) == len(findings) else " (--fail-on note lists the notes)"
     yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
-    yield from finding_lines(shown, report.names, style)
+    yield from finding_lines(shown, report, style)
     yield from baseline_line(report)

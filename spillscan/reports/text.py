@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
 from spillscan.model import Kernel
@@ -13,6 +13,7 @@ from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import ALL_KINDS, Report
+from spillscan.reports._groups import By, Group, grouped
 from spillscan.reports._words import (
     baseline_line,
     count,
@@ -29,7 +30,7 @@ KINDS = (*ALL_KINDS, "matrix")
 
 NOT_SAID, UNSURE = "-", "?"
 
-_SPARE = ("cmem", "bar", "stack", "smem")
+_SPARE = ("cmem", "bar", "unit", "limited by", "in loops", "stack", "smem")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 
 
@@ -42,9 +43,22 @@ def render(report: Report, style: Style) -> Iterator[str]:
 # ---- scan ---------------------------------------------------------------------------------------------------------
 
 
+_FEW = 4
+"""Rows of which families would take too many for their titles."""
+_INSTANCES = 3
+"""Instances that are shown of a family; the rest is counted."""
+
+
 def _scan(report: Report, style: Style) -> Iterator[str]:
     kernels = report.build.kernels
-    shown = sorted(kernels, key=damage) if style.rows is None else nsmallest(style.rows, kernels, key=damage)
+    many = style.rows is not None and _FEW < style.rows < len(kernels)
+    by: By = report.by or ("family" if many else "kernel")
+    groups = [] if by == "kernel" else grouped(kernels, by, report.names)
+    if groups:
+        listed = list(_of_groups(groups, style.rows))
+        shown = [kernel for _, several in listed for kernel in several]
+    else:
+        shown = sorted(kernels, key=damage) if style.rows is None else nsmallest(style.rows, kernels, key=damage)
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
     inputs = len({kernel.origins[0].input for kernel in kernels if kernel.origins})
     units = inputs > 1 or any(kernel.key.unit for kernel in shown)
@@ -63,11 +77,23 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         for kernel, summary in zip(shown, summaries, strict=True)
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
+    under = {id(kernel): group.family for group, several in listed for kernel in several} if groups else {}
 
     def fit(room: int) -> list[str]:
-        return [named(kernel, report.names, room) for kernel in shown]
+        return [
+            f"  {report.names.arguments(kernel.key.symbol, room - 2)}"
+            if under.get(id(kernel))
+            else named(kernel, report.names, room)
+            for kernel in shown
+        ]
 
-    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit)
+    if groups:
+        cells = iter(rows)
+        rows = []
+        for group, several in listed:
+            rows += [([group.title], "")] if len(group.kernels) > 1 else []
+            rows += [next(cells) for _ in several]
+    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(groups))
     yield from fold(len(kernels) - len(shown), style)
     yield ""
     yield summary(report.build)
@@ -84,6 +110,18 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         yield footprint_line(heaviest)
 
 
+def _of_groups(groups: Sequence[Group], most: int | None) -> Iterator[tuple[Group, list[Kernel]]]:
+    """The groups of which so many kernels in all are shown: of each the worst, and of those that spill several."""
+    room = most
+    for group in groups:
+        wanted = max(1, min(_INSTANCES, group.spilling)) if room is not None else len(group.kernels)
+        worst = group.kernels[: wanted if room is None else min(wanted, room)]
+        if not worst:
+            return
+        room = None if room is None else room - len(worst)
+        yield group, list(worst)
+
+
 def _reserved(local: Footprint) -> int:
     return local.total_bytes or 0
 
@@ -97,7 +135,7 @@ def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
 def _unit(kernel: Kernel, inputs: int) -> str:
     """The object that the kernel was compiled into; else, of several inputs, the one that names it."""
     if kernel.key.unit or inputs <= 1 or not kernel.origins:
-        return kernel.key.unit or NOT_SAID
+        return posixpath.basename(kernel.key.unit) or NOT_SAID
     return f"({posixpath.basename(kernel.origins[0].input)})"
 
 
@@ -147,7 +185,7 @@ def _color(kernel: Kernel) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
-    yield from finding_lines(findings, report.names, style)
+    yield from finding_lines(findings, report, style)
     found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {summary(report.build)}"
     yield from baseline_line(report)

@@ -1,0 +1,92 @@
+"""Kernels in groups: by family, which is one template, by file, by namespace or by arch; the worst group first."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spillscan.model import Kernel
+from spillscan.model.build import damage
+from spillscan.names import dissect
+from spillscan.naming import Names
+from spillscan.output.safe import printable
+from spillscan.places import source_of
+
+By = Literal["kernel", "family", "file", "namespace", "arch"]
+
+
+_LONGEST_LABEL = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Kernels that have something in common."""
+
+    label: str
+    """What they are called together."""
+    kernels: tuple[Kernel, ...]
+    """Worst first."""
+    shared: tuple[str, ...] = ()
+    """Of a family, the types and tiles that all instances have."""
+    family: bool = False
+    """Whether they are the instances of one template, of which the arguments say enough."""
+
+    @property
+    def spilling(self) -> int:
+        """How many are known to spill."""
+        return sum(any(kernel.spills or ()) for kernel in self.kernels)
+
+    @property
+    def spill_bytes(self) -> int:
+        """Bytes of spill stores and loads of all, as far as they are known."""
+        return sum(sum(kernel.spills or ()) for kernel in self.kernels)
+
+    @property
+    def title(self) -> str:
+        """``mul_mat_q: 169 of 704 spill, 43,212 B; all: bf16``."""
+        total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
+        if self.spilling:
+            text = (
+                f"{self.spilling:,} of {total:,} {'spills' if self.spilling == 1 else 'spill'}, {self.spill_bytes:,} B"
+            )
+        else:
+            text = f"{total:,} kernel{'' if total == 1 else 's'}" + ("" if silent else ", none spills")
+        text += f", {silent:,} do not say" if silent else ""
+        return f"{self.label}: {text}" + (f"; all: {', '.join(self.shared)}" if self.shared else "")
+
+
+def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> list[Group]:
+    """The kernels in groups, most spilled bytes first, then as kernels are ordered by damage."""
+    found: dict[object, list[Kernel]] = {}
+    for kernel in kernels:
+        found.setdefault(_key(kernel, by, names), []).append(kernel)
+    groups = [_group(sorted(members, key=damage), by, names) for members in found.values()]
+    return sorted(groups, key=lambda group: (-group.spill_bytes, damage(group.kernels[0])))
+
+
+def _key(kernel: Kernel, by: By, names: Names) -> object:
+    if by == "family":
+        return id(names.family(kernel.key.symbol))
+    if by == "arch":
+        return kernel.key.arch
+    if by == "file":
+        place = source_of(kernel) or kernel.key.unit or (kernel.origins[0].input if kernel.origins else "")
+        return posixpath.basename(place.replace("\\", "/")) or "file unknown"
+    if by == "namespace":
+        return "::".join(scope.partition("<")[0] for scope in dissect(kernel.name).scopes) or "no namespace"
+    return id(kernel)
+
+
+def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
+    first = kernels[0]
+    if by == "family":
+        family = names.family(first.key.symbol)
+        label, shared = family.base, tuple(family.shared)
+    else:
+        key = _key(first, by, names)
+        label, shared = key if isinstance(key, str) else "arch unknown", ()
+    several = len({kernel.key.symbol for kernel in kernels}) > 1
+    shown = printable(label, _LONGEST_LABEL) or "(no name)"
+    return Group(label=shown, kernels=tuple(kernels), shared=shared, family=by == "family" and several)

@@ -1,0 +1,46 @@
+"""Families in text: what is shown of builds with more kernels and findings than rows."""
+
+from __future__ import annotations
+
+from spillscan.model import Kernel
+from spillscan.output.terminal import Style
+from tests.reporting import kernel, rendered, report_of
+
+
+def instances() -> list[Kernel]:
+    """40 instances of one template on two archs, of which six spill, and a function that does not."""
+    found = [
+        kernel(f"void ns::gemm<{size}, float>(float*)", spills=size if size > 37 else 0, registers=64, arch=arch)
+        for size in range(40)
+        for arch in ("sm_80", "sm_90")
+    ]
+    return [*found, kernel("void rotate(int*)", registers=16)]
+
+
+def test_the_worst_family_first_with_its_worst_instances() -> None:
+    lines = rendered("text", report_of("scan", instances()), Style(width=100)).splitlines()
+    assert "gemm: 4 of 80 spill, 308 B; all: f32" in lines
+    at = lines.index("gemm: 4 of 80 spill, 308 B; all: f32")
+    assert [line.split()[:3] for line in lines[at + 1 : at + 4]] == [
+        ["<39,", "float>", "sm_80"],
+        ["<39,", "float>", "sm_90"],
+        ["<38,", "float>", "sm_80"],
+    ]
+    assert any(line.startswith("rotate ") for line in lines)
+    assert "… 77 more (--all shows them)" in lines
+
+
+def test_what_fits_is_shown_kernel_by_kernel() -> None:
+    lines = rendered("text", report_of("scan", instances()), Style(width=100, rows=None)).splitlines()
+    assert sum(line.startswith("gemm<") for line in lines) == 80
+
+
+def test_findings_of_a_family_are_one_line() -> None:
+    report = report_of("check", instances())
+    assert len(report.findings) == 4
+    lines = rendered("text", report, Style(rows=2)).splitlines()
+    assert lines[0] == (
+        "build.log:7: error: gemm<39, float> (sm_80): spills: 39 B stores, 39 B loads per thread [spill] (+3 of gemm)"
+    )
+    assert sum("error" in line for line in lines) == 1
+    assert sum("error" in line for line in rendered("text", report, Style(rows=4)).splitlines()) == 4
