@@ -19,7 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :class:`BrokenPipeError` where whoever reads the output left.
     """
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     try:
         arguments = commands.build_parser(words[0] if words else None).parse_args(words)
         gc.disable()  # one command, records without cycles: collecting would only walk them again and again

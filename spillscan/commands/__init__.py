@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+import re
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__
 
@@ -41,17 +43,75 @@ def all_commands(only: str | None = None) -> list[Command]:
     return sorted(found, key=lambda command: (command.ORDER, command.NAME))
 
 
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("read", ("scan", "show", "limiters", "profile", "launches")),
+    ("gate", ("check", "baseline")),
+    ("compare", ("diff", "bisect", "sweep")),
+    ("explain", ("explain", "occupancy", "devices")),
+    ("history", ("audit", "dataset", "query", "top", "trend")),
+    ("build", ("wrap", "filter")),
+    ("set up", ("config", "completion")),
+)
+"""What people do, and the commands for it, as the help lists them."""
+_NAME_COLUMN = 12
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what was perhaps meant; of a command's wrong options, its own usage."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does."""
+        found, extras = self.parse_known_args(args, namespace)
+        if extras:
+            getattr(found, "parser", self).error(f"unrecognized arguments: {' '.join(extras)}")
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Usage and one line, with what is nearest to what was written."""
+        found = re.search(r"unrecognized arguments: (?P<option>--[^ =]+)|invalid choice: '(?P<word>[^']*)'", message)
+        if found:
+            known = list(self._option_string_actions) if found["option"] else self._choices(message)
+            near = get_close_matches(found["option"] or found["word"], known, n=1)
+            message += f"; did you mean {near[0]}?" if near else ""
+        super().error(message)
+
+    def _choices(self, message: str) -> list[str]:
+        return [str(choice) for action in self._actions for choice in action.choices or () if str(choice) in message]
+
+
+class _Overview(Parser):
+    """The parser of all commands, whose help groups them by what people do."""
+
+    def format_help(self) -> str:
+        """As argparse does, with headings in the list of commands."""
+        (subparsers,) = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))
+        about = {each.dest: each.help for each in subparsers._choices_actions}
+        lines = [
+            f"{heading}:\n" + "\n".join(f"  {n:{_NAME_COLUMN}}{about[n]}" for n in names) for heading, names in GROUPS
+        ]
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, [], self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        listed = "\n".join(lines)
+        options = "options:\n  -h, --help  show this help message and exit\n  --version   show the version and exit"
+        more = "`spillscan help COMMAND` describes one."
+        return f"{formatter.format_help()}\n{listed}\n\n{options}\n\n{more}\n{self.epilog}\n"
+
+
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The argument parser with every command, or just ``only`` where there is such a one;
     where there is not, with names alone: enough for ``--help``.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Overview(
         prog="spillscan",
+        usage="spillscan [-h] [--version] COMMAND ...",
         description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
         epilog="Exit status: 0 clean, 1 findings, 2 the input or the call is wrong, or nothing was understood.",
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=Parser, prog="spillscan"
+    )
     for command in all_commands(only):
         subparser = subparsers.add_parser(
             command.NAME,
@@ -61,5 +121,5 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         )
         if only in (None, command.NAME):
             command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run)
+        subparser.set_defaults(run=command.run, parser=subparser)
     return parser

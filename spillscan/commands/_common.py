@@ -8,10 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
@@ -257,7 +259,11 @@ def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -
     patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
     for option, pattern in patterns:
         if not any(matches(kernel, pattern) for kernel in kernels):
-            raise InputError(f"no kernel matches {option} {pattern!r}", "`spillscan scan --all` lists the kernels")
+            near = get_close_matches(pattern, {kernel.short_name for kernel in kernels}, n=1)
+            hint = f"did you mean {printable(near[0], 60)}? " if near else ""
+            raise InputError(
+                f"no kernel matches {option} {pattern!r}", f"{hint}`spillscan scan --all` lists the kernels"
+            )
 
 
 def _listed(arguments: argparse.Namespace, option: str) -> list[str]:

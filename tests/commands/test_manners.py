@@ -190,3 +190,49 @@ def test_a_closed_pipe_ends_it_as_unix_tools_end(words: tuple[object, ...]) -> N
     result = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (result.returncode, result.stderr) == (-signal.SIGPIPE, b"")
+
+
+# ---- help ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_stands_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    grouped = [name for _, names in commands.GROUPS for name in names]
+    assert sorted(grouped) == sorted(command.NAME for command in commands.all_commands())
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert all(f"\n{heading}:\n  {names[0]} " in out for heading, names in commands.GROUPS)
+
+
+def test_help_of_a_command_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["help", "scan"], ["scan", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert shown[0].startswith("usage: spillscan scan ")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["scna", "x"], "scan"),
+        (["scan", "x", "--fromat", "json"], "--format"),
+        (["check", "x", "--kernl", "y"], "--kernel"),
+        (["check", "x", "--fail-on", "eror"], "error"),
+    ],
+)
+def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert err.rstrip().endswith(f"did you mean {meant}?")
+    assert err.startswith("usage: spillscan" if words[0] == "scna" else f"usage: spillscan {words[0]} ")
+
+
+def test_a_kernel_that_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(HEAD), "--kernel", "gem"]) == 2
+    assert "did you mean gemm?" in capsys.readouterr().err
