@@ -205,6 +205,8 @@ class Writer:
         if self._link_named is not None:
             self._forget_link()
         self._count()
+        if self.timed and not self._interleaved:
+            self._end_untimed(line)
         complete = self._account.complete
         for draft in self._drafts:
             self._suspect(draft, complete)
@@ -467,6 +469,14 @@ class Writer:
         timed = len(functions) if self._interleaved else len(functions) - functions.count(None)
         if self._stray_times and self._compile_times > self._registers_lines + timed:
             self._account.lost("a compile time is no kernel's: its lines are missing", self._stray_times[0])
+
+    def _end_untimed(self, line: int) -> None:
+        """Where the last kernel alone has no compile time, the log was cut behind its registers line."""
+        entries = {at: kernel.compile_ms for at, _, _, kernel in self._kernels}
+        entries |= {draft.line: draft.compile_ms for draft in self._drafts if draft.role == "entry"}
+        if [at for at, time in entries.items() if time is None] == [max(entries, default=0)] and len(entries) > 1:
+            message = "the log ends before the compile time of its last kernel, and perhaps before other kernels"
+            self._account.add("truncated", message, line, "error")
 
     def _suspect(self, draft: Draft, complete: bool) -> None:
         """Decide what may be wrong with a draft."""

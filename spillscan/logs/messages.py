@@ -196,6 +196,9 @@ _CLAUSES = (
     "N surfaces",
     "N samplers",
 )
+_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes )?\w{3}).*", r"\1", known) for known in _CLAUSES)
+"""What no other clause begins with."""
+_NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
 _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 _JOINED = re.compile(
     r"\b(?:registers|barriers|cumulative|stack|[sl]mem|textures|surfaces|samplers)\b"
@@ -383,10 +386,11 @@ def _usage(tree: Tree[Token]) -> Used:
 
 
 def _is_cut(clause: str) -> bool:
-    """Whether ``clause`` is the beginning of a known one, whose number may be cut, too; or a known one with more of
-    the next line behind it."""
+    """Whether ``clause`` is the beginning of a known one (its number may be cut, too), or goes on with another line."""
     form = _NUMBER.sub("N", clause)
-    return any(known.startswith(form) or re.match(rf"{re.escape(known)}[^ ]", form) for known in _CLAUSES)
+    if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause):
+        return True
+    return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 
 
 def _size(text: str) -> int:

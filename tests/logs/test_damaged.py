@@ -61,6 +61,12 @@ def test_what_people_paste_is_read(text: str) -> None:
     assert not hidden(reading)
 
 
+def test_a_log_that_ends_before_a_compile_time(log: str) -> None:
+    """Every registers line has one there; without it nothing shows that another kernel does not follow."""
+    assert not hidden(read_log(log))
+    assert "kernels" in hidden(read_log(log[: log.rindex("ptxas info    : Compile time")]))
+
+
 def test_a_report_in_one_line_is_not_called_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "paste.txt").write_text(BLOCK.replace("\n", " ") + "\n")
     assert main(["check", str(tmp_path / "paste.txt")]) == 2
