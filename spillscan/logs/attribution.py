@@ -98,6 +98,7 @@ class Writer:
         self._entries = 0
         self._compile_times = 0
         self._stray_times: list[int] = []
+        self._half_timed: list[int] = []
         self._headless: list[tuple[int, str, str]] = []
         self._name_lost = False
 
@@ -136,6 +137,7 @@ class Writer:
         section = self._section
         section.linked |= usage.cumulative_stack_bytes is not None
         section.barriers |= 2 if usage.barriers is None else 1
+        self._timed(section, compile_ms, line)
         kernel = Kernel(
             key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
             role="entry",
@@ -206,7 +208,7 @@ class Writer:
             self._forget_link()
         self._count()
         if self.timed and not self._interleaved:
-            self._end_untimed(line)
+            self._lacks_times(line)
         complete = self._account.complete
         for draft in self._drafts:
             self._suspect(draft, complete)
@@ -471,13 +473,27 @@ class Writer:
         if self._stray_times and self._compile_times > self._registers_lines + timed:
             self._account.lost("a compile time is no kernel's: its lines are missing", self._stray_times[0])
 
-    def _end_untimed(self, line: int) -> None:
+    def _timed(self, section: Section, compile_ms: float | None, line: int) -> None:
+        """A kernel on ``line`` has this compile time: in one compiler's run all have, or none."""
+        before, section.times = section.times, section.times | (2 if compile_ms is None else 1)
+        if before != section.times == 3:
+            self._half_timed.append(line)
+
+    def _lacks_times(self, line: int) -> None:
         """Where the last kernel alone has no compile time, the log was cut behind its registers line."""
-        entries = {at: kernel.compile_ms for at, _, _, kernel in self._kernels}
-        entries |= {draft.line: draft.compile_ms for draft in self._drafts if draft.role == "entry"}
-        if [at for at, time in entries.items() if time is None] == [max(entries, default=0)] and len(entries) > 1:
+        last: tuple[int, float | None] = (0, 0)
+        if self._kernels:
+            last = self._kernels[-1][0], self._kernels[-1][3].compile_ms
+        for draft in self._drafts:
+            if draft.role == "entry":
+                self._timed(draft.section, draft.compile_ms, draft.line)
+                last = max(last, (draft.line, draft.compile_ms), key=lambda pair: pair[0])
+        if last[1] is None and self._compile_times == self._registers_lines - 1:
             message = "the log ends before the compile time of its last kernel, and perhaps before other kernels"
             self._account.add("truncated", message, line, "error")
+        elif self._half_timed:
+            message = "kernels of one compiler's run lack compile times that others have: lines are missing"
+            self._account.lost(message, self._half_timed[0])
 
     def _suspect(self, draft: Draft, complete: bool) -> None:
         """Decide what may be wrong with a draft."""

@@ -184,6 +184,10 @@ _STEMS = (
     "Registers are spilled to local memory in function '",
 )
 _STEM_LETTERS = 5
+_ENDINGS = re.compile(
+    r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
+)
+"""Of figures behind ptxas's name; other programs write some of them, too. N: a number."""
 _CLAUSES = (
     "used N barriers",
     "N barriers",
@@ -278,7 +282,7 @@ def _like_report(line: str) -> bool:
         return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
-    return stems or PIECE.search(line) is not None
+    return stems or PIECE.search(line) is not None or _ENDINGS.search(text) is not None
 
 
 @cache

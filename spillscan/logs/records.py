@@ -36,6 +36,8 @@ class Section:
     """A kernel's stack was summed up over its callees: no relocatable code, of which ptxas does not know them."""
     barriers: int = 0
     """1: a registers line counted barriers, 2: one did not; a release does either."""
+    times: int = 0
+    """1: a kernel has a compile time, 2: one has none; a release does either."""
     entries: int = 0
     """Kernels begun in it."""
     notes: list[tuple[Note, int]] = field(default_factory=list)

@@ -190,7 +190,7 @@ def attack(chance: Random) -> Attack:
         by_lines = text.split("\n") if name in _OF_LINES else []
         failures = [
             *wrong(reading, chosen, by_lines),
-            *lost(reading, chosen, exchanged=name == "swapped lines"),
+            *lost(reading, chosen, by_lines, exchanged=name == "swapped lines"),
             *_passed(chance, data, chosen),
         ]
     return Attack(label, " + ".join(sample.name for sample in chosen), text, failures)
@@ -228,11 +228,11 @@ def _cut_both(chance: Random, chosen: Sequence[Sample]) -> bytes:
 
 
 def _of_lines(change: Callable[[Random, list[bytes], int], None]) -> Callable[[Random, Sequence[Sample]], bytes]:
-    """Damage in one to four places."""
+    """Damage in one to four places; lines are lost in one, for what leaves no trace in one may in another."""
 
     def damage(chance: Random, chosen: Sequence[Sample]) -> bytes:
         lines = list(chosen[0].lines)
-        for _ in range(chance.choice((1, 1, 2, 4))):
+        for _ in range(1 if change is _lose else chance.choice((1, 1, 2, 4))):
             if lines:
                 change(chance, lines, chance.randrange(len(lines)))
         return b"".join(lines)
@@ -273,11 +273,9 @@ def _spoil(chance: Random, lines: list[bytes], at: int) -> None:
 
 def _hole(chance: Random, chosen: Sequence[Sample]) -> bytes:
     data = chosen[0].text
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        start = chance.randint(0, len(data))
-        end = start + chance.choice((8, 30, 100, 300, 1000, 4096))
-        data = data[:start] + chance.choice((b"", b"", b"\0" * (end - start))) + data[end:]
-    return data
+    start = chance.randint(0, len(data))
+    end = start + chance.choice((8, 30, 100, 300, 1000, 4096))
+    return data[:start] + chance.choice((b"", b"", b"\0" * (end - start))) + data[end:]
 
 
 def interleaved(chance: Random, texts: Sequence[bytes], granularity: str) -> bytes:
@@ -407,8 +405,11 @@ def _said(kernel: Kernel) -> str:
     return f"{usage.registers} registers, spills {usage.spills}, stack {usage.stack_bytes}, smem {usage.shared_bytes}"
 
 
-def lost(reading: Reading, chosen: Sequence[Sample], *, exchanged: bool = False) -> Iterator[str]:
-    """Findings that are gone although nothing says that something may be missing.
+def lost(
+    reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = (), *, exchanged: bool = False
+) -> Iterator[str]:
+    """Findings that are gone although nothing says that something may be missing, save where a kernel's lines (of
+    ``lines``) stand as they should, so that no trace is left of those that stood between.
 
     ``exchanged``: kernels may have each other's figures, for lines of one form that change places leave no trace.
     """
@@ -416,6 +417,7 @@ def lost(reading: Reading, chosen: Sequence[Sample], *, exchanged: bool = False)
     if "kernels" in holes:
         return
     found = _by_symbol(iter(reading.kernels))
+    spliced = {each.key.symbol for each in reading.kernels if _orderly(lines, each.origins[0].line or 0)}
     for what, figure in (("spills", _spills), ("registers", _registers), ("shared", static_shared)):
         if what in holes:
             continue
@@ -428,7 +430,7 @@ def lost(reading: Reading, chosen: Sequence[Sample], *, exchanged: bool = False)
         for symbol, arch, size in high:
             kernels = reading.kernels if exchanged else found[symbol]
             mine = [figure(each) for each in kernels if exchanged or arch is None or each.key.arch in (None, arch)]
-            if not any(each in (size, None) for each in mine):
+            if not any(each in (size, None) for each in mine) and not (mine and symbol in spliced):
                 yield f"lost {what}: {symbol[:60]} {arch}: {size}"
                 break
 
