@@ -34,7 +34,8 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
     A figure that is absent on one side is neither equal nor different. Registers of relocatable code before the link
     and after it are not the same figure. Of code that is the same byte for byte only what stands beside it can differ.
     """
-    if before.usage == after.usage and before.sass is after.sass and (before.final is False) == (after.final is False):
+    same = before.usage == after.usage and before.sass is after.sass and before.launch == after.launch
+    if same and (before.final is False) == (after.final is False):
         return (), ()
     differing, unknown = [], []
     same_code = digest(before) is not None and digest(before) == digest(after)

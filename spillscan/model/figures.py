@@ -145,6 +145,16 @@ _DERIVED = (
         severe=True,
     ),
     Figure(
+        name="dynamic_shared_bytes",
+        label="dynamic shared",
+        unit="B",
+        about="dynamic shared memory, bytes per block, where the compiler wrote it beside the code",
+        rank=62,
+        source="launch",
+        since=5,
+        get=lambda kernel: None if kernel.launch is None else kernel.launch.dynamic_shared_bytes,
+    ),
+    Figure(
         name="footprint_bytes",
         label="GPU memory",
         unit="B",

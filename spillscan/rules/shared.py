@@ -93,16 +93,17 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     if change.before is None or change.after is None:
         return
     known = {name: (old or 0, new or 0) for name, old, new in change.metrics if name in _LABELS}
-    parts = [
-        f"{label} {known[name][0]:,} → {known[name][1]:,}{unit}"
+    parts = {
+        name: f"{label} {known[name][0]:,} → {known[name][1]:,}{unit}"
         for name, (label, unit) in _LABELS.items()
         if name in known
-    ]
+    }
     if moved_to_shared(change):
         sure = growth(change, "shared_spills") > 0
-        yield finding(MOVED, ", ".join(parts) + ("" if sure else ": spills may have moved there"), change.after)
-    elif growth(change, "shared_bytes") > 0:
-        yield finding(GROWTH, parts[-1], change.after)
+        message = ", ".join(parts.values()) + ("" if sure else ": spills may have moved there")
+        yield finding(MOVED, message, change.after)
+    elif sum(growth(change, name) for name in _SIZES) > 0:
+        yield finding(GROWTH, ", ".join(parts[name] for name in _SIZES if name in parts), change.after)
 
 
 _LABELS = {
@@ -110,4 +111,6 @@ _LABELS = {
     "spill_load_bytes": ("spill loads", " B"),
     "shared_spills": ("spills to shared memory", " instructions"),
     "shared_bytes": ("shared memory", " B per block"),
+    "dynamic_shared_bytes": ("dynamic shared memory", " B per block"),
 }
+_SIZES = ("shared_bytes", "dynamic_shared_bytes")

@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spillscan import scan
+from spillscan import rules, scan
 from spillscan.compare.candidates import candidates
+from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
 from spillscan.join.sidecars import attach
-from spillscan.model import Kernel, Launch, LaunchBounds
+from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import NOT_SET
 from spillscan.occupancy.launches import LaunchMap, settled
 from spillscan.occupancy.summary import summarise
+from spillscan.policy import Policy
 from tests.conftest import FIXTURES, run
 from tests.oracle import occupancy_header as header
 
@@ -116,6 +118,17 @@ def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
         found = summarise(kernel.usage, "sm_90", launch).occupancy
         assert found is not None
         assert found.resident_blocks == truth["resident_blocks"][number]
+
+
+def test_more_dynamic_shared_memory_of_the_same_code_is_a_change(caches: dict[str, Path]) -> None:
+    before = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    assert before.launch is not None
+    more = {"dynamic_shared_bytes": 100_000, "max_dynamic_shared_bytes": 100_000}
+    after = replace(before, launch=replace(before.launch, **more))
+    changes = diff(Build(kernels=(before,)), Build(kernels=(after,)))
+    assert ("dynamic_shared_bytes", 32, 100_000) in changes[0].metrics
+    assert [each.rule for each in rules.regressions(changes, Policy())] == ["blocks-lost", "shared-growth"]
+    assert diff(Build(kernels=(before,)), Build(kernels=(before,))) == []
 
 
 def test_candidates_stand_beside_each_other(caches: dict[str, Path]) -> None:
