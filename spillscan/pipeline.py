@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, reference, sidecars, source
 from spillscan.join.links import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import draft_of, is_orphan
+
+if TYPE_CHECKING:
+    from spillscan.model.code import PortableCode
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
@@ -81,7 +84,8 @@ def build_of(reading: Reading) -> Build:
 
         kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
-    issues += _without_machine_code(reading, kernels)
+    said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # by a snapshot
+    issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in said)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()
     return Build(
         kernels=tuple(kernels),
@@ -92,13 +96,14 @@ def build_of(reading: Reading) -> Build:
     )
 
 
-def _without_machine_code(reading: Reading, kernels: Sequence[Kernel]) -> Iterator[Issue]:
-    """What is to be made machine code of is nothing that a gate has seen."""
-    known = {kernel.key.symbol for kernel in kernels} if reading.portable else set()
-    said = {issue.origin.input for issue in reading.issues if issue.code == "ptx-only" and issue.origin}
+def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -> Iterator[Issue]:
+    """What is still to be made machine code of is nothing that a gate has seen."""
     alone: dict[str, dict[str, None]] = {}
-    for module in reading.portable:
-        if module.origin is not None and module.origin.input not in said:
+    known: set[str] | None = None
+    for module in modules:
+        if known is None:
+            known = {kernel.key.symbol for kernel in kernels}
+        if module.origin is not None:
             found = alone.setdefault(module.origin.input, {})
             found.update((symbol, None) for symbol in module.kernels or () if symbol not in known)
     for name, symbols in alone.items():

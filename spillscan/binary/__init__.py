@@ -60,6 +60,20 @@ def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[S
     return figures.items(buffer, name, limits)
 
 
+def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:
+    """(unit, text) of each PTX module of a file that can be decompressed."""
+    from spillscan.binary import containers
+    from spillscan.binary.window import DEFAULT, Budget, DamageError, Window
+
+    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+        if isinstance(found, containers.Intermediate) and found.form == "PTX":
+            try:
+                window = found.window
+            except DamageError:  # an issue of the scan
+                continue
+            yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
+
+
 def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     from spillscan.binary import containers

@@ -36,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
         " config: the candidates of each tuned kernel beside each other, and which no other beats",
     )
+    parser.add_argument(
+        "--assemble",
+        nargs="?",
+        const="",
+        metavar="ARCH,…",
+        help="also show what ptxas makes of PTX, for these archs (default: what it is written for; needs ptxas)",
+    )
     _common.add_strict(parser)
 
 
@@ -46,8 +53,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.by != "config":
         render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
+    arches: list[str] | None = []
+    if arguments.assemble is not None:
+        from spillscan.sweep.assembly import arches_of, assembled
+        from spillscan.sweep.toolkits import choose
+
+        arches = arches_of(arguments.assemble)
+        if arches is None:  # an input that stands behind the option
+            arguments.inputs.insert(0, arguments.assemble)
     inputs = _common.inputs_or_stdin(arguments.inputs)
-    build = _common.scan(inputs, operands=arguments.operands, unpacking=_policy.unpacking(policy))
+    unpacking = _policy.unpacking(policy)
+    build = _common.scan(inputs, operands=arguments.operands, unpacking=unpacking)
+    if arguments.assemble is not None:
+        build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     kept = _common.select(build, arguments)
     if arguments.by != "config":
         report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by)
