@@ -206,7 +206,7 @@ def _without_code(each: source.Source, kind: str, reading: Reading | None) -> In
         return InputError(f"{each.uri} is {kind}, not a build log", HINT)
     if reading.issues:
         return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
-    return InputError(f"{each.uri} is {kind} without GPU machine code", HINT)
+    return InputError(f"{each.uri} is {kind} without any GPU code: no machine code, no PTX", HINT)
 
 
 def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:

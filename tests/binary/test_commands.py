@@ -137,7 +137,7 @@ def test_a_binary_through_a_pipe() -> None:
 def test_a_binary_without_gpu_code() -> None:
     done = run("scan", "/bin/true")
     assert done.returncode == 2
-    assert b"without GPU machine code" in done.stderr
+    assert b"without any GPU code" in done.stderr
 
 
 def test_show_needs_no_tool(tmp_path: Path) -> None:
