@@ -22,8 +22,8 @@ WINDOW_BYTES = 1 << 17
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
-_RARE = (b"K", b"E")
-"""Letters that logs hardly hold."""
+_RARE = (b"K", b"E", b"*")
+"""Characters that logs hardly hold."""
 _RARELY_BYTES = 500
 """So many bytes must stand between two of them, lest a search for the letter takes longer than one for the word."""
 
@@ -107,7 +107,7 @@ def lines_with(words: Iterable[bytes], text: bytes, start: int, end: int) -> lis
 
 
 def _find(word: bytes, text: bytes, start: int, end: int) -> int:
-    """``text.find``. A letter is found ten times as fast as a word: while the rarest one of ``word`` hardly stands in
+    """``text.find``. A character is found ten times as fast as a word: while the rarest of ``word`` hardly stands in
     ``text``, it is looked for."""
     letter = next((each for each in _RARE if each in word), b"")
     offset, mistakes = word.index(letter), (end - start) // _RARELY_BYTES if letter else 0
