@@ -146,17 +146,21 @@ def count(number: int, noun: str) -> str:
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
     """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows. Where there
     are more findings, one line is for all of a family by one rule: the worst, and how many they are."""
-    groups = [[finding] for finding in findings]
-    if style.rows is not None and len(findings) > style.rows:
-        families: dict[object, list[Finding]] = {}
-        for finding in findings:
-            key = finding.rule, finding.severity, finding.baseline_state, report.names.base(finding.kernel.key.symbol)
-            families.setdefault(key, []).append(finding)
-        groups = [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
+    many = style.rows is not None and len(findings) > style.rows
+    groups = by_family(findings, report.names) if many else [[finding] for finding in findings]
     shown = groups[: style.rows]
     for group in shown:
         yield _finding_line(group, report, style)
     yield from fold(len(findings) - sum(map(len, shown)), style)
+
+
+def by_family(findings: Iterable[Finding], names: Names) -> list[list[Finding]]:
+    """Findings of one family by one rule together, the worst first; the groups in the order of the findings."""
+    families: dict[object, list[Finding]] = {}
+    for finding in findings:
+        key = finding.rule, finding.severity, finding.baseline_state, names.base(finding.kernel.key.symbol)
+        families.setdefault(key, []).append(finding)
+    return [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:

@@ -19,7 +19,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._words import LONGEST_ARCH, baseline_line, count, hole_lines, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, baseline_line, by_family, count, hole_lines, name_of, summary
 
 FORMAT = "markdown"
 HELP = "Markdown for a comment on a pull request or a step summary"
@@ -34,6 +34,8 @@ SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
 """Rows that are folded; the rest is counted."""
+_ONE_ROW = 4
+"""Findings of one family by one rule that share a row; fewer have one each."""
 _NUMBERS = ("registers", "spill stores", "spill loads", "stack", "shared", "occupancy")
 
 
@@ -146,12 +148,14 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
     header = ("", "kernel", "arch", "finding", "rule", "where")
+    groups = _groups(report, severe)
     if severe:
         yield ""
-        yield from _sized(header, [_finding_row(report, finding) for finding in severe[:SHOWN]], "finding")
-    rest = [*severe[SHOWN:], *mild]
+        yield from _sized(header, [_finding_row(report, group) for group in groups[:SHOWN]], "finding")
+    others = [finding for group in groups[:SHOWN] for finding in group[1:]]
+    rest = [*others, *(finding for group in groups[SHOWN:] for finding in group), *mild]
     if rest:
-        rows = [_finding_row(report, finding) for finding in rest[:_FOLDED]]
+        rows = [_finding_row(report, [finding]) for finding in rest[:_FOLDED]]
         more = "more " if severe else ""
         notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
         title = f"{len(rest):,} {more}{'finding' if len(rest) == 1 else 'findings'}{notes}"
@@ -159,12 +163,22 @@ def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]
         yield from fold(title, _sized(header, rows, "finding", len(rest) - len(rows)))
 
 
-def _finding_row(report: Report, finding: Finding) -> Row:
+def _groups(report: Report, findings: Sequence[Finding]) -> list[list[Finding]]:
+    """What one rule finds in several instances of a template, or for several archs, is one row; the others fold."""
+    found: list[list[Finding]] = []
+    for group in by_family(findings, report.names):
+        found += [group] if len(group) >= _ONE_ROW else [[finding] for finding in group]
+    return found
+
+
+def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
+    finding = group[0]
+    more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
     place = place_of(finding, report.tree)
     return (
         f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
         *_names(report, finding.kernel),
-        words(finding.message),
+        words(finding.message) + more,
         code(finding.rule),
         code(str(place)),
     )

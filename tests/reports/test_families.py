@@ -44,3 +44,13 @@ def test_findings_of_a_family_are_one_line() -> None:
     )
     assert sum("error" in line for line in lines) == 1
     assert sum("error" in line for line in rendered("text", report, Style(rows=4)).splitlines()) == 4
+
+
+def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
+    text = rendered("markdown", report_of("check", instances()))
+    (row,) = [line for line in text.partition("<details>")[0].splitlines() if line.startswith("| **error**")]
+    assert row.startswith("| **error** | `gemm<39, float>` | `sm_80` | spills: 39 B stores, 39 B loads per thread")
+    assert " (and 3 more like it) | `spill` |" in row
+    assert text.startswith("**spillscan** **4 findings** in 81 kernels")
+    assert "<summary>3 more findings</summary>" in text
+    assert sum(line.startswith("| **error**") for line in text.partition("<details>")[2].splitlines()) == 3
