@@ -132,9 +132,19 @@ def run(arguments: argparse.Namespace) -> int:
     if compilers.failed:
         count = "1 compilation" if compilers.failed == 1 else f"{compilers.failed:,} compilations"
         complain(f"{count} failed; the points say why")
+    barren = _without_figures(curves)
+    for toolkit in barren:
+        complain(f"ptxas {toolkit} compiled nothing; the points say why")
     if ended:
         complain(ended)
-    return 2 if ended else 0
+    return 2 if ended or barren else 0
+
+
+def _without_figures(curves: Sequence[Curve]) -> list[str]:
+    """The releases all of whose points failed."""
+    points = [(curve.toolkit, point) for curve in curves for point in curve.points]
+    working = {toolkit for toolkit, point in points if not point.failure}
+    return list(dict.fromkeys(toolkit for toolkit, _ in points if toolkit not in working))
 
 
 def _kernel(curve: Curve) -> Kernel:

@@ -77,6 +77,12 @@ class Step:
     first: int
     """Index of the first build known to have the new one; it is not known of those between."""
 
+    @property
+    def worsening(self) -> int:
+        """How much worse the new value is; below 0: how much better."""
+        grown = self.after - self.before
+        return -grown if figure(self.metric).worse == "fewer" else grown
+
 
 def histories(
     dataset: Dataset, builds: Sequence[KeptBuild], pattern: str, launches: Launches, arches: Sequence[str] = ()

@@ -24,7 +24,7 @@ ALL: tuple[Hidden, ...] = ("kernels", "spills", *FIGURES)
 
 LONGEST_QUOTE = 160
 _DIGITS = re.compile(r"\d+")
-_COUNTED = ("unknown-line", "unattached-advisory")
+_COUNTED = ("unknown-line", "unattached-advisory", "unattached-setmaxnreg")
 
 
 def quoted(text: str) -> str:

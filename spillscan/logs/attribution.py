@@ -597,7 +597,7 @@ class Writer:
     def _unattached(self, note: Note, line: int, why: str) -> None:
         text = f"{note.advisory.text} ({why})"
         if note.advisory.kind == LOST_SETTING:  # one of the kernels runs with other registers than its source says
-            self._account.add("unattached-advisory", text, line, "error", hides=("registers",))
+            self._account.add("unattached-setmaxnreg", text, line, "error")
         else:
             self._account.add("unattached-advisory", text, line, "note")
 

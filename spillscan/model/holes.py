@@ -39,6 +39,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unattributed-stack": ("spills", "stack"),
     "unattributed-registers": ("registers", "shared"),
     "unattached-advisory": (),
+    "unattached-setmaxnreg": ("registers",),
     "mixed-input": EVERYTHING,
     "unsupported-arch": EVERYTHING,
     "unknown-arch": ("spills", "code"),

@@ -118,6 +118,7 @@ def _of(folder: str) -> Toolkit | None:
     version = _VERSION.search(banner)
     if version is None:
         return None
+    ptxas, folder = os.path.abspath(ptxas), os.path.abspath(folder)  # it is run in other folders
     nvcc = shutil.which("nvcc", path=folder)
     has_front_end = nvcc is not None and bool(_whole(nvcc))
     return Toolkit(version=version[1], ptxas=ptxas, nvcc=nvcc if has_front_end else None, banner=banner)

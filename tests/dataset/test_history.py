@@ -164,14 +164,27 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
         assert command("trend", "*", "-d", root, "-f", word).status == 2
 
 
-def test_bisect_names_the_first_build(root: Path) -> None:
-    done = command("bisect", "gemm", "-d", root, "-f", "json", "--metric", "spill_bytes", "--metric", "registers")
-    assert [(row["metric"], row["last_build_before"], row["first_build"]) for row in json.loads(done.out)] == [
-        ("spill_bytes", "b3", "b4"),
-        ("registers", "b1", "b3"),
+def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
+    words = ("bisect", "gemm", "-d", root, "--metric", "spill_bytes", "--metric", "registers")
+    done = json.loads(command(*words, "-f", "json").out)
+    columns = ("metric", "before", "after", "last_build_before", "first_build", "holds")
+    changes = [
+        ("spill_bytes", 8, 520, "b4", "b5", False),
+        ("spill_bytes", 520, 1000, "b5", "b7", True),
+        ("spill_bytes", 0, 8, "b3", "b4", False),
+        ("registers", 64, 255, "b6", "b7", True),
+        ("registers", 96, 128, "b1", "b3", False),
+        ("registers", 128, 64, "b4", "b5", False),
     ]
-    since = command("bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3")
-    assert since.out.splitlines()[1].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4"]
+    assert [tuple(map(row.get, columns)) for row in done] == changes
+    worse = json.loads(command(*words, "--worse", "-f", "json").out)
+    assert [tuple(map(row.get, columns)) for row in worse] == changes[:-1]
+    short = command(*words, "--top", "2").out.splitlines()
+    assert len(short) == 4
+    assert short[-1] == "… 4 more changes (--all shows them)"
+    since = command("bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3").out.splitlines()
+    assert since[1].split() == ["gemm<8>", "sm_90a", "registers", "64", "255", "b7", "b6", "yes"]
+    assert since[2].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4", "no"]
     assert command("bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
         "nothing changed in 2 builds\n"
     )

@@ -279,6 +279,25 @@ def test_several_releases_side_by_side(tmp_path: Path) -> None:
     assert [curve["toolkit"] for curve in found] == ["98.1.0", "99.2.0"]
 
 
+def test_a_toolkit_is_named_from_here(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(KERNEL)
+    toolkit(tmp_path / "kit", "98.1.0", ptxas=PTXAS)
+    words = ("k.ptx", "--caps", "none", "--no-cache")
+    for name in ("kit", "./kit/bin", "kit/bin/ptxas"):
+        (found,) = curves(*words, "--toolkits", name, folder=tmp_path, COUNT=str(tmp_path / "count"))
+        assert not any(point["failure"] for point in found["points"])
+
+
+def test_a_toolkit_that_compiles_nothing_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(KERNEL)
+    good = toolkit(tmp_path / "good", "98.1.0", ptxas=PTXAS)
+    bad = toolkit(tmp_path / "bad", "99.2.0", ptxas='sys.exit("ptxas fatal   : no licence")')
+    words = ("k.ptx", "--caps", "none", "--no-cache", "--toolkits", f"{good},{bad}")
+    done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
+    assert done.returncode == 2
+    assert "ptxas 99.2.0 compiled nothing; the points say why" in done.stderr
+
+
 def test_where_toolkits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = toolkit(tmp_path / "first", "97.1.0"), toolkit(tmp_path / "second", "98.4.1")
     monkeypatch.setenv("PATH", f"{first}/bin")
