@@ -414,8 +414,8 @@ def lost(
     ``exchanged``: kernels may have each other's figures, for lines of one form that change places leave no trace.
     """
     holes = {hidden for issue in reading.issues for hidden in issue.hidden}
-    if "kernels" in holes:
-        return
+    if "kernels" in holes or not reading.understood:
+        return  # what is not understood at all is refused
     found = _by_symbol(iter(reading.kernels))
     spliced = {each.key.symbol for each in reading.kernels if _orderly(lines, each.origins[0].line or 0)}
     for what, figure in (("spills", _spills), ("registers", _registers), ("shared", static_shared)):
