@@ -14,7 +14,7 @@ import numpy as np
 from spillscan.binary.cubin import Function
 from spillscan.binary.table import Pairs, Table
 from spillscan.binary.window import DamageError, Window
-from spillscan.binary.words import Code, Narrow, Wide, Words
+from spillscan.binary.words import Code, Kepler, Narrow, Wide, Words
 
 _STRETCH_BYTES = 1 << 20
 """Columns of so much code stay in a processor's cache."""
@@ -88,12 +88,14 @@ class Counts(NamedTuple):
 def code_of(window: Window, table: Table, number: int) -> Code:
     """The instructions in a window that begins with one (Maxwell and Pascal: with a control word); ``number``: of their
     architecture."""
-    return Wide(window, number, table.selectors) if table.wide else Narrow(window)
+    if table.wide:
+        return Wide(window, number, table.selectors)
+    return (Kepler if table.kepler else Narrow)(window, table.selectors)
 
 
 def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Function]]:
     """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
-    step = Wide.group_bytes if table.wide else Narrow.group_bytes
+    step = (Wide if table.wide else Kepler if table.kepler else Narrow).group_bytes
     stretch: list[Function] = []
     begin = end = 0
     try:

@@ -171,7 +171,7 @@ class Decoded:
         """Instructions by their offsets; what lies outside of the function is left out."""
         rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
         if not self.table.wide:
-            rows = rows - rows // 4 - 1
+            rows = rows - rows // (self.code.group_bytes // 8) - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def counted(self, parts: Sequence[Window]) -> Iterator[Counts]:
@@ -189,6 +189,7 @@ class Decoded:
             parts=parts,
             stack_uses=self._stack_uses(),
             annotations=spills is not None,
+            followed=not self.table.kepler,
         )
 
     def _marked(self, annotated: Sequence[int]) -> Marked:

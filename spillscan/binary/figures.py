@@ -272,8 +272,8 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
                 traffic = cubin.lines.attach(traffic, function.section)
                 callees[number] = each._replace(local=traffic, frame_bytes=frame)
             if callees:
-                known = local.cumulative if local.evidence == "annotation" else None
-                together = (None, None) if known is None else known.pair
+                known = local.cumulative if local.callees and local.evidence == "annotation" else None
+                together = spilled if not local.callees else (None, None) if known is None else known.pair
     barriers, references = function.barriers, cubin.references.get(function.section)
     yield Figures(
         function.symbol,
@@ -381,6 +381,8 @@ def _leaves_shared_alone(counted: Counts) -> bool:
 
 
 FORMAT = "binary"
+FIRST_IN_DUMPS = 50
+"""Architecture: no tool at hand prints the code of older ones that is not read here."""
 _OBJECTS = (".o", ".obj")
 """Files that are the output of one compilation, which is what a log's unit names, too."""
 _MANY = 20
@@ -443,7 +445,9 @@ class Records:
         """What is only counted while the file is read."""
         for arch, count in _first(self._unknown_archs):
             message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
-            message += "; `cuobjdump -sass FILE | spillscan scan -` counts them"
+            number = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
+            of_others = "`cuobjdump -sass FILE | spillscan scan -` counts them"
+            message += f"; {of_others if number >= FIRST_IN_DUMPS else 'a log of ptxas -v says what they spill'}"
             yield self._issue("unknown-arch", message, "warning")
         for arch, count in _first(self._unknown_codes):
             yield self._issue("unknown-opcode", f"{count} instructions of {arch} are in no opcode table", "note")

@@ -107,7 +107,10 @@ class Table:
         self.arch: str = document["arch"]
         self.wide: bool = document["word_bits"] == 128
         """Volta and later: an instruction is two words."""
-        self.mask = (1 << (CODE_BITS if self.wide else NARROW_BITS)) - 1
+        self.kepler: bool = document.get("control_words", 4) == 8
+        """Every eighth word of 64 bits is a control word, else every fourth."""
+        own_bits = NARROW_BITS if not (self.wide or self.kepler) else CODE_BITS
+        self.mask = (1 << own_bits) - 1
         """The opcode's own bits of a code."""
         bits: tuple[int, ...] = tuple(document["selectors"])
         runs = list(_runs(document["opcodes"], bits))
@@ -117,7 +120,7 @@ class Table:
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
-        size = (1 << CODE_BITS << len(bits)) if self.wide else 1 << NARROW_BITS
+        size = 1 << own_bits << len(bits)
         self.unknown = len(self.names)
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
@@ -185,5 +188,5 @@ def table(number: int) -> Table | None:
     return Table(json.loads(source.read_text()))
 
 
-_SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
+_SHARED = {37: 35, 52: 50, 53: 50, 61: 60, 62: 60}
 """Architectures whose codes stand in the table of another, which holds what nvdisasm knows of either."""

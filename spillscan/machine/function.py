@@ -19,7 +19,7 @@ from spillscan.machine.flow import AnyMoves, Flow
 from spillscan.machine.local import Accesses, Part
 from spillscan.machine.spills import StackUse
 from spillscan.model import Role
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, SourceLine, Traffic, WarpRole
+from spillscan.model.code import NO_TRAFFIC, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
 
 WORD = 8
 FIRST_WIDE_ARCH = 70
@@ -84,6 +84,8 @@ class Analysis:
     """(address, use) of the instructions other than STL and LDL that name R1; taken only where it decides."""
     annotations: bool
     """ptxas marked the spills."""
+    followed: bool = True
+    """Everything that moves control is understood: else no depth is known."""
 
     def __post_init__(self) -> None:
         kernel = self.role != "function"
@@ -136,7 +138,7 @@ class Analysis:
         traffic = LocalTraffic(
             accesses=self._accesses(self.marked, parts),
             evidence="annotation" if self.annotations else "last-use",
-            flow="guessed" if self._flow.guessed else "followed",
+            flow=self._followed,
         )
         own = [part for part in parts if not part.number]
         if self.role == "function":
@@ -155,7 +157,7 @@ class Analysis:
                 traffic = LocalTraffic(
                     accesses=self._accesses(self.marked.part(first, end), [alone]),
                     evidence="annotation" if self.annotations else "last-use",
-                    flow="guessed" if self._flow.guessed else "followed",
+                    flow=self._followed,
                     frame=self._counted(part),
                 )
         return traffic, 0 if self._frame(number) is None else None
@@ -164,12 +166,18 @@ class Analysis:
         """Which of its code runs with which number of registers, where it sets them."""
         return roles.roles(self._flow, self._accesses(self.marked, self._classified))
 
+    @property
+    def _followed(self) -> FlowKind:
+        return "none" if not self.followed else "guessed" if self._flow.guessed else "followed"
+
     def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
         return Accesses(
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            depths=loops.Depths(self._flow.paths(), marked.addresses),
+            depths=loops.Depths(self._flow.paths(), marked.addresses)
+            if self.followed
+            else [None] * len(marked.addresses),
             parts=parts,
             sources=marked.sources,
         )
