@@ -28,6 +28,7 @@ LEAST: Final = 16
 _SHORT = 28
 """Characters of arguments that are shown whole, as they are written."""
 _MOST_OVERLOADS = 64
+_RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _LEAST_WORD = 8
@@ -326,14 +327,14 @@ class Names:
         ]
 
     def _suffixes(self, symbols: Sequence[str]) -> dict[str, str]:
-        """Overloads by where their parameters differ, what is hidden in a file by its file."""
+        """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
         forest = Forest()
         parameters = {symbol: self._trees[symbol].parameters or () for symbol in symbols}
         nodes = {symbol: forest.node("", found) for symbol, found in parameters.items()}
         distinct = list(dict.fromkeys(nodes.values()))
         rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)
         texts = {node: columns.joined(row, columns.FEWEST) for node, row in zip(distinct, rows, strict=True)}
-        files = {symbol: source_file(symbol) for symbol in symbols}
+        files = {symbol: source_file(symbol) or _release(symbol) for symbol in symbols}
         hidden = len({(nodes[symbol], files[symbol]) for symbol in symbols}) > len(distinct)
         return {
             symbol: (f"({texts[nodes[symbol]]})" if len(distinct) > 1 else "")
@@ -345,6 +346,12 @@ class Names:
 def alone(symbol: str, width: int = WIDTH) -> str:
     """What a kernel is called where nothing is known of others."""
     return Names([symbol]).at(width)[symbol]
+
+
+def _release(symbol: str) -> str:
+    """The release of CUB or Thrust that a symbol names; empty where it names none."""
+    found = _RELEASE.search(symbol)
+    return found[0] if found else ""
 
 
 def _bracketed(length: int) -> int:
