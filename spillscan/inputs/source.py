@@ -369,7 +369,8 @@ def kind_of_binary(head: bytes) -> str | None:
         return "binary data"
     sample = head[:4096]
     controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
-    return "binary data" if controls * 10 > len(sample) else None
+    high = sum(byte >= 0x80 for byte in sample) if 0 in sample else 0  # text of letters beyond ASCII holds no NUL
+    return "binary data" if controls * 10 > len(sample) or high * 4 > len(sample) else None
 
 
 def expand(inputs: Sequence[str]) -> list[Source]:

@@ -98,6 +98,7 @@ def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
 
 def test_what_only_looks_like_a_beginning() -> None:
     noise = random.Random(1).randbytes(1 << 22)
+    assert all(kind_of_binary(noise[at : at + 65536]) for at in range(0, len(noise), 65536))
     assert scanned(noise) == ([], [])
     host = elf_file(text=b"abc")
     assert scanned(noise + host + noise) == ([], [])  # of another machine

@@ -119,8 +119,8 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
     if process.wait():
         told.failures.append(f"cuobjdump {tools.parent.name} -res-usage {path.name}")
         return
-    for key, functions in left.items():
-        told.equal("function", key, len(functions), 0)
+    for key, functions in left.items():  # callees inside of a kernel's code are no functions to cuobjdump
+        told.equal("function", key, sum(function.role != "function" for function in functions), 0)
 
 
 def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], told: Differences) -> Iterator[object]:
