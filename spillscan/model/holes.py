@@ -12,10 +12,11 @@ from typing import Literal
 
 from spillscan.model.usage import Origin, Severity
 
-Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch"]
-"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures."""
+Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages"]
+"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures;
+``messages``: what the compiler says of a kernel besides."""
 
-EVERYTHING: tuple[Hidden, ...] = ("kernels", "spills", "registers", "stack", "shared", "code", "launch")
+EVERYTHING: tuple[Hidden, ...] = ("kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages")
 
 KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "no-kernel": ("kernels",),
@@ -39,7 +40,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unattributed-stack": ("spills", "stack"),
     "unattributed-registers": ("registers", "shared"),
     "unattached-advisory": (),
-    "unattached-setmaxnreg": ("registers",),
+    "unattached-setmaxnreg": ("messages",),
     "mixed-input": EVERYTHING,
     "unsupported-arch": EVERYTHING,
     "unknown-arch": ("spills", "code"),

@@ -11,7 +11,12 @@ _LOSSES = ("setmaxnreg-ignored",)
 """What costs so much that it is an error."""
 
 RULES = tuple(
-    Rule(id=name, severity="error" if name in _LOSSES else "warning", judges=("build", "change"))
+    Rule(
+        id=name,
+        severity="error" if name in _LOSSES else "warning",
+        judges=("build", "change"),
+        needs=("messages",) if name in _LOSSES else (),
+    )
     for name in (
         "wgmma-serialized",
         "wgmma-wait-injected",

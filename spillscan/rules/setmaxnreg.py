@@ -24,13 +24,11 @@ MISMATCH = Rule(
     id="setmaxnreg-mismatch",
     severity="error",
     judges=("build",),
-    needs=("registers",),
 )
 UNFIT = Rule(
     id="role-registers",
     severity="error",
     judges=("build", "change"),
-    needs=("registers",),
 )
 
 RULES = (LOST, CHANGED, MISMATCH, UNFIT)
