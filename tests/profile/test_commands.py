@@ -141,8 +141,8 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
 def test_the_commonest_launch_counts_and_the_others_are_named() -> None:
     shown = lines("launches", LAUNCHES, LAUNCHES_LOG)
     place = next(number for number, line in enumerate(shown) if "scaleIf" in line)
-    assert shown[place + 2] == "    launch: {threads_per_block: 256}  # 2 launches"
-    assert shown[place + 3] == "    # also 1 launch: {threads_per_block: 1000}"
+    assert shown[place + 2] == "    launch: {threads_per_block: 256, dynamic_shared_bytes: 0}  # 2 launches"
+    assert shown[place + 3] == "    # also 1 launch: {threads_per_block: 1000, dynamic_shared_bytes: 0}"
     assert any('"outer::(anonymous namespace)::hidden(float[*], int)"' in line for line in shown), (
         "no hash of a checkout"
     )

@@ -55,7 +55,7 @@ def test_an_export_of_nsight_systems_has_exact_launches(named: str, tmp_path: Pa
     found, text = launches(export(tmp_path / "report.sqlite", named=named))
     assert found == {
         "gemm": {"threads_per_block": 256, "dynamic_shared_bytes": 65536},
-        "add": {"threads_per_block": 64},
+        "add": {"threads_per_block": 64, "dynamic_shared_bytes": 0},
     }
     assert "# 2 launches" in text
 
@@ -64,7 +64,7 @@ def test_a_trace_of_nsight_systems_rounds_shared_memory(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     found, text = launches(path)
-    assert found == {"add": {"threads_per_block": 256}}
+    assert found == {"add": {"threads_per_block": 256, "dynamic_shared_bytes": 0}}
     assert "# left out: gemm: its dynamic shared memory is printed rounded" in text
 
 
@@ -74,7 +74,7 @@ def test_a_plain_table_is_a_launch_map(tmp_path: Path) -> None:
     found, text = launches(path)
     assert found == {
         "gemm": {"threads_per_block": 256, "dynamic_shared_bytes": 49152, "cluster_blocks": 2},
-        "add": {"threads_per_block": 128},
+        "add": {"threads_per_block": 128, "dynamic_shared_bytes": 0},
     }
     assert "# left out: more" in text
 
@@ -113,7 +113,7 @@ def test_a_cache_and_a_binary_need_no_profile(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "cache", filter="data")
     found, text = launches(tmp_path / "cache")
     assert found == {
-        "add": {"threads_per_block": 128},
+        "add": {"threads_per_block": 128, "dynamic_shared_bytes": 0},
         "softmax": {"threads_per_block": 256, "dynamic_shared_bytes": 32},
     }
     assert "# left out: mm: 3 kernels of that name are launched in different ways" in text
@@ -121,7 +121,7 @@ def test_a_cache_and_a_binary_need_no_profile(tmp_path: Path) -> None:
     binary.write_bytes(stored("launches-sm_90-13.0.cubin"))
     found, text = launches(binary)
     assert found == {
-        "bounded": {"threads_per_block": 256},
-        "clustered": {"threads_per_block": 128, "cluster_blocks": 4},
+        "bounded": {"threads_per_block": 256, "dynamic_shared_bytes": 0},
+        "clustered": {"threads_per_block": 128, "dynamic_shared_bytes": 0, "cluster_blocks": 4},
     }
     assert "# left out: bounded_dynamic: its dynamic shared memory is not known; 256 threads" in text
