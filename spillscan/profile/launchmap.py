@@ -154,10 +154,8 @@ def _entry(match: str, arch: str, group: Sequence[JudgedLaunch], choice: Choice)
 
 def _figures(launch: Launch) -> str:
     clusters = f", cluster_blocks: {launch.cluster_blocks}" if launch.cluster_blocks > 1 else ""
-    known = launch.dynamic_shared_bytes
-    dynamic = (
-        "" if known is None else f", dynamic_shared_bytes: {known}"
-    )  # none is a fact as well: left out, it is open
+    known = launch.dynamic_shared_bytes  # 0 is a fact as well: left out, it is open
+    dynamic = "" if known is None else f", dynamic_shared_bytes: {known}"
     return f"{{threads_per_block: {launch.threads_per_block}{dynamic}{clusters}}}"
 
 
