@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
 from hashlib import blake2s
@@ -28,6 +28,7 @@ LEAST: Final = 16
 _SHORT = 28
 """Characters of arguments that are shown whole, as they are written."""
 _MOST_OVERLOADS = 64
+_WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
@@ -124,12 +125,18 @@ def _elided(parts: Iterable[columns.Part], kept: Collection[int], words: Sequenc
 class Family:
     """Instances of one template; or one function, alone."""
 
-    def __init__(self, base: str, members: Iterable[Node]) -> None:
+    def __init__(self, base: str, symbols: Sequence[str], trees: Callable[[str], Parsed]) -> None:
         self.base = base
         """What the family is called."""
-        self.members = list(dict.fromkeys(members))
-        """Its instances' names as trees, each once."""
+        self.symbols = symbols
+        """Its kernels."""
+        self._trees = trees
         self._spellings: dict[int, Spelling | None] = {}
+
+    @cached_property
+    def members(self) -> list[Node]:
+        """Its instances' names as trees, each once."""
+        return list(dict.fromkeys(self._trees(symbol).node for symbol in self.symbols))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -196,44 +203,59 @@ class Family:
 
 
 class Names:
-    """The names of the kernels of several builds, of which each may call what another has, too."""
+    """The names of the kernels of several builds, of which each may call what another has, too.
+
+    A build may have hundreds of thousands, of which a table shows twenty: all are sorted into families, but only those
+    that are asked for are read to their last argument.
+    """
 
     def __init__(self, *builds: Iterable[str]) -> None:
-        self._builds = [list(dict.fromkeys(symbols)) for symbols in builds]
+        self._builds = [dict.fromkeys(symbols) for symbols in builds]
         self._at: dict[int, dict[str, str]] = {}
+        self._own: dict[tuple[str, int], Mapping[str, str] | None] = {}
+        self._copied: dict[str, Counter[Node]] = {}
+        self._forest = Forest()
+        self._trees: dict[str, Parsed] = {}
 
     def of(self, symbol: str, width: int = WIDTH) -> str:
         """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
-        return self.at(width).get(symbol) or alone(symbol, width)
+        if symbol not in self._heads:
+            return alone(symbol, width)
+        width, head = max(width, LEAST), self._heads[symbol]
+        if (head, width) not in self._own:
+            self._own[head, width] = self._of_family(self._families[head], width)
+        own = self._own[head, width]
+        return (own if own is not None else self.at(width))[symbol]
 
     def at(self, width: int) -> Mapping[str, str]:
         """What each kernel is called, by its symbol."""
         width = max(width, LEAST)
         if width not in self._at:
-            self._at[width] = self._apart(self._fitted(width), width)
+            self._at[width] = self._apart(self._fitted(self._families.values(), width), width)
         return self._at[width]
 
     def family(self, symbol: str) -> Family:
         """The family of a kernel."""
-        return self._families[self._trees[symbol].node.head]
+        return self._families[self._heads[symbol]]
 
     def base(self, symbol: str) -> str:
         """What a kernel's family is called."""
-        return self.family(symbol).base if symbol in self._trees else alone(symbol)
+        return self.family(symbol).base if symbol in self._heads else alone(symbol)
 
     def arguments(self, symbol: str, room: int) -> str:
         """``<14, 64, F>``: an instance under its family's name; the whole name where that does not set it apart."""
-        family, node = self.family(symbol), self._trees[symbol].node
-        if self._copies[node] > 1 or len(family.members) < 2:
+        family, node = self.family(symbol), self._tree(symbol).node
+        if self._copies(family)[node] > 1 or len(family.members) < 2:
             return self.of(symbol, room)
         return f"<{family.clipped(node, family.fitting(room), room - 2)}>"
 
-    @cached_property
-    def _copies(self) -> Counter[Node]:
+    def _copies(self, family: Family) -> Counter[Node]:
         """How many symbols of a build have one tree."""
-        found: Counter[Node] = Counter()
-        for build in self._builds:
-            found |= Counter(self._trees[symbol].node for symbol in build)
+        found = self._copied.get(family.base)
+        if found is None:
+            found = self._copied[family.base] = Counter()
+            for build in self._builds:
+                found |= Counter(self._tree(symbol).node for symbol in family.symbols if symbol in build)
         return found
 
     def called(self, shown: str) -> list[str]:
@@ -249,39 +271,64 @@ class Names:
             for node, text in spelling.texts.items()
             if fits(family.base + (f"<{text}>" if text else ""))
         }
-        return [symbol for symbol, tree in self._trees.items() if tree.node in nodes]
+        return [symbol for symbol in self._heads if self._tree(symbol).node in nodes]
 
     # ---- trees ----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _trees(self) -> dict[str, Parsed]:
-        forest = Forest()
-        found: dict[str, Parsed] = {}
-        for symbol in dict.fromkeys(symbol for symbols in self._builds for symbol in symbols):
-            tree = forest.parsed(printable(demangle.__wrapped__(symbol)))
-            found[symbol] = Parsed(inner(tree.node, tree.parameters), tree.parameters)
+    def _tree(self, symbol: str) -> Parsed:
+        found = self._trees.get(symbol)
+        if found is None:
+            tree = self._forest.parsed(printable(demangle.__wrapped__(symbol)))
+            found = self._trees[symbol] = Parsed(inner(tree.node, tree.parameters), tree.parameters)
         return found
 
     @cached_property
+    def _heads(self) -> dict[str, str]:
+        """The name of each kernel without its arguments: all of one head are a family."""
+        head, full = self._forest.head, demangle.__wrapped__
+        return {
+            symbol: head(printable(full(symbol))) or self._tree(symbol).node.head
+            for build in self._builds
+            for symbol in build
+        }
+
+    @cached_property
     def _families(self) -> dict[str, Family]:
-        members: dict[str, list[Node]] = defaultdict(list)
-        for tree in self._trees.values():
-            members[tree.node.head].append(tree.node)
-        bases = columns.shortest(members)
-        return {head: Family(bases[head], nodes) for head, nodes in members.items()}
+        symbols: dict[str, list[str]] = defaultdict(list)
+        for symbol, head in self._heads.items():
+            symbols[head].append(symbol)
+        bases = columns.shortest(symbols)
+        return {head: Family(bases[head], members, self._tree) for head, members in symbols.items()}
 
     @cached_property
     def _common(self) -> Counter[str]:
         """How many families have a word in their names."""
         return Counter(word for family in self._families.values() for word in set(columns.words_of(family.base)))
 
+    @cached_property
+    def _odd(self) -> list[str]:
+        """What families are called whose names have more than words in them, so that they may look like arguments."""
+        return [family.base for family in self._families.values() if not _WORDS.fullmatch(family.base)]
+
     # ---- widths ---------------------------------------------------------------------------------------------------
 
-    def _fitted(self, width: int) -> dict[str, str]:
+    def _of_family(self, family: Family, width: int) -> Mapping[str, str] | None:
+        """The names of a family's kernels where no other family's may be like them: where its own name is shown in
+        full, and is made of words. ``None`` where all names must be known."""
+        base = family.base
+        if not _WORDS.fullmatch(base) or any(odd.startswith(base) for odd in self._odd):
+            return None
+        if len(base) + _bracketed(family.fitting(width - len(base)).longest) > width:
+            return None
+        names = self._apart(self._fitted([family], width), width)
+        return names if all(name.startswith(base) for name in names.values()) else None
+
+    def _fitted(self, families: Iterable[Family], width: int) -> dict[str, str]:
         """Each kernel's name in the room that there is, not always apart from others."""
         by_node: dict[Node, str] = {}
         taken: set[str] = set()
-        for family in self._families.values():
+        found: dict[str, str] = {}
+        for family in families:
             spelling = family.fitting(width - len(family.base))
             whole = base = family.base
             room = max(width - _bracketed(spelling.usual), 2 * width // 5)
@@ -291,7 +338,8 @@ class Names:
             for node, text in spelling.texts.items():
                 own = whole if len(whole) + _bracketed(len(text)) <= width else base
                 by_node[node] = own + (f"<{family.clipped(node, spelling, width - len(own) - 2)}>" if text else "")
-        return {symbol: by_node[tree.node] for symbol, tree in self._trees.items()}
+            found |= {symbol: by_node[self._tree(symbol).node] for symbol in family.symbols}
+        return found
 
     def _apart(self, names: dict[str, str], width: int) -> dict[str, str]:
         """The names, with what it takes behind those that several kernels share."""
@@ -317,19 +365,15 @@ class Names:
             return []
         seen: Counter[str] = Counter()
         for build in self._builds:
-            here = Counter(names[symbol] for symbol in build)
-            seen |= here
-        trees = self._trees
+            seen |= Counter(names[s] for symbols in several.values() for s in symbols if s in build)
         return [
-            symbols
-            for name, symbols in several.items()
-            if seen[name] > 1 or len({(trees[s].node, trees[s].parameters) for s in symbols}) > 1
+            symbols for name, symbols in several.items() if seen[name] > 1 or len({self._tree(s) for s in symbols}) > 1
         ]
 
     def _suffixes(self, symbols: Sequence[str]) -> dict[str, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
         forest = Forest()
-        parameters = {symbol: self._trees[symbol].parameters or () for symbol in symbols}
+        parameters = {symbol: self._tree(symbol).parameters or () for symbol in symbols}
         nodes = {symbol: forest.node("", found) for symbol, found in parameters.items()}
         distinct = list(dict.fromkeys(nodes.values()))
         rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)

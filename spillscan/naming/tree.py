@@ -14,6 +14,8 @@ LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
 
 _GROUP = re.compile(r"<([^<>(){}]*)>|\(([^<>(){}]*)\)|\{([^<>(){}]*)\}")
+_UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
+_PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<[^\[\]]*\)\Z|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
 _PIECE = re.compile(r"\x00(\d+)\x01")
 _RETURNS = re.compile(r".* (?![*&]|const\b|volatile\b)", re.DOTALL)
 _OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|->\*?|[<>]=?)")
@@ -80,6 +82,7 @@ class Forest:
         self._groups: list[_Group] = []
         self._known: dict[str, str] = {}
         self._arguments: dict[str, Node] = {}
+        self._heads: dict[str, str] = {}
 
     def node(self, head: str, args: tuple[Node, ...] = ()) -> Node:
         """The one node of these."""
@@ -96,6 +99,26 @@ class Forest:
         if found is None:
             found = self._nodes[key] = Node(head, args)
         return found
+
+    def head(self, name: str) -> str:
+        """The head of the tree of a printable demangled name where its first bracket shows it: ``ns::f`` of
+        ``void ns::f<int, 4>(int*)``. Empty where it takes a look at all brackets."""
+        if len(name) > LONGEST or ">::" in name or ")::" in name or "operator" in name or "'" in name or "{" in name:
+            return ""
+        for sign in _UNNAMED if "n" in name else ():
+            name = name.replace(sign, "")
+        found = _PLAIN_START.match(name)
+        if found is None or " <" in name or " > " in name or ")<" in name or ")>" in name or "->" in name:
+            return ""
+        if name.count("<") != name.count(">") or name.count("(") != name.count(")") or name.count("(") > DEEPEST // 2:
+            return ""
+        start = found["template"] or found["plain"]
+        head = self._heads.get(start)
+        if head is None:
+            last = start.rpartition("::")[2]
+            plain = last not in (*_CONSTANTS, *_TUPLES) and not last.endswith(("true_type", "false_type"))
+            head = self._heads[start] = _spelled(start) if plain else ""
+        return head
 
     def parsed(self, name: str) -> Parsed:
         """The tree of a printable demangled name; what cannot be read as one is one word."""
@@ -163,7 +186,7 @@ class Forest:
 
 def _plain(name: str) -> str:
     """The name without brackets that are none of arguments or parameters."""
-    for sign in ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) "):
+    for sign in _UNNAMED:
         name = name.replace(sign, "")
     if "operator" in name:
         name = name.replace("::operator()() const", "").replace("::operator()()", "").replace("::operator()", "")

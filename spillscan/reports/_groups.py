@@ -10,7 +10,7 @@ from typing import Literal
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.names import dissect
-from spillscan.naming import Names
+from spillscan.naming import Family, Names
 from spillscan.output.safe import printable
 from spillscan.places import source_of
 
@@ -28,10 +28,18 @@ class Group:
     """What they are called together."""
     kernels: tuple[Kernel, ...]
     """Worst first."""
-    shared: tuple[str, ...] = ()
-    """Of a family, the types and tiles that all instances have."""
-    family: bool = False
-    """Whether they are the instances of one template, of which the arguments say enough."""
+    template: Family | None = None
+    """The family that they are."""
+
+    @property
+    def family(self) -> bool:
+        """Whether they are several instances of one template, of which the arguments say enough."""
+        return self.template is not None and len({kernel.key.symbol for kernel in self.kernels}) > 1
+
+    @property
+    def shared(self) -> Sequence[str]:
+        """Of a family, the types and tiles that all instances have."""
+        return self.template.shared if self.template is not None else ()
 
     @property
     def spilling(self) -> int:
@@ -82,11 +90,10 @@ def _key(kernel: Kernel, by: By, names: Names) -> object:
 def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
     first = kernels[0]
     if by == "family":
-        family = names.family(first.key.symbol)
-        label, shared = family.base, tuple(family.shared)
+        template = names.family(first.key.symbol)
+        label = template.base
     else:
-        key = _key(first, by, names)
-        label, shared = key if isinstance(key, str) else "arch unknown", ()
-    several = len({kernel.key.symbol for kernel in kernels}) > 1
+        key, template = _key(first, by, names), None
+        label = key if isinstance(key, str) else "arch unknown"
     shown = printable(label, _LONGEST_LABEL) or "(no name)"
-    return Group(label=shown, kernels=tuple(kernels), shared=shared, family=by == "family" and several)
+    return Group(label=shown, kernels=tuple(kernels), template=template)

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spillscan.names import demangle
 from spillscan.naming import Names, alone
 from spillscan.naming.tree import Forest
+from spillscan.output.safe import printable
 from tests.conftest import FIXTURES, read_any
 from tests.reports.test_hostile import PAYLOADS
 
@@ -104,6 +106,19 @@ def test_any_text_has_a_name(symbols: list[str]) -> None:
         shown = Names(symbols).at(width)
         assert len(set(shown.values())) == len(set(symbols))
         assert all(name.isprintable() for name in shown.values())
+        one_by_one = Names(symbols)
+        assert {symbol: one_by_one.of(symbol, width) for symbol in shown} == shown
+
+
+def test_names_of_a_few_are_those_that_they_have_among_all() -> None:
+    symbols = list(dict.fromkeys(kernel.key.symbol for kernel in read_any(LARGE).kernels))[::7]
+    few, forest = Names(symbols), Forest()
+    for width in (24, 60):
+        shown = Names(symbols).at(width)
+        assert [few.of(symbol, width) for symbol in symbols[:40]] == [shown[symbol] for symbol in symbols[:40]]
+    heads = {symbol: forest.head(printable(demangle(symbol))) for symbol in symbols}
+    assert sum(map(bool, heads.values())) > len(symbols) // 2
+    assert all(forest.parsed(demangle(symbol)).node.head == head for symbol, head in heads.items() if head)
 
 
 def test_deep_and_long_names_are_read_quickly() -> None:
