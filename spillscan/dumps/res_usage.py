@@ -22,6 +22,7 @@ _RULES = ("figures", "function", "image", "field", "underline", "compressed", "t
 
 _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
 """Figures of every function."""
+_NAMES = (*_ALWAYS, b"CONSTANT")
 
 
 class ResourceUsage:
@@ -45,7 +46,8 @@ class ResourceUsage:
                 yield self._function(symbol, member, values[0], number)
                 figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
                 names = [match["name"] + (match["bank"] or b"") for match in figures if match]
-                if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names):
+                pieces = any(match and _is_piece(match["name"]) for match in figures)
+                if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names) or pieces:
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 symbol = ""
@@ -105,3 +107,11 @@ class ResourceUsage:
             dynamic_stack="STACK" in found and found["STACK"] is None,
             origin=self.account.origin(line),
         )
+
+
+def _is_piece(name: bytes) -> bool:
+    """Whether ``name`` is put together from the beginning of a known name and the end of one: text between is lost."""
+    return name not in _NAMES and any(
+        any(known.startswith(name[:at]) for known in _NAMES) and any(known.endswith(name[at:]) for known in _NAMES)
+        for at in range(len(name) + 1)
+    )

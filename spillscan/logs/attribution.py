@@ -189,6 +189,17 @@ class Writer:
             case Ignored():
                 pass
 
+    def damaged(self, message: str, line: int) -> None:
+        """Something on ``line`` is not text."""
+        self._account.torn(message, line)
+
+    def interrupted(self) -> None:
+        """Something stands between the properties and the stack line that follows: a compiler writes them at once."""
+        assert self._named is not None
+        symbol, line = self._named
+        self._account.lost(f"other text stands between the properties of {symbol} and a stack line", line)
+        self._name_lost = True
+
     def end(self, *, cut: str = "", line: int = 0) -> None:
         """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open."""
         if cut:
@@ -469,7 +480,9 @@ class Writer:
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
             self._account.lost(message, line, hides=None if self._entries or not more else FIGURES)
         functions = [draft.compile_ms for draft in self._drafts if draft.role == "function"]
-        timed = len(functions) if self._interleaved else len(functions) - functions.count(None)
+        timed = len(functions) - functions.count(None)
+        if self._overlapped or (self._interleaved and timed):
+            timed = len(functions)
         if self._stray_times and self._compile_times > self._registers_lines + timed:
             self._account.lost("a compile time is no kernel's: its lines are missing", self._stray_times[0])
 

@@ -40,7 +40,7 @@ _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _REMAINS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|stack frame|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
-    r"|spilled to local memory"
+    r"|spilled to local memory|in (?:the )?function '[^']+'$|of maxrregcount option$"
 )
 """What may be left of the first line of a log that is cut at its head."""
 _HEAD = "ptxas info    : "
@@ -92,7 +92,7 @@ class _Log:
         self._failures.begin(text)
         if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
-            self._default[0].feed(Torn(torn), self._line, self._default[1].current, torn)
+            self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
         landmarks = _Landmarks(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         while position < size:
             if self._default[0].idle:
@@ -232,6 +232,8 @@ class _Log:
         if found is None:
             self._gap.add(raw, 0, len(raw))
             return None, 1
+        if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
+            writer.interrupted()
         self._gap.close(steps)
         steps.output()
         if isinstance(found, Unknown | Torn):
@@ -287,6 +289,11 @@ class _Gap:
         while self._bytes > 2 * WINDOW_BYTES:
             self._bytes -= len(self._pieces.popleft())
             self._complete = False
+
+    def printed(self, who: str) -> bool:
+        """Whether ``who`` wrote any text since then."""
+        lines = (plain(line.decode("utf-8", "replace")) for piece in self._pieces for line in piece.splitlines())
+        return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
 
     def close(self, steps: Steps) -> None:
         """A compiler's line follows: what was announced since the last one?"""

@@ -170,9 +170,10 @@ PIECE = re.compile(
     r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
     r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
     r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
+    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas [a-z]+: "
 )
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
-_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z")
+_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas ")
 """What stands before a head only where another line was cut off."""
 _STEMS = (
     "Compiling entry function '",
@@ -184,6 +185,8 @@ _STEMS = (
     "Registers are spilled to local memory in function '",
 )
 _STEM_LETTERS = 5
+_OPENING_LETTERS = 24
+"""A message that begins like a known one so far is that one."""
 _ENDINGS = re.compile(
     r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
 )
@@ -252,7 +255,8 @@ def message(line: str) -> Message | None:
     starts = (match.start() for match in _LINK_REPORT.finditer(line))
     start = next((start for start in starts if text_pattern("nvlink", "_head").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
-        return Torn(line) if PIECE.search(line, 0, start) else _library_message(line[start:])
+        torn = PIECE.search(line, 0, start) or (line.startswith("nvlink", start) and _HALF_HEAD.search(line[:start]))
+        return Torn(line) if torn else _library_message(line[start:])
     return Torn(line) if PIECE.search(line) else None
 
 
@@ -278,7 +282,7 @@ def _like_report(line: str) -> bool:
     """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
     head = text_pattern("ptxas", "_head").match(line)
     text = line[head.end() if head else 0 :]
-    if any(text.startswith(opening) or opening.startswith(text) for opening in _openings()):
+    if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
         return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
@@ -371,7 +375,7 @@ def _usage(tree: Tree[Token]) -> Used:
         twice = figures.get(_CLAUSE_FIELDS[kind]) is not None if kind in _CLAUSE_FIELDS else False
         if kind == "constant":
             twice = any(bank == int(tokens[1]) for bank, _ in constants)
-        if twice or (kind == "other" and (_JOINED.search(clause) or (child is tree.children[-1] and _is_cut(clause)))):
+        if twice or (kind == "other" and (_JOINED.search(clause) or _is_cut(clause))):
             cut = True
             break
         if kind == "constant":

@@ -40,7 +40,7 @@ _LINK_NAME = re.compile(r"(?:nvlink |@O@)?info    : Function properties for '(.+
 _LINK_USED = re.compile(r"(?:nvlink |@O@)?info    : used \d+ registers, .*\d+ bytes lmem(?:, .*)?$")
 _MESSAGE = re.compile(rb"[^\n]*Function properties[^\n]*\n[^\n]*\n|[^\n]*\n|[^\n]+")
 """What a compiler writes at once: properties and their stack line stay together."""
-_REPORT = re.compile(r"ptxas|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
+_REPORT = re.compile(r"(?<!-X)ptxas|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,18 @@ def traceless(text: str, known: frozenset[str]) -> bool:
                 if not link:
                     return False
                 link = ""
-            case _ if line not in known and _REPORT.search(line):
+            case _ if line not in known and _REPORT.search(_without_known(line, known)):
                 return False
             case _ if "\0" in line or "\ufffd" in line:
                 return False
         before = kind
     return not (kernel or named or link)
+
+
+def _without_known(line: str, known: frozenset[str]) -> str:
+    """What another program wrote before a whole message: its own line was not ended."""
+    at = line.rfind("ptxas ")
+    return line[:at] if at >= 0 and line[at:] in known else line
 
 
 _FORMS = (
@@ -369,7 +375,11 @@ def wrong(reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = ())
     truth = _by_symbol(kernel for sample in chosen for kernel in sample.reading.kernels)
     for kernel in reading.kernels:
         if kernel.confidence == "certain":
-            candidates = [each for each in truth[kernel.key.symbol] if kernel.key.arch in (None, each.key.arch)]
+            candidates = [
+                each
+                for each in truth[kernel.key.symbol]
+                if None in (kernel.key.arch, each.key.arch) or kernel.key.arch == each.key.arch
+            ]
             right = any(_agree(kernel, each) for each in candidates)
             if not right and not _orderly(lines, kernel.origins[0].line or 0):
                 yield f"wrong: {kernel.key.symbol[:60]} {kernel.key.arch} {kernel.role} {_said(kernel)}"

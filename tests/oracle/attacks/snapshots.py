@@ -92,11 +92,12 @@ def _hole(chance: Random, data: bytes) -> bytes:
 
 
 def _of_values(change: Callable[[Random, Any, Any], None]) -> Callable[[Random, bytes], bytes]:
-    """Change something below one place of the document: a container and a key or an index of it."""
+    """Change something below one to five places of the document: a container and a key or an index of it. Something is
+    lost in one, for what leaves no trace in one may in another."""
 
     def damage(chance: Random, data: bytes) -> bytes:
         document = json.loads(data)
-        for _ in range(chance.choice((1, 1, 2, 5))):
+        for _ in range(1 if change is _lose else chance.choice((1, 1, 2, 5))):
             places = list(_places(document))
             change(chance, *chance.choice(places))
         text = json.dumps(document)
