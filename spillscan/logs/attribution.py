@@ -450,9 +450,12 @@ class Writer:
 
     def _compile_time(self, milliseconds: float, line: int, before: Draft | None) -> None:
         """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
+        if self._messages == 1:
+            self._account.lost("the input begins with a compile time: the lines of its kernel are missing", line)
+            return
         self._compile_times += 1
         if before is None or before in self._open:
-            self._interleaved |= self._messages > 1
+            self._interleaved = True
             self._stray_times.append(line)
             return
         if before.role == "function":

@@ -175,6 +175,8 @@ PIECE = re.compile(
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
 _HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas ")
 """What stands before a head only where another line was cut off."""
+_HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) \Z")
+"""A tool's name of which letters are lost."""
 _STEMS = (
     "Compiling entry function '",
     "Function properties for ",
@@ -255,8 +257,9 @@ def message(line: str) -> Message | None:
     starts = (match.start() for match in _LINK_REPORT.finditer(line))
     start = next((start for start in starts if text_pattern("nvlink", "_head").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
-        torn = PIECE.search(line, 0, start) or (line.startswith("nvlink", start) and _HALF_HEAD.search(line[:start]))
-        return Torn(line) if torn else _library_message(line[start:])
+        before = line[:start]
+        half = (_HALF_HEAD if line.startswith("nvlink", start) else _HALF_NAME).search(before) and before.strip()
+        return Torn(line) if half or PIECE.search(before) else _library_message(line[start:])
     return Torn(line) if PIECE.search(line) else None
 
 
