@@ -399,6 +399,7 @@ class Runs:
     def __init__(self, unknown: Callable[[bytes, int], None]) -> None:
         self._unknown = unknown
         self._opcode = grammar.line_starts("head", only="opcode")
+        self._address = grammar.line_starts("head", only="address")
         self._marked: list[Instruction] = []
         self._instruction = grammar.line("instruction")
 
@@ -421,9 +422,10 @@ class Runs:
             piece = str(token).encode(_ENCODING)
             kind = token.type  # type: ignore[union-attr]
             if kind == "PLAIN_RUN":
+                if addresses := [int(address, 16) for address in self._address.findall(piece)]:
+                    code.reach(addresses)
                 for opcode, times in Counter(self._opcode.findall(piece)).items():
                     code.count(opcode.decode(), times)
-                code.last_address = _last_address(piece)
                 line += piece.count(b"\n")
                 continue
             if kind in ("LOCAL_LINE", "CONTROL_LINE"):
@@ -437,18 +439,7 @@ class Runs:
         match = self._instruction.match(piece)
         assert match, piece  # LOCAL_LINE and CONTROL_LINE begin as an instruction does
         address, guard, opcode, modifiers, operands, note = match.groups(b"")
+        code.reach((int(address, 16),))
         code.count(opcode.decode())
         code.local_count += local
-        code.last_address = int(address, 16)
         self._marked.append((address, guard, opcode, modifiers, operands, note, line, None))
-
-
-def _last_address(run: bytes) -> int:
-    head = grammar.line("head")
-    end = len(run)
-    while end > 0:
-        begin = run.rfind(b"\n", 0, end - 1) + 1
-        if match := head.match(run, begin):
-            return int(match["address"], 16)
-        end = begin
-    return 0

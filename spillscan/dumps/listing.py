@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -145,6 +146,12 @@ class Listing:
         """What accesses local memory and what moves control, by the way it was read."""
         if asked and asked(symbol):
             self.operands = OperandReader(member.arch)
+
+    def reach(self, addresses: Sequence[int]) -> None:
+        """Instructions stand at these addresses, behind those before; called before they are counted."""
+        ordered = pairwise([self.last_address, *addresses] if self.opcodes or self.tally is not None else addresses)
+        self.disordered |= any(one >= other for one, other in ordered)
+        self.last_address = addresses[-1]
 
     def count(self, opcode: str, times: int = 1) -> None:
         """Add instructions."""

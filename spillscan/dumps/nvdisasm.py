@@ -82,8 +82,7 @@ class Disassembly:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
         place = int(address, 16)
-        code.disordered |= bool(code.opcodes) and place <= code.last_address
-        code.last_address = place
+        code.reach((place,))
         code.count(opcode.decode())
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)

@@ -195,6 +195,10 @@ class Rows:
             local=is_local,
         )
         size = len(opcodes.names)
+        for span in batch.spans:
+            layout = span.layout
+            first, last = layout.lanes[0], (span.patterns - 1) * layout.step // WORD + layout.lanes[-1]
+            span.code.reach([span.address + word * WORD for word in sorted({first, last})])
         for index, (span, _) in enumerate(batch.lanes):
             begin, end = batch.bounds[index], batch.bounds[index + 1]
             tally = np.bincount(numbers[begin:end], minlength=size)
@@ -205,9 +209,6 @@ class Rows:
             if cuts[index] < cuts[index + 1]:
                 code.local_count += local[index + 1] - local[index]
                 code.pieces.append(Piece(kept, cuts[index], cuts[index + 1]))
-        for span in batch.spans:
-            layout = span.layout
-            span.code.last_address = span.address + (span.patterns - 1) * layout.step + layout.lanes[-1] * WORD
 
     def _special(self, batch: _Batch, rows: Ints) -> list[int]:
         texts = batch.opcode_texts(rows)
