@@ -121,10 +121,12 @@ def check(build: Build, policy: Demands) -> Judgement:
     for family in families():
         if not hasattr(family, "findings"):
             continue
+        findings, left_open = family.findings, getattr(family, "undecided", None)
         for kernel, held in zip(build.kernels, terms, strict=True):
-            mine = list(family.findings(kernel, held))
-            found += _in_force(mine, held)
-            open_end = family.undecided(kernel, held) if hasattr(family, "undecided") else None
+            mine = list(findings(kernel, held))
+            if mine:
+                found += _in_force(mine, held)
+            open_end = left_open(kernel, held) if left_open is not None else None
             if open_end is not None:
                 rule, reason = open_end
                 severity = held.level(rule)
