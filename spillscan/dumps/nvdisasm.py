@@ -60,7 +60,7 @@ class Disassembly:
             self.account.bytes_read += len(text)
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
-                self._instruction(match.groups(b""), number, live)
+                self._instruction(match.groups(b""), line, number, live)
             elif match := file.match(line):
                 self._file(match.groups())
             elif line.strip() and not encoding.match(line):
@@ -75,7 +75,7 @@ class Disassembly:
         yield from self._ready
         yield from self.account.summary()
 
-    def _instruction(self, fields: tuple[bytes, ...], number: int, live: int | None) -> None:
+    def _instruction(self, fields: tuple[bytes, ...], text: bytes, number: int, live: int | None) -> None:
         address, guard, opcode, modifiers, operands, note = fields
         code = self._code
         if code is None:
@@ -95,6 +95,8 @@ class Disassembly:
         if note and ANNOTATION in note:
             code.annotations = True
             code.shared_spills += opcode in _SHARED
+        if opcode in LOCAL and ANNOTATION not in note and b"(*" in text:
+            self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
         if opcode in MARKED:
             code.local_count += opcode in LOCAL
             self._marked.append((*fields[:6], number, self._source))  # type: ignore[arg-type]

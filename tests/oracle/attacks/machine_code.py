@@ -80,9 +80,11 @@ def samples() -> tuple[Sample, ...]:
 # ---- does the text show that it is damaged? ------------------------------------------------------------------------
 
 _INSTRUCTION = re.compile(
-    r"\s+/\*([0-9a-f]{4,})\*/ +(?:\{ +)?(?:@!?U?P[0-9T] )?[A-Z][A-Z0-9_]*(?:\.\w+)*(?: [^;#~\0]*)?[;}][^;#~\0]*$"
+    r"\s+/\*([0-9a-f]{4,})\*/ +(?:\{ +)?(?:@!?U?P[0-9T] )?[A-Z][A-Z0-9_]*(?:\.\w+)*(?: (?:[^;#~\0]|~(?=[A-Z]))*)?[;}][^;#~\0]*$"
 )
 _CODE = re.compile(r"\s+(?:/\*[0-9a-f]{4,}\*/|/\* 0x)")
+_COLUMNS = re.compile(r" // [|+]")
+"""Where `nvdisasm -plr` draws the live registers."""
 _FUNCTION = re.compile(r"\t\tFunction : (.+)$")
 _END = re.compile(r"\t\t\.{4,}$")
 _SECTION = re.compile(r"[ \t]+\.section[ \t]+\.text\.")
@@ -125,7 +127,8 @@ def _whole_json(text: str) -> bool:
 def _whole_listing(lines: Sequence[str], form: str, known: frozenset[str]) -> bool:
     open_, expected, ends = False, -1, set[str]()
     steps: set[int] = set()
-    for line in lines:
+    for text in lines:
+        line = text.partition("// ")[0].rstrip() if _COLUMNS.search(text) and text in known else text
         if match := _INSTRUCTION.match(line):
             address = int(match[1], 16)
             if not open_ or (expected < 0 and address not in (0, 8)):
@@ -138,7 +141,7 @@ def _whole_listing(lines: Sequence[str], form: str, known: frozenset[str]) -> bo
                 if step == 16 and address % 32 != 8 and steps == {8, 16}:  # a word between is no control word
                     return False
             expected = address
-        elif _CODE.match(line) or line in known:
+        elif _CODE.match(line) or text in known:
             if _FUNCTION.match(line) or _SECTION.match(line):
                 if (open_ and form == "sass") or ends:
                     return False
