@@ -90,6 +90,11 @@ def test_an_entry_line_without_arch() -> None:
         (WARNING[:60] + "\n" + BLOCK.replace("780", "0").replace("820", "0"), "spills"),
         (BLOCK + ENTRY[:40], "kernels"),
         (ENTRY + NAME + STACK + USED[:40] + "\n", "registers"),
+        (ENTRY + NAME + "  4_intsILi6EEvPiS0_i\n" + STACK + USED, "spills"),
+        ("ptxas info    : Compile time = 1.0 ms\n" + BLOCK, "spills"),
+        (2 * (BLOCK + "ptxas info    : Compile time = 1.0 ms\n") + "ptxas info    : Compile time = 1.0 ms\n", "spills"),
+        (BLOCK + "ptxas\n" + BLOCK, "spills"),
+        (BLOCK.replace("376 bytes", "464 bytes cumulat, 544 bytes"), "registers"),
     ],
 )
 def test_what_is_missing_is_a_hole(text: str, hides: str) -> None:
