@@ -78,7 +78,7 @@ def test_a_message_that_may_be_about_any_of_several_kernels_is_a_hole(tmp_path: 
     (tmp_path / "build.log").write_text(log.partition("\n")[2])  # three messages, four kernels
     build = scan(str(tmp_path / "build.log"))
     first = [issue for issue in build.issues if issue.code == "unattached-setmaxnreg"]
-    assert [(issue.severity, issue.hidden) for issue in first] == [("error", ("registers",))]
+    assert [(issue.severity, issue.hidden) for issue in first] == [("error", ("messages",))]
 
 
 def test_registers_that_the_block_does_not_have_are_an_error() -> None:
