@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["spillscan.binary", "spillscan.dumps"])
     from spillscan import binary
 
 from spillscan.model import Issue
-from spillscan.model.code import SassFunction
+from spillscan.model.code import PortableCode, SassFunction
 from spillscan.serialize import sass_json, text
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
@@ -29,6 +29,8 @@ def one(data: bytes) -> None:
     for item in binary.items(data, "fuzz"):
         if isinstance(item, Issue):
             assert item.message.isprintable()
+        elif isinstance(item, PortableCode):
+            assert item.bytes >= 0
         else:
             assert isinstance(item, SassFunction)
             assert sum(count for _, count in item.stats.opcodes) == item.stats.instructions

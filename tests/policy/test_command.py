@@ -275,7 +275,7 @@ def test_patterns_that_name_nothing_are_issues_of_the_report() -> None:
 
 @pytest.mark.usefixtures("project")
 def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
-    table = here("scan", HEAD).stdout.decode().splitlines()
+    table = here("scan", HEAD, COLUMNS="160").stdout.decode().splitlines()
     assert [line.split()[-2] for line in table if line.startswith("gemm<8>")] == ["50%", "50%"], "no ≤: known"
     text = here("limiters", HEAD, "--kernel", "gemm<8>", SPILLSCAN_DEVICES="A10,H100").stdout.decode()
     assert "gemm<8> (sm_80 on A10): 64 registers" in text
