@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.audit.conftest import Reference
@@ -27,10 +28,11 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
     commands += [[*worker, "--local-directory", str(folder / f"worker{number}")] for number in range(workers)]
     processes = [subprocess.Popen(command, **quiet) for command in commands]  # type: ignore[call-overload]
     try:
-        waited_for(told)
-        import json
-
-        yield json.loads(told.read_text())["address"]
+        address = ""
+        while not address:  # the file is there before all of it is
+            with suppress(ValueError):
+                address = json.loads(waited_for(told))["address"]
+        yield address
     finally:
         for process in processes:
             process.kill()
