@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spillscan.compare.effects import effects, metrics
-from spillscan.compare.figures import by_rank, compare, damage, messages
+from spillscan.compare.figures import by_rank, compare, damage, figures, messages
 from spillscan.identity.pairs import pair
-from spillscan.model import Build, Change, Kernel
+from spillscan.model import Build, Change, Kernel, KernelKey
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
@@ -39,6 +40,7 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
     changes: list[Change] = []
     unsettled: list[Change] = []
     launches = launches or LaunchMap()
+    doubtful = _doubtful((*base.kernels, *head.kernels))
     for before, after, score in pair(base.kernels, head.kernels):
         if before is None or after is None:
             changes.append(Change(state="added" if before is None else "removed", before=before, after=after))
@@ -46,8 +48,29 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
             change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
             changes.append(replace(change, state="renamed", score=score))
         elif alike := changed(before, after, launches, devices):
+            if doubtful:
+                alike = _doubted(alike, doubtful.get(before.key, set()) | doubtful.get(after.key, set()))
             (unsettled if alike.state == "unknown" else changes).append(alike)
     return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
+
+
+def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
+    """Figures, by name, that are unknown of one of several kernels of a key: which of them is which is not known."""
+    found: dict[KernelKey, set[str]] = defaultdict(set)
+    for kernel in kernels:
+        if kernel.confidence == "ambiguous":
+            found[kernel.key] |= {name for name, value in figures(kernel).items() if value is None}
+    return found
+
+
+def _doubted(change: Change, names: set[str]) -> Change:
+    """The change, in which figures of these names are not known to differ: a namesake may be the one that had them."""
+    kept = [metric for metric in change.metrics if metric[0] not in names]
+    if len(kept) == len(change.metrics):
+        return change
+    state = change.state if kept or change.appeared or change.vanished else "unknown"
+    left = [metric for metric in change.metrics if metric[0] in names]
+    return replace(change, state=state, metrics=tuple(kept), unknown=by_rank((*change.unknown, *left)))
 
 
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:

@@ -101,6 +101,7 @@ class Writer:
         self._half_timed: list[int] = []
         self._headless: list[tuple[int, str, str]] = []
         self._name_lost = False
+        self._unended = False
 
     # ---- what the reader asks ---------------------------------------------------------------------------------
 
@@ -175,11 +176,14 @@ class Writer:
             case Note():
                 self._note(message, line)
             case Unknown():
-                self._account.add("unknown-line", f"not understood: {message.text}", line)
+                hides = ALL if message.of_report else None
+                self._account.add("unknown-line", f"not understood: {message.text}", line, hides=hides)
             case Torn(spilled=True):
                 message_ = f"a warning of spills is not whole: {quoted(message.text)}"
                 self._account.add("unread-spill-warning", message_, line, "error")
                 self._account.disturbed(line)
+                if message.glued:
+                    self._torn(message, line)
             case Torn():
                 self._torn(message, line)
             case LinkProperties():
@@ -200,8 +204,14 @@ class Writer:
         self._account.lost(f"other text stands between the properties of {symbol} and a stack line", line)
         self._name_lost = True
 
-    def end(self, *, cut: str = "", line: int = 0) -> None:
-        """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open."""
+    def end(self, *, cut: str = "", unended: bool = False, line: int = 0) -> None:
+        """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open.
+
+        ``unended``: its last line is whole and has no end, so that callees of the last kernel may be missing.
+        """
+        self._unended = unended
+        if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
+            self._last.reasons = ("its registers line has no end: clauses may be missing",)
         if cut:
             self._account.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         if self._uses:
@@ -251,8 +261,7 @@ class Writer:
         """
         sections = {id(section): section for _, section, _, _ in self._kernels}
         sections |= {id(draft.section): draft.section for draft in self._drafts}
-        arches = {section.arch for section in sections.values()} | {draft.arch for draft in self._drafts}
-        several = self._interleaved and len(arches - {None}) > 1
+        several = self._interleaved and len(self._arches() - {None}) > 1
         context = Context(
             input=self._input,
             interleaved=self._interleaved,
@@ -264,7 +273,9 @@ class Writer:
             namesakes=self._namesakes() if several else frozenset(),
         )
         plain = not (self._interleaved or units_in_doubt or context.relocatable or context.doubts)
-        callees = {} if self._interleaved or context.relocatable or context.doubts else self._callees()
+        callees = {}
+        if self._account.complete and not (self._unended or self._interleaved or context.relocatable):
+            callees = self._callees()
         for line, section, step, kernel in self._kernels:
             if line in callees:
                 kernel = replace(kernel, usage=with_callees(kernel.usage, callees[line]))  # noqa: PLW2901
@@ -310,6 +321,9 @@ class Writer:
         if self._interleaved and self._compile_times:
             return self._compile_times > self._registers_lines
         return any(section.relocatable and not section.linked for section in sections)
+
+    def _arches(self) -> set[str | None]:
+        return {kernel.key.arch for _, _, _, kernel in self._kernels} | {draft.arch for draft in self._drafts}
 
     def _namesakes(self) -> frozenset[str]:
         arches: dict[str, set[str | None]] = defaultdict(set)
@@ -467,7 +481,7 @@ class Writer:
     def _torn(self, message: Torn | Used, line: int) -> None:
         """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
         text = message.text if isinstance(message, Torn) else self._text
-        if self._messages == 1 and isinstance(message, Torn):
+        if self._messages == 1 and isinstance(message, Torn) and not message.glued:
             what = "not a whole line" if text.lstrip().startswith("ptxas ") else "the input begins inside a line"
             self._account.lost(f"{what}: {quoted(text)}", line)
         elif isinstance(message, Used) and len(self._open) == 1 and not self._uses:

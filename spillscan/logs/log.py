@@ -27,6 +27,7 @@ from spillscan.logs.messages import (
     Torn,
     Unknown,
     Used,
+    is_remnant,
     message,
     plain,
     used_line,
@@ -40,7 +41,7 @@ _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _REMAINS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|stack frame|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
-    r"|spilled to local memory|in (?:the )?function '[^']+'$|of maxrregcount option$"
+    r"|spilled to local memory|in (?:the )?function '[^']+'$|\w{2}count option$"
 )
 """What may be left of the first line of a log that is cut at its head."""
 _HEAD = "ptxas info    : "
@@ -82,6 +83,7 @@ class _Log:
         self._usages: dict[tuple[bytes, ...], Usage | None] = {}
         self._parsed: dict[bytes, Used] = {}
         self._cut = ""
+        self._unended = False
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
         self._function_block = grammar.pattern("ptxas", "function_block")
 
@@ -121,7 +123,8 @@ class _Log:
         reading = Reading()
         placed: list[tuple[int, Kernel]] = []
         for writer, steps in self._writers.values():
-            writer.end(cut=self._cut if writer is self._default[0] else "", line=self._line - 1)
+            cut = self._cut if writer is self._default[0] else ""
+            writer.end(cut=cut, unended=self._unended, line=self._line - 1)
             placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
             reading.links.extend(writer.links())
             reading.empty_units.extend(
@@ -215,9 +218,9 @@ class _Log:
         ``None`` for a line that is no tool's report.
         """
         line = _without_project(plain(raw.decode("utf-8", "replace")))
-        who, _ = split_prefix(line)
+        who, rest = split_prefix(line)
         writer, steps = self._writer(who)
-        found, lines = message(line), 1
+        found, lines = message(line) or message(rest), 1
         if _may_go_on(found, following) and b"ptxas" not in following:
             rest = plain(following.decode("utf-8", "replace")).lstrip()
             for joined in (f"{line} {rest}", line + rest):
@@ -226,8 +229,9 @@ class _Log:
                     found, lines, line = whole, 2, joined
                     break
         if not raw.endswith(b"\n"):
+            self._unended = True
             found = self._at_the_end(found, line)
-        elif found is None and self._line == 1 and _REMAINS.search(line) and len(line) < LONGEST_QUOTE:
+        elif self._line == 1 and _beheaded(found, line, following):
             found = Torn(line)
         if found is None:
             self._gap.add(raw, 0, len(raw))
@@ -329,6 +333,13 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     if isinstance(found, Used):
         return found.cut or following.lstrip().startswith(b", ")
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
+
+
+def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
+    """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
+    if found is None:
+        return len(line) < LONGEST_QUOTE and (_REMAINS.search(line) is not None or is_remnant(line))
+    return line.lstrip().startswith("info ") and _TOOLS[0] in following
 
 
 def _may_begin_report(line: str) -> bool:

@@ -104,6 +104,8 @@ class Unknown:
     """A message of a known tool that no rule describes."""
 
     text: str
+    of_report: bool = False
+    """It stands among the figures, and is no warning or advice: it may be one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,11 @@ class Torn:
     def spilled(self) -> bool:
         """It is the compiler's warning of spills."""
         return "Registers are spilled" in self.text
+
+    @property
+    def glued(self) -> bool:
+        """Another message begins in it."""
+        return len(text_pattern("ptxas", "_head").findall(self.text)) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +178,14 @@ PIECE = re.compile(
     r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
     r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
     r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas [a-z]+: "
+    r"|^ptxas(?:[a-z]| (?:i|in|inf|info|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) (?! *:))"
+    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
 )
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
 _HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas ")
 """What stands before a head only where another line was cut off."""
+_INFO = re.compile(r"info *: ?\Z")
+"""The end of a head, where it has no code: codes stand before advice."""
 _HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) \Z")
 """A tool's name of which letters are lost."""
 _STEMS = (
@@ -187,7 +198,9 @@ _STEMS = (
     "Registers are spilled to local memory in function '",
 )
 _STEM_LETTERS = 5
-_OPENING_LETTERS = 24
+_BROKEN_OFF_LETTERS = 3
+_LITERAL_LETTERS = 8
+_OPENING_LETTERS = 16
 """A message that begins like a known one so far is that one."""
 _ENDINGS = re.compile(
     r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
@@ -219,6 +232,8 @@ _DAMAGED = re.compile("[\0\ufffd]")
 """What no tool writes into a name: bytes that were never written, and those that are no text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
+_WITH_FIGURES = ("spill_warning", "local_memory_warning")
+"""Messages that repeat figures of a report."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
 
 
@@ -258,8 +273,9 @@ def message(line: str) -> Message | None:
     start = next((start for start in starts if text_pattern("nvlink", "_head").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
         before = line[:start]
-        half = (_HALF_HEAD if line.startswith("nvlink", start) else _HALF_NAME).search(before) and before.strip()
-        return Torn(line) if half or PIECE.search(before) else _library_message(line[start:])
+        half = _HALF_HEAD if line.startswith("nvlink", start) else _HALF_NAME
+        torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
+        return Torn(line) if torn else _library_message(line[start:])
     return Torn(line) if PIECE.search(line) else None
 
 
@@ -276,7 +292,9 @@ def _headed(line: str) -> Message:
         return replace(found, cut=True)
     if elided:
         found = ptxas_message(line)
-    if isinstance(found, Unknown) and _like_report(line):
+    if isinstance(found, Unknown):
+        return _unknown(found, "ptxas", line)
+    if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES and PIECE.search(found.advisory.text):
         return Torn(line)
     return found
 
@@ -287,9 +305,17 @@ def _like_report(line: str) -> bool:
     text = line[head.end() if head else 0 :]
     if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
         return True
+    if any(_breaks_off(text, opening) for opening in _openings()):
+        return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
     return stems or PIECE.search(line) is not None or _ENDINGS.search(text) is not None
+
+
+def _breaks_off(text: str, opening: str) -> bool:
+    """Whether ``text`` begins as ``opening`` does, and goes on with other letters inside of a word."""
+    same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
+    return same >= _BROKEN_OFF_LETTERS and opening[same - 1 : same + 1].isalpha()
 
 
 @cache
@@ -297,6 +323,19 @@ def _openings() -> tuple[str, ...]:
     """What the messages begin with that the grammar describes, where that is no single short word."""
     found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
     return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
+
+
+@cache
+def _literals() -> tuple[str, ...]:
+    """What stands in each message of one kind."""
+    patterns = (terminal.pattern for terminal in grammar.load("ptxas").terminals)
+    return tuple(each.value for each in patterns if each.type == "str" and len(each.value) >= _LITERAL_LETTERS)
+
+
+def is_remnant(line: str) -> bool:
+    """Whether ``line`` may be a message that has lost its beginning."""
+    ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
+    return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
 
 
 def _is_symbol(name: str) -> bool:
@@ -317,9 +356,18 @@ def _library_message(text: str) -> Message | None:
         # Libraries print ptxas's own messages without its name, too.
         own = _headed("ptxas " + _LIBRARY_TAG.sub("", text))
         return None if isinstance(own, Unknown) else own
-    if isinstance(found, Unknown) and _like_report(text):
-        return Torn(text)
+    if isinstance(found, Unknown):
+        return _unknown(found, "nvlink", text)
     return found
+
+
+def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
+    """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
+    head = text_pattern(tool, "_head").match(line)
+    of_report = head is not None and _INFO.search(head[0]) is not None
+    if _like_report(line) or (head is not None and of_report and not line[head.end() :][:1].isupper()):
+        return Torn(line)
+    return replace(found, of_report=of_report)
 
 
 @cache
@@ -443,7 +491,7 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
 
 def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) -> Note | Torn:
     symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
-    if symbol is not None and _DAMAGED.search(symbol):
+    if symbol is not None and not _is_symbol(symbol):
         return Torn(line)
     head_pattern = grammar.pattern("nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas", "_head")
     printed = line.encode()

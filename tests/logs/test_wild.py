@@ -260,7 +260,7 @@ def test_logs_of_several_toolkits_in_one_file() -> None:
 
 def test_very_many_issues_are_counted(log: str) -> None:
     words = ("".join(pair) for pair in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3))
-    strange = "".join(f"ptxas info    : strange {word}\n" for word in itertools.islice(words, 5000))
+    strange = "".join(f"ptxas warning : strange {word}\n" for word in itertools.islice(words, 5000))
     reading = read_log(strange + log)
     assert len(reading.issues) == 1001
     assert reading.issues[-1].message.startswith("4000 more like this")

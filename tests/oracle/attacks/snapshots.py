@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -122,7 +123,8 @@ _WRONG: tuple[Any, ...] = (
 def _wrong_type(chance: Random, container: Any, key: Any) -> None:
     old = container[key]
     kind = (int, float) if type(old) in (int, float) else type(old)
-    container[key] = chance.choice([new for new in _WRONG if not isinstance(new, kind) or isinstance(new, bool)] + [-1])
+    wrong = [new for new in _WRONG if not isinstance(new, kind) or isinstance(new, bool)]
+    container[key] = deepcopy(chance.choice([*wrong, -1]))
 
 
 def _lose(chance: Random, container: Any, key: Any) -> None:
