@@ -33,10 +33,11 @@ class Readable(Protocol):
         """At most ``size`` bytes; empty at the end."""
 
 
-def lines(stream: Readable) -> Iterator[bytes]:
+def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
     """Each line with its end, in bounded memory; the last may have none. A lone carriage return ends none."""
     rest = b""
     while data := stream.read(_READ):
+        account.unwritten |= b"\0" in data
         pieces = (rest + data).split(b"\n")
         rest = pieces.pop()
         yield from (piece + b"\n" for piece in pieces)
@@ -91,6 +92,8 @@ class DumpAccount:
     """Bytes outside ASCII."""
     hides: tuple[Hidden, ...] | None = None
     """What unknown lines may hide."""
+    unwritten: bool = False
+    """It holds NUL bytes, which no tool writes."""
 
     def origin(self, line: int | None = None) -> Origin:
         """A place in the dump."""
@@ -132,6 +135,8 @@ class DumpAccount:
 
     def summary(self) -> Iterator[Issue]:
         """What is said once, at the end."""
+        if self.unwritten:
+            yield self.issue("damaged-listing", "NUL bytes: a part of the dump was never written", severity="error")
         if count := self.undecodable_bytes:
             yield self.issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
         if self.unknown_lines > SHOWN:

@@ -56,7 +56,7 @@ class Disassembly:
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
         number, text = 0, b""
-        for number, text in enumerate(lines(self._stream), 1):
+        for number, text in enumerate(lines(self._stream, self.account), 1):
             self.account.bytes_read += len(text)
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
@@ -95,7 +95,7 @@ class Disassembly:
         if note and ANNOTATION in note:
             code.annotations = True
             code.shared_spills += opcode in _SHARED
-        if opcode in LOCAL and ANNOTATION not in note and b"(*" in text:
+        if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
         if opcode in MARKED:
             code.local_count += opcode in LOCAL

@@ -22,7 +22,8 @@ _RULES = ("figures", "function", "image", "field", "underline", "compressed", "t
 
 _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
 """Figures of every function."""
-_NAMES = (*_ALWAYS, b"CONSTANT")
+_BANKED = b"CONSTANT"
+_NAMES = (*_ALWAYS, _BANKED)
 
 
 class ResourceUsage:
@@ -37,7 +38,7 @@ class ResourceUsage:
         symbol, number, text = "", 0, b""
         seen: set[str] = set()
         """Functions of the cubin."""
-        for number, text in enumerate(lines(self._stream), 1):
+        for number, text in enumerate(lines(self._stream, self.account), 1):
             account.bytes_read += len(text)
             line = text.rstrip(b"\r\n")
             rule, values = known(line, FORMAT, _RULES)
@@ -46,7 +47,7 @@ class ResourceUsage:
                 yield self._function(symbol, member, values[0], number)
                 figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
                 names = [match["name"] + (match["bank"] or b"") for match in figures if match]
-                pieces = any(match and _is_piece(match["name"]) for match in figures)
+                pieces = any(match and _is_piece(match["name"], match["bank"]) for match in figures)
                 if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names) or pieces:
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
@@ -109,9 +110,11 @@ class ResourceUsage:
         )
 
 
-def _is_piece(name: bytes) -> bool:
+def _is_piece(name: bytes, bank: bytes | None) -> bool:
     """Whether ``name`` is put together from the beginning of a known name and the end of one: text between is lost."""
-    return name not in _NAMES and any(
+    if name in _NAMES:
+        return (bank is not None) != (name == _BANKED)
+    return any(
         any(known.startswith(name[:at]) for known in _NAMES) and any(known.endswith(name[at:]) for known in _NAMES)
         for at in range(len(name) + 1)
     )

@@ -90,6 +90,7 @@ class Writer:
         self._text = ""  # the line of the present message
         self._messages = 0
         self._interleaved = False
+        self._crossed = False  # by other signs than compile times that follow no kernel
         self._overlapped = False  # a kernel began while another was open
         self._without_abi = False
         self._registers_lines = 0
@@ -241,7 +242,9 @@ class Writer:
                         self._unattached(note, noted, "names no kernel")
                 section.notes = mine
         settle_stacks(self._drafts)
-        self._drafts.extend(self._notes.drafts())
+        of_drafts = ((draft.symbol, draft.stack.spills) for draft in self._drafts if draft.stack)
+        of_kernels = ((kernel.key.symbol, kernel.usage.spills) for _, _, _, kernel in self._kernels)
+        self._drafts.extend(self._notes.drafts(chain(of_drafts, of_kernels)))
         for note, noted, why in self._notes.unattached():
             self._unattached(note, noted, why)
 
@@ -346,7 +349,7 @@ class Writer:
 
     def _entry(self, entry: EntryLine, line: int, step: Step) -> None:
         if self._open:
-            self._interleaved = self._overlapped = True
+            self._interleaved = self._crossed = self._overlapped = True
         if len(self._open) >= MOST_OPEN:
             self._give_up(line)
         self._enter(entry.arch)
@@ -356,7 +359,7 @@ class Writer:
     def _enter(self, arch: str | None) -> None:
         section = self._section
         if section.headed and section.arch not in (None, arch):
-            self._interleaved = True  # one ptxas run compiles for one arch
+            self._interleaved = self._crossed = True  # one ptxas run compiles for one arch
         section.arch = arch
         section.entries += 1
         self._entries += 1
@@ -498,7 +501,7 @@ class Writer:
             self._account.lost(message, line, hides=None if self._entries or not more else FIGURES)
         functions = [draft.compile_ms for draft in self._drafts if draft.role == "function"]
         timed = len(functions) - functions.count(None)
-        if self._overlapped or (self._interleaved and timed):
+        if self._overlapped or (self._crossed and timed):
             timed = len(functions)
         if self._stray_times and self._compile_times > self._registers_lines + timed:
             self._account.lost("a compile time is no kernel's: its lines are missing", self._stray_times[0])

@@ -84,6 +84,7 @@ class _Log:
         self._parsed: dict[bytes, Used] = {}
         self._cut = ""
         self._unended = False
+        self._head = b""
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
         self._function_block = grammar.pattern("ptxas", "function_block")
 
@@ -91,6 +92,7 @@ class _Log:
         """One block of whole lines."""
         self._bytes += len(text)
         position, size = 0, len(text)
+        self._head = self._head or text[:WINDOW_BYTES]
         self._failures.begin(text)
         if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
@@ -231,7 +233,7 @@ class _Log:
         if not raw.endswith(b"\n"):
             self._unended = True
             found = self._at_the_end(found, line)
-        elif self._line == 1 and _beheaded(found, line, following):
+        elif self._line == 1 and _beheaded(found, line, self._head[len(raw) :]):
             found = Torn(line)
         if found is None:
             self._gap.add(raw, 0, len(raw))
@@ -263,6 +265,11 @@ class _Log:
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
         self._failures.look(start, end, self._line)
+        writer, steps = self._default
+        if not writer.idle and end - start < WINDOW_BYTES:
+            for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
+                if len(line) < LONGEST_QUOTE and _REMAINS.search(line):
+                    writer.feed(Torn(line), number, steps.current, line)
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
             self._line += 1

@@ -186,7 +186,7 @@ _HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas ")
 """What stands before a head only where another line was cut off."""
 _INFO = re.compile(r"info *: ?\Z")
 """The end of a head, where it has no code: codes stand before advice."""
-_HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) \Z")
+_HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
 """A tool's name of which letters are lost."""
 _STEMS = (
     "Compiling entry function '",
@@ -218,7 +218,7 @@ _CLAUSES = (
     "N surfaces",
     "N samplers",
 )
-_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes )?\w{3}).*", r"\1", known) for known in _CLAUSES)
+_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
 """What no other clause begins with."""
 _NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
 _NUMBER = re.compile(r"\d+(?:\+\d+)?")
@@ -232,6 +232,8 @@ _DAMAGED = re.compile("[\0\ufffd]")
 """What no tool writes into a name: bytes that were never written, and those that are no text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
+_ANY_TEXT = ("source_message", "compiler_error")
+"""Messages known by their severity and place alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures of a report."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
@@ -294,8 +296,10 @@ def _headed(line: str) -> Message:
         found = ptxas_message(line)
     if isinstance(found, Unknown):
         return _unknown(found, "ptxas", line)
-    if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES and PIECE.search(found.advisory.text):
-        return Torn(line)
+    if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
+        text = found.advisory.text
+        torn = PIECE.search(text) or (found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS))
+        return Torn(line) if torn else found
     return found
 
 
@@ -305,17 +309,18 @@ def _like_report(line: str) -> bool:
     text = line[head.end() if head else 0 :]
     if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
         return True
-    if any(_breaks_off(text, opening) for opening in _openings()):
-        return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
     return stems or PIECE.search(line) is not None or _ENDINGS.search(text) is not None
 
 
-def _breaks_off(text: str, opening: str) -> bool:
-    """Whether ``text`` begins as ``opening`` does, and goes on with other letters inside of a word."""
-    same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
-    return same >= _BROKEN_OFF_LETTERS and opening[same - 1 : same + 1].isalpha()
+def _breaks_off(text: str, letters: int) -> bool:
+    """Whether ``text`` begins as a known message does, for so many letters at least, and changes inside of a word."""
+    for opening in _openings():
+        same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
+        if same >= letters and opening[same - 1 : same + 1].isalpha():
+            return True
+    return False
 
 
 @cache
@@ -365,7 +370,8 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
     head = text_pattern(tool, "_head").match(line)
     of_report = head is not None and _INFO.search(head[0]) is not None
-    if _like_report(line) or (head is not None and of_report and not line[head.end() :][:1].isupper()):
+    text = line[head.end() :] if head else line
+    if _like_report(line) or (of_report and (not text[:1].isupper() or _breaks_off(text, _BROKEN_OFF_LETTERS))):
         return Torn(line)
     return replace(found, of_report=of_report)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -146,14 +146,19 @@ class Notes:
         taken, self._nameless = self._nameless, []
         return taken
 
-    def drafts(self) -> Iterator[Draft]:
-        """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function."""
+    def drafts(self, reported: Iterable[tuple[str, tuple[int, int] | None]]) -> list[Draft]:
+        """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function, unless
+        it is among ``reported``: (symbol, spills) of records."""
+        records = set(reported) if self._by_symbol else set()
+        drafts = []
         for symbol, notes in self._by_symbol.items():
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             spills = {note.spills for note, _ in notes if note.spills is not None}
-            reported: list[tuple[int, int] | None] = [*sorted(spills)]
+            each: list[tuple[int, int] | None] = [*sorted(spills)]
             warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
-            for figures in reported or ([None] if frames or warned else []):
+            for figures in each or ([None] if frames or warned else []):
+                if figures and (symbol, figures) in records:
+                    continue
                 stores, loads = figures or (None, None)
                 mine = [(note, line) for note, line in notes if note.spills in (figures, None)]
                 usage = Usage(
@@ -163,7 +168,8 @@ class Notes:
                 )
                 draft = Draft(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
                 draft.advisories = tuple(note.advisory for note, _ in mine)
-                yield draft
+                drafts.append(draft)
+        return drafts
 
     def unattached(self) -> Iterator[tuple[Note, int, str]]:
         """(advisory, line, why no kernel has it) for the rest."""
