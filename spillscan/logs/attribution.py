@@ -81,9 +81,11 @@ class Writer:
         self._open: list[Draft] = []
         self._uses: list[PendingUse] = []
         self._tangles: list[tuple[list[Draft], list[PendingUse]]] = []
+        self._owed: set[str] = set()  # kernels that were set aside without their stack lines
         self._named: tuple[str, int] | None = None
         self._link_named: LinkProperties | None = None
         self._link_line = 0
+        self._linked: set[str] = set()
         self._link_lost = False
         self._last: Draft | None = None  # the draft that the previous message completed
         self._notes = Notes()
@@ -274,6 +276,7 @@ class Writer:
             arch_in_doubt=several,
             doubts=self._account.doubts(interleaved=self._interleaved),
             namesakes=self._namesakes() if several else frozenset(),
+            linked=frozenset(self._linked) if self._interleaved else frozenset(),
         )
         plain = not (self._interleaved or units_in_doubt or context.relocatable or context.doubts)
         callees = {}
@@ -379,7 +382,8 @@ class Writer:
             return
         (symbol, named_line), self._named = self._named, None
         lost, self._name_lost = self._name_lost, False
-        waiting = [draft for draft in self._open if draft.symbol == symbol and draft.stack is None]
+        namesakes = [draft for draft in self._open if draft.symbol == symbol]
+        waiting = [draft for draft in namesakes if draft.stack is None]
         if not waiting:
             # Before any kernel of its section: only relocatable code has that (-c, -rdc=true).
             self._section.relocatable |= not self._section.entries
@@ -393,7 +397,8 @@ class Writer:
                 self._last.advisories = self._notes.take(symbol, stack.spills)
             self._drafts.append(self._last)
             return
-        if len({draft.identity for draft in waiting}) > 1:
+        doubtful = symbol in self._owed or any(draft.stack_in_doubt for draft in namesakes)
+        if doubtful or len({draft.identity for draft in waiting}) > 1:
             for draft in waiting:
                 draft.stack_in_doubt = True
         waiting[0].stack = stack
@@ -568,6 +573,7 @@ class Writer:
     def _set_aside(self) -> None:
         """Kernels and registers lines that belong together, one way or another: the whole input decides."""
         self._tangles.append((self._open, self._uses))
+        self._owed |= {draft.symbol for draft in self._open if draft.stack is None and draft.stack_in_doubt}
         self._open, self._uses = [], []
 
     def _give_up(self, line: int) -> None:
@@ -639,6 +645,7 @@ class Writer:
             self._forget_link()
             self._link_lost = True
         self._link_named, self._link_line = message, line
+        self._linked.add(message.symbol)
 
     def _forget_link(self) -> None:
         """No registers line follows it; the next one may be its own."""

@@ -288,7 +288,8 @@ class Failures:
         """By its name, or else by the lines that announce it."""
         if _DEVICE_NAME.search(subject):
             return True
-        for line in self._lines_before(begin, posixpath.basename(subject).encode()):
+        name = posixpath.basename(subject.rstrip("/")).encode()
+        for line in self._lines_before(begin, name) if name else ():
             names, device = announced(line)
             if device is not None and any(same_object(name, subject) for name in names):
                 return device

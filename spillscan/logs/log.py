@@ -233,7 +233,9 @@ class _Log:
         if not raw.endswith(b"\n"):
             self._unended = True
             found = self._at_the_end(found, line)
-        elif self._line == 1 and _beheaded(found, line, self._head[len(raw) :]):
+        elif (found is None and not writer.idle and _may_remain(line)) or (
+            self._line == 1 and _beheaded(found, line, self._head[len(raw) :])
+        ):
             found = Torn(line)
         if found is None:
             self._gap.add(raw, 0, len(raw))
@@ -268,7 +270,7 @@ class _Log:
         writer, steps = self._default
         if not writer.idle and end - start < WINDOW_BYTES:
             for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
-                if len(line) < LONGEST_QUOTE and _REMAINS.search(line):
+                if _may_remain(line):
                     writer.feed(Torn(line), number, steps.current, line)
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
@@ -342,18 +344,22 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
+def _may_remain(line: str) -> bool:
+    """Whether ``line`` may be what is left of a compiler's report: at a log's head, and between a kernel's lines."""
+    return len(line) < LONGEST_QUOTE and _REMAINS.search(line) is not None
+
+
 def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
     if found is None:
-        return len(line) < LONGEST_QUOTE and (_REMAINS.search(line) is not None or is_remnant(line))
+        return _may_remain(line) or (len(line) < LONGEST_QUOTE and is_remnant(line))
     return line.lstrip().startswith("info ") and _TOOLS[0] in following
 
 
 def _may_begin_report(line: str) -> bool:
     """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
     text = line.lstrip()
-    remains = len(text) < LONGEST_QUOTE and _REMAINS.search(text) is not None
-    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or remains
+    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or _may_remain(text)
 
 
 def _without_project(line: str) -> str:

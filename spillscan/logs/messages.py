@@ -177,8 +177,9 @@ PIECE = re.compile(
     r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
     r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
     r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
-    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas [a-z]+: "
-    r"|^ptxas(?:[a-z]| (?:i|in|inf|info|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) (?! *:))"
+    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas (?!version|options|flags|found)[a-z]+: "
+    r"|^ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) | (?:info|warning) (?! *:))"
+    r"|^ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
     r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
 )
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
@@ -220,6 +221,8 @@ _CLAUSES = (
 )
 _CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
 """What no other clause begins with."""
+_CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
+"""How clauses begin: with a number, and words that are whole."""
 _NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
 _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 _JOINED = re.compile(
@@ -232,6 +235,8 @@ _DAMAGED = re.compile("[\0\ufffd]")
 """What no tool writes into a name: bytes that were never written, and those that are no text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
+_QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
+"""Apostrophes aside."""
 _ANY_TEXT = ("source_message", "compiler_error")
 """Messages known by their severity and place alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
@@ -296,10 +301,15 @@ def _headed(line: str) -> Message:
         found = ptxas_message(line)
     if isinstance(found, Unknown):
         return _unknown(found, "ptxas", line)
+    if isinstance(found, Ignored):
+        head = text_pattern("ptxas", "_head").match(line)
+        return Torn(line) if head and PIECE.search(line[head.end() :]) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
-        torn = PIECE.search(text) or (found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS))
-        return Torn(line) if torn else found
+        torn = len(_QUOTES.findall(text)) % 2 or PIECE.search(text)
+        return (
+            Torn(line) if torn or (found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS)) else found
+        )
     return found
 
 
@@ -453,7 +463,7 @@ def _usage(tree: Tree[Token]) -> Used:
 def _is_cut(clause: str) -> bool:
     """Whether ``clause`` is the beginning of a known one (its number may be cut, too), or goes on with another line."""
     form = _NUMBER.sub("N", clause)
-    if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause):
+    if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause) or not _CLAUSE.match(form):
         return True
     return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 

@@ -199,6 +199,8 @@ class Context:
     """Lines around which nothing is certain."""
     namesakes: frozenset[str]
     """Symbols of several archs, in interleaved output: an advisory that names one does not say which."""
+    linked: frozenset[str]
+    """Symbols that the linker reports, in interleaved output: their code is relocatable."""
 
 
 def record(draft: Draft, context: Context) -> Kernel:
@@ -225,7 +227,8 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
     """The record with what the whole input shows; itself where that changes nothing."""
     changes: dict[str, object] = {}
     whole = section.linked and not context.interleaved
-    if step.relocatable or (step.relocatable is None and context.relocatable and not whole):
+    relocatable = kernel.key.symbol in context.linked or (context.relocatable and not whole)
+    if step.relocatable or (step.relocatable is None and relocatable):
         changes["final"] = False
     if step.unit and (context.overlapped or (context.units_in_doubt and not step.buffered)):
         changes["key"] = replace(kernel.key, unit="")

@@ -24,6 +24,7 @@ from spillscan.reports import Report, text
 from spillscan.rules import all_rules, regressions, undecided_changes
 from tests import test_readme
 from tests.conftest import FIXTURES, ROOT, read_text, run
+from tests.reporting import kernel
 
 DOCUMENT = ROOT / "docs" / "diff.md"
 GOLDEN = ROOT / "tests" / "golden"
@@ -413,3 +414,15 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+
+
+def test_a_namesake_in_doubt_may_be_the_one_that_had_them() -> None:
+    """Two kernels of one key: 48 registers before, of the other nothing is known; 64 now, and of the other nothing."""
+    known = kernel("k", registers=48)
+    unknown = replace(kernel("k"), usage=replace(known.usage, registers=None), confidence="ambiguous", reasons=("x",))
+    more = replace(known, usage=replace(known.usage, registers=64))
+    found = comparison(Build(kernels=(known, unknown)), Build(kernels=(more, unknown)))
+    assert not found.changes
+    assert {change.state for change in found.unsettled} == {"unknown"}
+    (sure,) = comparison(Build(kernels=(known,)), Build(kernels=(more,))).changes
+    assert sure.state == "changed"

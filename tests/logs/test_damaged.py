@@ -112,3 +112,74 @@ def test_a_message_quotes_the_line_and_speaks_of_interleaving_only_where_it_is()
     (issue,) = [issue for issue in read_log(USED + BLOCK).issues if issue.code == "unattributed-registers"]
     assert "Used 40 registers" in issue.message
     assert "ninja" not in issue.message
+
+
+REMNANTS = (
+    *("ptxas ms", "ptxas inf 0 barriers", "ptxas iine'", "ptxas i14 registers", "ptxas  cmem[0]"),
+    *("ptxas info    make: Entering directory '/opt'", "ptxasmake: Entering directory '/opt'", "ptxas warning make: x"),
+    *(
+        "ptxas info    : Comze",
+        "ptxas info    : ers",
+        "ptxas info    : 0 barriers",
+        "ptxas info    : Commake: Entering x",
+    ),
+    *("ptxas info    : Overriding maximum r loads", "ptinfo    : Compiling entry function 'b' for 'sm_80'"),
+    "ptxas x.ptx, line 15; warning : .minnctapersm is igUsed 8 registers, 360 bytes cmem[0]",
+    "ptxas x.ptx, line 15; warning : Instruction 'vote' is deprecatednfo    : Used 6 registers, 328 bytes cmem[0]",
+    "ptxas x.ptx, line 15; warning : Program is doing doninja: Entering directory",
+    "ptxas warning : Local memory used for function 'local_and_spinction 'local_f64', size of stack frame: 128 bytes",
+    "ptxas warning : Use of module scoped .local or .reg variable 'mod variable 'module_local' found, disabling ABI",
+)
+"""What is left of lines between which bytes are lost."""
+
+
+@pytest.mark.parametrize("line", REMNANTS)
+def test_what_is_left_of_two_lines_is_seen(line: str) -> None:
+    found = read_log(f"{BLOCK}{line}\n{BLOCK}")
+    assert hidden(found) >= {"spills", "registers"}
+    assert len(found.kernels) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["es spill loads", "10 registers", "24 bytes cmem[0], 8 bytes cmem[2]", "in function 'spills'"]
+)
+def test_what_is_left_inside_of_a_kernel_is_seen(line: str) -> None:
+    assert "registers" in hidden(read_log(BLOCK + ENTRY + NAME + STACK + line + "\n" + USED))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("ptxas -arch=sm_80 x.ptx -o x.cubin", "ptxas version: 12.4", "-- ptxas found: /opt/cuda/bin/ptxas"),
+        *("ptxas info    : (C7600) Something new", "ptxas warning : Something new", "the ptxas options are -v"),
+    ],
+)
+def test_what_is_no_report_hides_nothing(line: str) -> None:
+    assert hidden(read_log(f"{line}\n{BLOCK}{line}\n{BLOCK}")) == set()
+
+
+def test_a_line_of_a_report_that_no_rule_describes_may_be_a_figure() -> None:
+    assert "spills" in hidden(read_log(f"{BLOCK}ptxas info    : Something new and so far unknown\n"))
+
+
+@pytest.mark.parametrize("line", ["nable_smem_spilling' unsupported", "on 'f', size of stack frame: 1048 bytes"])
+def test_a_log_begins_inside_a_message(line: str) -> None:
+    assert "kernels" in hidden(read_log(f"{line}\n{BLOCK}"))
+
+
+def test_a_log_begins_inside_a_tool_s_name() -> None:
+    """Libraries name no tool in any of their lines."""
+    bare = BLOCK.replace("ptxas info", "info")
+    assert "kernels" in hidden(read_log(bare.partition("\n")[0] + "\n" + BLOCK.partition("\n")[2]))
+    assert hidden(read_log(bare)) == set()
+
+
+@pytest.mark.parametrize("clause", ["gisters", "1 tThe Meson build system", "0 bs", "16384 bytes smck size"])
+def test_a_clause_of_pieces_is_a_cut_one(clause: str) -> None:
+    used = f"{USED.rstrip()}, {clause}\n"
+    assert "registers" in hidden(read_log(BLOCK.replace(USED, used)))
+
+
+def test_a_line_without_end_may_lack_clauses() -> None:
+    (kernel,) = read_log(BLOCK.rstrip()).kernels
+    assert (kernel.usage.registers, kernel.confidence) == (40, "ambiguous")

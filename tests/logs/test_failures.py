@@ -277,6 +277,10 @@ def test_what_failed_and_is_built_again() -> None:
     assert codes(failed + command.replace("gemm", "other") + KERNEL.format("gemm")) == ["build-failed"]
 
 
+def test_a_failed_folder_names_no_file() -> None:
+    assert "build-failed" in codes("[1/2] Building CUDA object a.cu.o\nFAILED: CMakeFiles/engine.dir/ x\n")
+
+
 def test_a_job_that_goes_on_was_not_stopped() -> None:
     """Another step of the job failed, and was allowed to."""
     assert codes("##[error]Process completed with exit code 1.\n" + MAKE) == []

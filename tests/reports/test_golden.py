@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from spillscan import reports
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run
 from tests.reporting import bare
 
 GOLDEN = ROOT / "tests" / "golden" / "reports"
@@ -35,8 +33,7 @@ def printed(call: tuple[str, ...], name: str, stdin: bytes = b"") -> bytes:
     """What the command prints in one format."""
     unset = ("FORCE_COLOR", "COLUMNS", "GITHUB_WORKSPACE", "CI_PROJECT_DIR")
     environment = {key: value for key, value in os.environ.items() if key not in unset}
-    command = [sys.executable, "-m", "spillscan", *call, "-f", name]
-    result = subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, check=False)
+    result = run(*call, "-f", name, env=environment, stdin=stdin)
     return bare(result.stdout.decode()).encode() if name == "html" else result.stdout
 
 

@@ -40,7 +40,7 @@ _LINK_NAME = re.compile(r"(?:nvlink |@O@)?info    : Function properties for '(.+
 _LINK_USED = re.compile(r"(?:nvlink |@O@)?info    : used \d+ registers, .*\d+ bytes lmem(?:, .*)?$")
 _MESSAGE = re.compile(rb"[^\n]*Function properties[^\n]*\n[^\n]*\n|[^\n]*\n|[^\n]+")
 """What a compiler writes at once: properties and their stack line stay together."""
-_REPORT = re.compile(r"(?<!-X)ptxas|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
+_REPORT = re.compile(r"(?<!-X)ptxas(?! -)|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
 
 
 @dataclass(frozen=True, slots=True)
