@@ -19,6 +19,7 @@ from spillscan.inputs import readers
 from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Kernel, Reading
 from spillscan.serialize import issue_json, kernel_json, text
+from spillscan.workers import processors
 from tests import forked, reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +33,12 @@ settings.load_profile("suite")
 # A shell lets what it starts in the background ignore Ctrl-C, and programs that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: some tests wait for others' processes, and for time to pass."""
+    return processors() + 1
 
 
 def manifest() -> list[dict[str, Any]]:

@@ -353,7 +353,8 @@ def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] 
         kept: set[int] = set()
         text = ""
         for at in order[skipped:] + order[:skipped]:
-            if not words[at].strip("_"):
+            # At best, a word takes the place of the sign for what is left out.
+            if len(text) - 1 + len(words[at]) > room or not words[at].strip("_"):
                 continue
             longer = _with_gaps(words, kept | {at})
             if len(longer) <= room:

@@ -104,7 +104,7 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
 
 def test_strict_counts_what_hides_nothing_too(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
-    log.write_text((DEMO / "base.log").read_text() + "ptxas info    : The moon is full\n")
+    log.write_text((DEMO / "base.log").read_text() + "ptxas warning : The moon is full\n")
     options = (log, "--into", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 0
     assert audit(*options, "--strict") == 2

@@ -25,7 +25,7 @@ from tests.reporting import Document, checked, commands, csv_rows, kernel, pairs
 SCHEMAS = ROOT / "tests" / "schemas"
 MANY = 10_000
 NAME_CHARACTERS = 8_000
-"""Of one name in twenty; the others are as long as a report shows."""
+"""Of one name in fifty; the others are longer than a table shows."""
 
 
 @cache
@@ -41,7 +41,7 @@ def schema(name: str) -> Any:
 def long_names() -> tuple[str, ...]:
     """Long names that no compression makes short."""
     chance = random.Random(1)
-    sizes = (NAME_CHARACTERS if not index % 20 else 600 for index in range(MANY))
+    sizes = (NAME_CHARACTERS if not index % 50 else 200 for index in range(MANY))
     return tuple("k" + base64.b64encode(chance.randbytes(size), altchars=b"_x").decode()[:size] for size in sizes)
 
 
