@@ -31,7 +31,8 @@ def demangle(symbol: str) -> str:
         return symbol
     import pydemumble  # LLVM's demangler: no limit on the length of a name
 
-    return _ANONYMOUS.sub("(anonymous namespace)", pydemumble.demangle(mangled)) or symbol
+    name = pydemumble.demangle(mangled)
+    return (_ANONYMOUS.sub(_UNNAMED, name) if "_GLOBAL__N" in name else name) or symbol
 
 
 @lru_cache(maxsize=8192)

@@ -16,6 +16,8 @@ LONGEST, DEEPEST = 60_000, 150
 _GROUP = re.compile(r"<([^<>(){}]*)>|\(([^<>(){}]*)\)|\{([^<>(){}]*)\}")
 _UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
 _PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<[^\[\]]*\)\Z|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
+_SIMPLE = re.compile(r"([\w: ]+)(?:<[\w:, *&<>]*>)?\([\w:, *&<>]*\)", re.ASCII)
+"""One list of template arguments at most, one of parameters: what stands before them says all."""
 _PIECE = re.compile(r"\x00(\d+)\x01")
 _RETURNS = re.compile(r".* (?![*&]|const\b|volatile\b)", re.DOTALL)
 _OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|->\*?|[<>]=?)")
@@ -83,6 +85,7 @@ class Forest:
         self._known: dict[str, str] = {}
         self._arguments: dict[str, Node] = {}
         self._heads: dict[str, str] = {}
+        self._starts: dict[str, str] = {}
 
     def node(self, head: str, args: tuple[Node, ...] = ()) -> Node:
         """The one node of these."""
@@ -103,6 +106,18 @@ class Forest:
     def head(self, name: str) -> str:
         """The head of the tree of a printable demangled name where its first bracket shows it: ``ns::f`` of
         ``void ns::f<int, 4>(int*)``. Empty where it takes a look at all brackets."""
+        simple = None if ">::" in name else _SIMPLE.fullmatch(name)
+        if simple is None:
+            return self._head(name)
+        start = simple[1]
+        found = self._starts.get(start)
+        if found is None:
+            found = self._head(name)
+            if "operator" not in start:
+                self._starts[start] = found
+        return found
+
+    def _head(self, name: str) -> str:
         if len(name) > LONGEST or ">::" in name or ")::" in name or "operator" in name or "'" in name or "{" in name:
             return ""
         for sign in _UNNAMED if "n" in name else ():

@@ -13,7 +13,7 @@ Severity follows effect: a less severe case is a rule of its own. It never falls
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
@@ -115,14 +115,32 @@ def all_limits() -> tuple[Limit, ...]:
 
 def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
+    kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
+    figures = [_figures(*each) for each in kernels]
+    # What no rule objects to in one kernel, none does in those of the same figures: names and places decide nothing.
+    first = dict(zip(reversed(figures), reversed(kernels), strict=True))
+    found = _judged([pair for shared, pair in first.items() if shared])
+    objected = {id(finding.kernel) for finding in found.findings} | {id(each.kernel) for each in found.undecided}
+    clean = {shared for shared, (kernel, _) in first.items() if shared and id(kernel) not in objected}
+    return _judged([pair for shared, pair in zip(figures, kernels, strict=True) if shared not in clean])
+
+
+def _figures(kernel: Kernel, terms: Terms) -> tuple[object, ...]:
+    """Equal for kernels of equal figures and terms; empty for those of which more is known than a log says."""
+    if kernel.sass or kernel.reasons or kernel.advisories or kernel.launch_bounds or kernel.dynamic_shared is not None:
+        return ()
+    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch, id(terms)
+
+
+def _judged(kernels: Sequence[tuple[Kernel, Terms]]) -> Judgement:
+    """What all rules say of kernels, each under its terms."""
     found: list[Finding] = []
     undecided: list[Undecided] = []
-    terms = [policy.terms_of(kernel) for kernel in build.kernels]
     for family in families():
         if not hasattr(family, "findings"):
             continue
         findings, left_open = family.findings, getattr(family, "undecided", None)
-        for kernel, held in zip(build.kernels, terms, strict=True):
+        for kernel, held in kernels:
             mine = list(findings(kernel, held))
             if mine:
                 found += _in_force(mine, held)
