@@ -33,7 +33,7 @@ _STARTS = {
     "nvlink": ("report", "line", "figures_line"),
     "prefix": ("prefix",),
     "buildstep": ("line",),
-    "buildfailure": ("line",),
+    "buildfailure": ("line", "last"),
 }
 
 

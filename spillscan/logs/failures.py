@@ -334,10 +334,15 @@ class Failures:
         if missing and number > self._all_done:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
             return
-        last = plain(self._block[-_TAIL_BYTES:].rstrip().rpartition(b"\n")[2])
+        line = self._block[-_TAIL_BYTES:].rstrip().rpartition(b"\n")[2]
+        last = plain(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
+        elif (
+            last and not line[:1].isspace() and grammar.parse("buildfailure", last[:_LONGEST_LINE_BYTES], start="last")
+        ):
+            yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
             yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
 
@@ -384,7 +389,7 @@ def _stem(path: str) -> str:
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    tree = grammar.parse("buildfailure", text) if text else None
+    tree = grammar.parse("buildfailure", text, start="line") if text else None
     if tree is None:
         return "", {}
     return str(tree.data), {token.type: str(token) for token in tree.children if isinstance(token, str)}

@@ -57,9 +57,9 @@ def examples() -> list[tuple[str, str]]:
 def test_every_rule_describes_the_lines_above_it(rule: str, line: str) -> None:
     if line.startswith("(") and line.endswith(")"):
         pytest.skip("a remark")
-    tree = grammar.parse("buildfailure", line)
+    tree = grammar.parse("buildfailure", line, start="last" if rule == "last_words" else "line")
     assert tree is not None
-    assert tree.data == rule
+    assert rule in (tree.data, *(each.data for each in tree.find_data(rule)))
 
 
 def test_every_rule_has_an_example() -> None:
@@ -72,6 +72,7 @@ def test_most_messages_hold_a_landmark() -> None:
     without = {rule for rule, line in examples() if not any(word in line.encode() for word in LANDMARKS)}
     others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
     others += " backend_error missing_tool builder_stopped pip_failed"
+    others += " last_words"
     marks = "msbuild_done bazel_done pip_done cmake_done container_done tests_failed"
     assert without <= set(f"{others} {marks} pip_command container_failed ci_failed ci_cancelled".split())
 
@@ -275,6 +276,16 @@ def test_what_failed_and_is_built_again() -> None:
     assert "build-failed" in codes(failed + command + BROKEN["front end"] + BROKEN["make"])
     # Another one is built.
     assert codes(failed + command.replace("gemm", "other") + KERNEL.format("gemm")) == ["build-failed"]
+
+
+LAST_WORDS = [line for rule, line in examples() if rule == "last_words"]
+
+
+@pytest.mark.parametrize("line", LAST_WORDS)
+def test_a_log_that_ends_with_a_failure(line: str) -> None:
+    text = MAKE + KERNEL.format("gemm")
+    assert codes(f"{text}{line}\n") == ["build-incomplete"]
+    assert codes(f"{text}{line}\nar rcs libengine.a gemm.o\n") in ([], ["build-failed"])
 
 
 def test_a_failed_folder_names_no_file() -> None:
