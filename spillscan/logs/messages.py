@@ -183,8 +183,8 @@ PIECE = re.compile(
     r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
 )
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
-_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas ")
-"""What stands before a head only where another line was cut off."""
+_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas |\A[-+]\Z")
+"""What stands before a head only where another line was cut off, or where two logs are compared line by line."""
 _INFO = re.compile(r"info *: ?\Z")
 """The end of a head, where it has no code: codes stand before advice."""
 _HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")

@@ -180,6 +180,12 @@ def test_a_clause_of_pieces_is_a_cut_one(clause: str) -> None:
     assert "registers" in hidden(read_log(BLOCK.replace(USED, used)))
 
 
+def test_a_comparison_of_two_logs_is_none_of_them() -> None:
+    text = BLOCK.replace(USED, f"-{USED}+{USED.replace('40', '42')}")
+    assert all(kernel.confidence != "certain" for kernel in read_log(text).kernels)
+    assert "registers" in hidden(read_log(text))
+
+
 def test_a_line_without_end_may_lack_clauses() -> None:
     (kernel,) = read_log(BLOCK.rstrip()).kernels
     assert (kernel.usage.registers, kernel.confidence) == (40, "ambiguous")
