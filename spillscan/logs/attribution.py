@@ -185,7 +185,7 @@ class Writer:
                 message_ = f"a warning of spills is not whole: {quoted(message.text)}"
                 self._account.add("unread-spill-warning", message_, line, "error")
                 self._account.disturbed(line)
-                if message.glued:
+                if message.glued or not message.elided:
                     self._torn(message, line)
             case Torn():
                 self._torn(message, line)

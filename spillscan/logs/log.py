@@ -37,6 +37,7 @@ from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
 
 _TOOLS = (b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
+_NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _REMAINS = re.compile(
@@ -353,7 +354,8 @@ def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
     if found is None:
         return _may_remain(line) or (len(line) < LONGEST_QUOTE and is_remnant(line))
-    return line.lstrip().startswith("info ") and _TOOLS[0] in following
+    named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
+    return not named and _NAMED.search(following) is not None
 
 
 def _may_begin_report(line: str) -> bool:

@@ -121,6 +121,11 @@ class Torn:
         return "Registers are spilled" in self.text
 
     @property
+    def elided(self) -> bool:
+        """Somebody left out its end."""
+        return _ELIDED.search(self.text) is not None
+
+    @property
     def glued(self) -> bool:
         """Another message begins in it."""
         return len(text_pattern("ptxas", "_head").findall(self.text)) > 1
@@ -180,7 +185,7 @@ PIECE = re.compile(
     r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas (?!version|options|flags|found)[a-z]+: "
     r"|^ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) | (?:info|warning) (?! *:))"
     r"|^ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
-    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
+    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$|cmem\[\d+\]$"
 )
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
 _HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas |\A[-+]\Z")
