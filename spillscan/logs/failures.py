@@ -106,6 +106,8 @@ class Failures:
 
     def look(self, start: int, end: int, line: int) -> None:
         """These bytes of the block, whole lines, the first of which is ``line``."""
+        if start == end:
+            return
         failed = self._failed
         for begin, finish in lines_with(
             (*LANDMARKS, *_LATER_LANDMARKS) if failed else LANDMARKS, self._block, start, end

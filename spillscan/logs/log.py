@@ -99,11 +99,14 @@ class _Log:
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
             self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
         landmarks = _Landmarks(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
+        seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
                 end = self._blocks(text, position)
                 if end > position:
-                    position = end
+                    self._failures.look(seen, position, seen_line)
+                    position = seen = end
+                    seen_line = self._line
                     continue
             hit = landmarks.next(position) if self._line > 1 else position
             start = size if hit == size else text.rfind(b"\n", position, hit) + 1 or position
@@ -114,12 +117,16 @@ class _Log:
             end = text.find(b"\n", hit) + 1 or size
             following = text[end : text.find(b"\n", end, end + _LONGEST_WRAPPED_BYTES) + 1 or size]
             found, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
-            if found is None or isinstance(found, Ignored):
-                self._failures.look(position, end, self._line)
-            elif isinstance(found, Note) and found.is_error:
+            is_report = not (found is None or isinstance(found, Ignored))
+            if is_report:
+                self._failures.look(seen, position, seen_line)
+            if isinstance(found, Note) and found.is_error:
                 self._failures.error(found.advisory.text, position, self._line)
             self._line += lines
             position = end if lines == 1 else end + len(following)
+            if is_report:
+                seen, seen_line = position, self._line
+        self._failures.look(seen, size, seen_line)
 
     def finish(self) -> Reading:
         """The input has ended."""
@@ -223,7 +230,7 @@ class _Log:
         line = _without_project(plain(raw.decode("utf-8", "replace")))
         who, rest = split_prefix(line)
         writer, steps = self._writer(who)
-        found, lines = message(line) or message(rest), 1
+        found, lines = message(line) or (message(rest) if rest != line else None), 1
         if _may_go_on(found, following) and b"ptxas" not in following:
             rest = plain(following.decode("utf-8", "replace")).lstrip()
             for joined in (f"{line} {rest}", line + rest):
@@ -267,7 +274,6 @@ class _Log:
     # ---- what lies between ------------------------------------------------------------------------------------------
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
-        self._failures.look(start, end, self._line)
         writer, steps = self._default
         if not writer.idle and end - start < WINDOW_BYTES:
             for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
