@@ -82,7 +82,7 @@ def test_valid_and_within_limits_at_ten_thousand(kind: Any) -> None:
         output = rendered(name, report)
         if name in LIMITS:
             LIMITS[name](output)
-        else:  # csv, html and json hold every name in full: there is no limit
+        elif name != "html":  # it keeps names in pieces; csv and json hold each in full: there is no limit
             assert long_names()[-1 if kind != "matrix" else 999] in output
         if name == "sarif":  # the schema's uniqueItems takes squares of the number of results: validate a part of them
             document = json.loads(output)
