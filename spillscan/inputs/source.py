@@ -215,7 +215,7 @@ class Stream:
                 block = chunk[chunk.index(b"\n") : cut]  # drop the end of the overlong line, keep its newline
                 overlong = False
             else:
-                block = rest + chunk[:cut] if rest else chunk[:cut]
+                block = b"".join((rest, memoryview(chunk)[:cut]))  # copied once
             yield block
             rest = chunk[cut:]
         if rest:
