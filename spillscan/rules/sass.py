@@ -113,6 +113,13 @@ def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
         return NEW_ARRAY, "the base has a dump of its machine code, the head has none"
     if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
         return NEW_ARRAY, "the head has a dump of its machine code, the base has none"
+    if before is not None and after is not None:
+        lost = {name for name, old, new in sides(change.before, change.after) if old is not None and new is None}
+        reason = "its code does not say of every access to local memory what it is"
+        if not lost.isdisjoint(_LOOPS):
+            return IN_LOOP, reason
+        if not lost.isdisjoint(_ARRAYS):
+            return NEW_ARRAY, reason
     return None
 
 

@@ -119,9 +119,11 @@ def pairs(draw: st.DrawFn, code: bool = False) -> tuple[Kernel, Kernel]:
 
 
 def severity(before: Kernel, after: Kernel, launches: LaunchMap) -> int:
-    """Rank of the most severe finding; -1 where there is none."""
-    found = regressions(diff(Build(kernels=(before,)), Build(kernels=(after,)), launches))
-    return max((SEVERITIES.index(finding.severity) for finding in found), default=-1)
+    """Rank of the most severe finding, or of what is not decided; -1 where there is none."""
+    compared = comparison(Build(kernels=(before,)), Build(kernels=(after,)), launches)
+    undecided = rules.undecided_changes((*compared.changes, *compared.unsettled), Policy())
+    found = (*regressions(compared.changes), *undecided)
+    return max((SEVERITIES.index(each.severity) for each in found), default=-1)
 
 
 @given(st.lists(kernels(code=True), max_size=5), st.sampled_from(LAUNCHES), st.randoms(use_true_random=False))
