@@ -105,6 +105,7 @@ class Writer:
         self._headless: list[tuple[int, str, str]] = []
         self._name_lost = False
         self._unended = False
+        self._with_arch = False  # a kernel's first line names its arch
 
     # ---- what the reader asks ---------------------------------------------------------------------------------
 
@@ -365,6 +366,7 @@ class Writer:
             self._interleaved = self._crossed = True  # one ptxas run compiles for one arch
         section.arch = arch
         section.entries += 1
+        self._with_arch |= arch is not None
         self._entries += 1
 
     def _stack(self, stack: Stack, line: int, step: Step, before: Draft | None) -> None:
@@ -537,6 +539,9 @@ class Writer:
         """Decide what may be wrong with a draft."""
         if draft.role == "entry" and draft.usage.registers is not None and not draft.reasons:
             self._conform(draft)
+        if draft.role == "entry" and draft.arch is None and self._with_arch:
+            draft.reasons += ("the line that begins it names no arch, as others do",)
+            self._account.lost(f"no arch stands behind {draft.symbol}", draft.line)
         for suspicion in sorted(draft.suspicions):
             if not self._stands(suspicion, complete):
                 continue

@@ -46,9 +46,13 @@ _REMAINS = re.compile(
 )
 """What may be left of the first line of a log that is cut at its head."""
 _HEAD = "ptxas info    : "
+_SINGULAR = ("barrier", "texture", "surface", "sampler")
+"""Ends of a registers line whose last letter is missing."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
+_LONGEST_FIRST_CHARACTERS = 4096
+_SHORT_GAP_BYTES = 512
 _USAGE_MEMO_ENTRIES = 1 << 16
 
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
@@ -266,7 +270,7 @@ class _Log:
             return None
         if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
             self._cut = line  # kernels follow, or the rest of it
-        if isinstance(found, Used) and (found.cut or self._default[0].timed):
+        if isinstance(found, Used) and (found.cut or self._default[0].timed or line.endswith(_SINGULAR)):
             self._cut = line
             return replace(found, cut=True)
         return found
@@ -275,7 +279,7 @@ class _Log:
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
         writer, steps = self._default
-        if not writer.idle and end - start < WINDOW_BYTES:
+        if end - start < (_SHORT_GAP_BYTES if writer.idle else WINDOW_BYTES):
             for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
                 if _may_remain(line):
                     writer.feed(Torn(line), number, steps.current, line)
@@ -359,7 +363,7 @@ def _may_remain(line: str) -> bool:
 def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
     if found is None:
-        return _may_remain(line) or (len(line) < LONGEST_QUOTE and is_remnant(line))
+        return _may_remain(line) or is_remnant(line[:_LONGEST_FIRST_CHARACTERS])
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
     return not named and _NAMED.search(following) is not None
 

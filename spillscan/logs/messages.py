@@ -470,6 +470,8 @@ def _is_cut(clause: str) -> bool:
     form = _NUMBER.sub("N", clause)
     if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause) or not _CLAUSE.match(form):
         return True
+    if _ELIDED.search(clause):
+        return True
     return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 
 
