@@ -92,6 +92,8 @@ class DumpAccount:
     """Bytes outside ASCII."""
     hides: tuple[Hidden, ...] | None = None
     """What unknown lines may hide."""
+    damaged_names: int = 0
+    """Functions whose names are not text."""
     unwritten: bool = False
     """It holds NUL bytes, which no tool writes."""
 
@@ -137,6 +139,8 @@ class DumpAccount:
         """What is said once, at the end."""
         if self.unwritten:
             yield self.issue("damaged-listing", "NUL bytes: a part of the dump was never written", severity="error")
+        if count := self.damaged_names:
+            yield self.issue("damaged-listing", f"names of functions are damaged: {count}", severity="error")
         if count := self.undecodable_bytes:
             yield self.issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
         if self.unknown_lines > SHOWN:

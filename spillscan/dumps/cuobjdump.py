@@ -320,6 +320,7 @@ class Dump:
 
     def _begin(self, symbol: bytes) -> None:
         origin = self.account.origin(self._line)
+        self.account.damaged_names += "\\x" in decode(symbol)
         self._code, self._layout = Listing(decode(symbol), self._member, origin, self._operands), None
         self._stray = self._announced = self._headless = False
 

@@ -23,6 +23,8 @@ FORMAT = "nvdisasm-json"
 
 _SIZE = 1 << 20
 _FUNCTION = '{"function-name"'
+_FIRST = re.compile(r"\s*,\s*\[\s*")
+"""What stands before the first function."""
 _BETWEEN, _END = re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\]\s*")
 """What stands behind a function: before the next one, and at the end of the document."""
 _OPCODE, _KEY = re.compile(r"(?:[A-Z][A-Z0-9_]*(?:\.\w+)*)?"), re.compile("[a-z-]+")
@@ -54,7 +56,9 @@ class JsonDisassembly:
         while _FUNCTION not in self._text and self._more():
             pass
         begin = self._text.find(_FUNCTION)
-        self._header(self._text[: begin if begin >= 0 else None])
+        behind = self._header(self._text[: begin if begin >= 0 else None])
+        if begin >= 0 and not _FIRST.fullmatch(behind):
+            yield self.account.issue("damaged-listing", "the document is damaged before its functions", None, "error")
         self._text = self._text[max(begin, 0) :]
         code: Listing | None = None
         while self._text.startswith(_FUNCTION):
@@ -86,10 +90,11 @@ class JsonDisassembly:
             yield self.account.truncated("the document breaks off")
         yield from self.account.summary()
 
-    def _header(self, text: str) -> None:
+    def _header(self, text: str) -> str:
+        """Read what the document says of itself; return what stands behind it."""
         begin = text.find("{")
         try:
-            header, _ = json.JSONDecoder().raw_decode(text[begin:])
+            header, end = json.JSONDecoder().raw_decode(text[begin:])
             version = header["SM"]["version"]
             major, minor = int(version["major"]), int(version["minor"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -100,6 +105,7 @@ class JsonDisassembly:
         )  # the version itself is the same for sm_90 and sm_90a
         self._member = Member(0, compiled[0] if compiled else f"sm_{major}{minor}")
         self._wide = major >= _FIRST_WIDE
+        return text[begin + end :]
 
     def _function(self, function: dict[str, Any], code: Listing | None) -> Listing:
         """Add a function; a callee that stands behind an entry in its section is a part of that."""
