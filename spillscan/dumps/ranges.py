@@ -180,7 +180,7 @@ class Ranges:
             yield item
 
     def _add(self, account: DumpAccount) -> None:
-        for name in ("lines", "bytes_read", "functions", "unknown_lines", "undecodable_bytes"):
+        for name in ("lines", "bytes_read", "functions", "unknown_lines", "undecodable_bytes", "damaged_names"):
             setattr(self.account, name, getattr(self.account, name) + getattr(account, name))
         self.account.hides = self.account.hides or account.hides
 
