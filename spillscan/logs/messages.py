@@ -226,6 +226,7 @@ _CLAUSES = (
 )
 _CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
 """What no other clause begins with."""
+_CLAUSE_WORDS = tuple(known.rpartition(" ")[2] for known in _CLAUSES)
 _CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
 """How clauses begin: with a number, and words that are whole."""
 _NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
@@ -242,6 +243,8 @@ _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
 """Apostrophes aside."""
+_OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
+"""What no compiler says."""
 _ANY_TEXT = ("source_message", "compiler_error")
 """Messages known by their severity and place alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
@@ -311,10 +314,9 @@ def _headed(line: str) -> Message:
         return Torn(line) if head and PIECE.search(line[head.end() :]) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
-        torn = len(_QUOTES.findall(text)) % 2 or PIECE.search(text)
-        return (
-            Torn(line) if torn or (found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS)) else found
-        )
+        torn = len(_QUOTES.findall(text)) % 2 or PIECE.search(text) or _OF_BUILDERS.search(text)
+        broken_off = found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS)
+        return Torn(line) if torn or broken_off else found
     return found
 
 
@@ -470,7 +472,8 @@ def _is_cut(clause: str) -> bool:
     form = _NUMBER.sub("N", clause)
     if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause) or not _CLAUSE.match(form):
         return True
-    if _ELIDED.search(clause):
+    last = clause.rpartition(" ")[2]
+    if _ELIDED.search(clause) or any(word != last and word.endswith(last) for word in _CLAUSE_WORDS):
         return True
     return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 

@@ -127,6 +127,7 @@ REMNANTS = (
     "ptxas x.ptx, line 15; warning : .minnctapersm is igUsed 8 registers, 360 bytes cmem[0]",
     "ptxas x.ptx, line 15; warning : Instruction 'vote' is deprecatednfo    : Used 6 registers, 328 bytes cmem[0]",
     "ptxas x.ptx, line 15; warning : Program is doing doninja: Entering directory",
+    "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to detninja: Entering directory",
     "ptxas warning : Local memory used for function 'local_and_spinction 'local_f64', size of stack frame: 128 bytes",
     "ptxas warning : Use of module scoped .local or .reg variable 'mod variable 'module_local' found, disabling ABI",
 )
@@ -174,7 +175,9 @@ def test_a_log_begins_inside_a_tool_s_name() -> None:
     assert hidden(read_log(bare)) == set()
 
 
-@pytest.mark.parametrize("clause", ["gisters", "1 tThe Meson build system", "0 bs", "16384 bytes smck size"])
+@pytest.mark.parametrize(
+    "clause", ["gisters", "1048 bytes arriers", "1 tThe Meson build system", "0 bs", "16384 bytes smck size"]
+)
 def test_a_clause_of_pieces_is_a_cut_one(clause: str) -> None:
     used = f"{USED.rstrip()}, {clause}\n"
     assert "registers" in hidden(read_log(BLOCK.replace(USED, used)))

@@ -27,7 +27,7 @@ def _damaged(which: str) -> Callable[[Random, str], Attack]:
 
     def case(chance: Random, name: str) -> Attack:
         sample = chance.choice(_spoiled_samples())
-        damage = chance.choice(tuple(set(logs.DAMAGES_OF_ONE)))
+        damage = chance.choice(tuple(logs.DAMAGES_OF_ONE))
         worse = _worse(chance, sample.text)
         whole = sample if which == "base" else logs.sample_of(f"{sample.name}, worse", worse)
         data = logs.DAMAGES_OF_ONE[damage](chance, [whole])
