@@ -12,7 +12,7 @@ from spillscan.identity.pairs import pair
 from spillscan.model import Build, Change, Kernel, KernelKey
 from spillscan.occupancy.launches import Launches, LaunchMap
 
-UNATTACHED = {"unattached-setmaxnreg": "setmaxnreg_ignored"}
+_UNATTACHED = {"unattached-setmaxnreg": "setmaxnreg_ignored"}
 """Kinds of messages that name no kernel, by the hole that says so."""
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
@@ -44,7 +44,7 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
     unsettled: list[Change] = []
     launches = launches or LaunchMap()
     doubtful = _doubtful((*base.kernels, *head.kernels))
-    homeless = {kind for issue in base.issues if (kind := UNATTACHED.get(issue.code))}
+    unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     for before, after, score in pair(base.kernels, head.kernels):
         if before is None or after is None:
             changes.append(Change(state="added" if before is None else "removed", before=before, after=after))
@@ -52,8 +52,8 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
             change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
             changes.append(replace(change, state="renamed", score=score))
         elif alike := changed(before, after, launches, devices):
-            if homeless and alike.appeared:  # it may have been this kernel's before, too
-                alike = replace(alike, appeared=tuple(kind for kind in alike.appeared if kind not in homeless))
+            if unattached and alike.appeared:  # it may have been this kernel's before, too
+                alike = replace(alike, appeared=tuple(kind for kind in alike.appeared if kind not in unattached))
             if doubtful:
                 alike = _doubted(alike, doubtful.get(before.key, set()) | doubtful.get(after.key, set()))
             (unsettled if alike.state == "unknown" else changes).append(alike)

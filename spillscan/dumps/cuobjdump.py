@@ -319,9 +319,9 @@ class Dump:
         self._line += match.string.count(b"\n", end, match.end())
 
     def _begin(self, symbol: bytes) -> None:
-        origin = self.account.origin(self._line)
-        self.account.damaged_names += "\\x" in decode(symbol)
-        self._code, self._layout = Listing(decode(symbol), self._member, origin, self._operands), None
+        origin, name = self.account.origin(self._line), decode(symbol)
+        self.account.damaged_names += "\\x" in name
+        self._code, self._layout = Listing(name, self._member, origin, self._operands), None
         self._stray = self._announced = self._headless = False
 
     def _preamble(self, text: bytes) -> None:

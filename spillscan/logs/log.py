@@ -44,7 +44,7 @@ _REMAINS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|stack frame|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
     r"|spilled to local memory|in (?:the )?function '[^']+'$|\w{2}count option$"
 )
-"""What may be left of the first line of a log that is cut at its head."""
+"""What may be left of a report's line: of the first of a log that is cut at its head, and between a kernel's lines."""
 _HEAD = "ptxas info    : "
 _SINGULAR = ("barrier", "texture", "surface", "sampler")
 """Ends of a registers line whose last letter is missing."""

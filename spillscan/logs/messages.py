@@ -310,8 +310,7 @@ def _headed(line: str) -> Message:
     if isinstance(found, Unknown):
         return _unknown(found, "ptxas", line)
     if isinstance(found, Ignored):
-        head = text_pattern("ptxas", "_head").match(line)
-        return Torn(line) if head and PIECE.search(line[head.end() :]) else found
+        return Torn(line) if PIECE.search(_behind_head(line)) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
         torn = len(_QUOTES.findall(text)) % 2 or PIECE.search(text) or _OF_BUILDERS.search(text)
@@ -320,10 +319,15 @@ def _headed(line: str) -> Message:
     return found
 
 
+def _behind_head(line: str) -> str:
+    """What ptxas says in ``line``; the line itself where another tool speaks."""
+    head = text_pattern("ptxas", "_head").match(line)
+    return line[head.end() :] if head else line
+
+
 def _like_report(line: str) -> bool:
     """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
-    head = text_pattern("ptxas", "_head").match(line)
-    text = line[head.end() if head else 0 :]
+    text = _behind_head(line)
     if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
         return True
     text = _NUMBER.sub("N", text)

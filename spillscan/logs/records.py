@@ -154,9 +154,9 @@ class Notes:
         for symbol, notes in self._by_symbol.items():
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             spills = {note.spills for note, _ in notes if note.spills is not None}
-            each: list[tuple[int, int] | None] = [*sorted(spills)]
+            warnings: list[tuple[int, int] | None] = [*sorted(spills)]
             warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
-            for figures in each or ([None] if frames or warned else []):
+            for figures in warnings or ([None] if frames or warned else []):
                 if figures and (symbol, figures) in records:
                     continue
                 stores, loads = figures or (None, None)

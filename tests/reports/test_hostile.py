@@ -163,6 +163,7 @@ JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipp
 def test_nothing_acts(name: str, kind: Any, data: st.DataObject) -> None:
     report = data.draw(hostile_report(kind))
     holds(name, report)
+    assert told(name, report) == told(name, report)
 
 
 @pytest.mark.parametrize(("name", "kind"), list(pairs()))
@@ -175,6 +176,7 @@ def test_no_payload_acts(name: str, kind: Any) -> None:
         holds(name, report)
         if report.findings:
             holds(name, retold(report, payload))
+            holds(name, retold(report, f"x {payload} x"))
 
 
 def holds(name: str, report: Report) -> None:
