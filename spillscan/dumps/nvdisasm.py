@@ -159,6 +159,10 @@ class Disassembly:
         if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
             message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
             self._damaged(message, code.origin.line, code.symbol)
+        if own in self._functions and own not in known:
+            self._damaged(
+                f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
+            )
         if not code.opcodes or not known.issuperset(self._ends):
             message = f"the listing of {code.symbol} breaks off: its figures are too low"
             self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))

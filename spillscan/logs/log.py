@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from spillscan import grammar
 from spillscan.inputs.source import Stream
-from spillscan.logs.account import LONGEST_QUOTE
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.logs.failures import Failures
 from spillscan.logs.interleaved import prints_constant_banks
@@ -27,11 +26,11 @@ from spillscan.logs.messages import (
     Torn,
     Unknown,
     Used,
-    is_remnant,
     message,
     plain,
     used_line,
 )
+from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
 from spillscan.logs.steps import WINDOW_BYTES, Steps, split_prefix
 from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
 
@@ -40,18 +39,12 @@ _TOOLS = (b"ptxas", b"info    : ")
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
-_REMAINS = re.compile(
-    r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|stack frame|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
-    r"|spilled to local memory|in (?:the )?function '[^']+'$|\w{2}count option$"
-)
-"""What may be left of a report's line: of the first of a log that is cut at its head, and between a kernel's lines."""
 _HEAD = "ptxas info    : "
 _SINGULAR = ("barrier", "texture", "surface", "sampler")
 """Ends of a registers line whose last letter is missing."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
-_LONGEST_FIRST_CHARACTERS = 4096
 _SHORT_GAP_BYTES = 512
 _USAGE_MEMO_ENTRIES = 1 << 16
 
@@ -245,7 +238,7 @@ class _Log:
         if not raw.endswith(b"\n"):
             self._unended = True
             found = self._at_the_end(found, line)
-        elif (found is None and not writer.idle and _may_remain(line)) or (
+        elif (found is None and not writer.idle and may_remain(line)) or (
             self._line == 1 and _beheaded(found, line, self._head[len(raw) :])
         ):
             found = Torn(line)
@@ -281,7 +274,7 @@ class _Log:
         writer, steps = self._default
         if end - start < (_SHORT_GAP_BYTES if writer.idle else WINDOW_BYTES):
             for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
-                if _may_remain(line):
+                if may_remain(line):
                     writer.feed(Torn(line), number, steps.current, line)
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
@@ -355,15 +348,10 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
-def _may_remain(line: str) -> bool:
-    """Whether ``line`` may be what is left of a compiler's report: at a log's head, and between a kernel's lines."""
-    return len(line) < LONGEST_QUOTE and _REMAINS.search(line) is not None
-
-
 def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
     if found is None:
-        return _may_remain(line) or is_remnant(line[:_LONGEST_FIRST_CHARACTERS])
+        return may_remain(line) or lacks_beginning(line) or (half_quoted(line) and following.startswith(b"ptxas "))
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
     return not named and _NAMED.search(following) is not None
 
@@ -371,7 +359,7 @@ def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
 def _may_begin_report(line: str) -> bool:
     """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
     text = line.lstrip()
-    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or _may_remain(text)
+    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or may_remain(text)
 
 
 def _without_project(line: str) -> str:

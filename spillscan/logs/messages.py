@@ -13,6 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from spillscan import grammar
+from spillscan.logs import remnants
+from spillscan.logs.remnants import PIECE
 from spillscan.model import Advisory, Usage
 from spillscan.model.usage import PRINTED, Printed
 
@@ -123,7 +125,7 @@ class Torn:
     @property
     def elided(self) -> bool:
         """Somebody left out its end."""
-        return _ELIDED.search(self.text) is not None
+        return remnants.ELIDED.search(self.text) is not None
 
     @property
     def glued(self) -> bool:
@@ -178,71 +180,12 @@ _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
 """Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 
-PIECE = re.compile(
-    r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
-    r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
-    r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
-    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas (?!version|options|flags|found)[a-z]+: "
-    r"|^ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) | (?:info|warning) (?! *:))"
-    r"|^ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
-    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$|cmem\[\d+\]$"
-)
-"""What only a compiler's report says; outside of a whole message it shows that a line is torn."""
-_HALF_HEAD = re.compile(r"(?:[A-Za-z_]|ptxas(?: \w*)? *:? *)\Z|\Aptxas |\A[-+]\Z")
-"""What stands before a head only where another line was cut off, or where two logs are compared line by line."""
 _INFO = re.compile(r"info *: ?\Z")
 """The end of a head, where it has no code: codes stand before advice."""
-_HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
-"""A tool's name of which letters are lost."""
-_STEMS = (
-    "Compiling entry function '",
-    "Function properties for ",
-    "Used N registers",
-    "N bytes gmem",
-    "N bytes stack frame",
-    "Compile time = N",
-    "Registers are spilled to local memory in function '",
-)
-_STEM_LETTERS = 5
-_BROKEN_OFF_LETTERS = 3
-_LITERAL_LETTERS = 8
-_OPENING_LETTERS = 16
-"""A message that begins like a known one so far is that one."""
-_ENDINGS = re.compile(
-    r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
-)
-"""Of figures behind ptxas's name; other programs write some of them, too. N: a number."""
-_CLAUSES = (
-    "used N barriers",
-    "N barriers",
-    "N bytes cumulative stack size",
-    "N bytes smem",
-    "N bytes cmem[N]",
-    "N bytes lmem",
-    "N stack",
-    "N textures",
-    "N surfaces",
-    "N samplers",
-)
-_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
-"""What no other clause begins with."""
-_CLAUSE_WORDS = tuple(known.rpartition(" ")[2] for known in _CLAUSES)
-_CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
-"""How clauses begin: with a number, and words that are whole."""
-_NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
-_NUMBER = re.compile(r"\d+(?:\+\d+)?")
-_JOINED = re.compile(
-    r"\b(?:registers|barriers|cumulative|stack|[sl]mem|textures|surfaces|samplers)\b"
-    r"|ptxas|info|spill|frame|cmem|=|[a-z]\d+ |\d bytes .*\d"
-)
-_ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
-
 _DAMAGED = re.compile("[\0\ufffd]")
 """What no tool writes into a name: bytes that were never written, and those that are no text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _NOT_ABOUT_KERNELS = ("debug_section_missing", "deprecated")
-_QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
-"""Apostrophes aside."""
 _OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
 """What no compiler says."""
 _ANY_TEXT = ("source_message", "compiler_error")
@@ -275,7 +218,7 @@ def message(line: str) -> Message | None:
     """What a plain line says; ``None`` for a line that is no tool's report."""
     heads = [match.start() for match in islice(text_pattern("ptxas", "_head").finditer(line), 2)]
     if heads:
-        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or _HALF_HEAD.search(line[: heads[0]]):
+        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or remnants.HALF_HEAD.search(line[: heads[0]]):
             return Torn(line)
         return _headed(line[heads[0] :])
     if stack := text_pattern("ptxas", "stack").search(line):
@@ -288,7 +231,7 @@ def message(line: str) -> Message | None:
     start = next((start for start in starts if text_pattern("nvlink", "_head").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
         before = line[:start]
-        half = _HALF_HEAD if line.startswith("nvlink", start) else _HALF_NAME
+        half = remnants.HALF_HEAD if line.startswith("nvlink", start) else remnants.HALF_NAME
         torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
         return Torn(line) if torn else _library_message(line[start:])
     return Torn(line) if PIECE.search(line) else None
@@ -301,7 +244,7 @@ def _headed(line: str) -> Message:
         return Properties(named["PROPERTIES_SYMBOL"]) if _is_symbol(named["PROPERTIES_SYMBOL"]) else Torn(line)
     if entry := text_pattern("ptxas", "entry_line").fullmatch(line):
         return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"]) if _is_symbol(entry["ENTRY_SYMBOL"]) else Torn(line)
-    elided = _ELIDED.search(line)
+    elided = remnants.ELIDED.search(line)
     found = ptxas_message(line[: elided.start()] if elided else line)
     if elided and isinstance(found, Used):
         return replace(found, cut=True)
@@ -313,8 +256,8 @@ def _headed(line: str) -> Message:
         return Torn(line) if PIECE.search(_behind_head(line)) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
-        torn = len(_QUOTES.findall(text)) % 2 or PIECE.search(text) or _OF_BUILDERS.search(text)
-        broken_off = found.advisory.kind in _ANY_TEXT and _breaks_off(text, _OPENING_LETTERS)
+        torn = remnants.half_quoted(text) or PIECE.search(text) or _OF_BUILDERS.search(text)
+        broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off_late(text)
         return Torn(line) if torn or broken_off else found
     return found
 
@@ -323,45 +266,6 @@ def _behind_head(line: str) -> str:
     """What ptxas says in ``line``; the line itself where another tool speaks."""
     head = text_pattern("ptxas", "_head").match(line)
     return line[head.end() :] if head else line
-
-
-def _like_report(line: str) -> bool:
-    """Whether a message that no rule describes is the beginning of one, or holds pieces of others."""
-    text = _behind_head(line)
-    if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
-        return True
-    text = _NUMBER.sub("N", text)
-    stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
-    return stems or PIECE.search(line) is not None or _ENDINGS.search(text) is not None
-
-
-def _breaks_off(text: str, letters: int) -> bool:
-    """Whether ``text`` begins as a known message does, for so many letters at least, and changes inside of a word."""
-    for opening in _openings():
-        same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
-        if same >= letters and opening[same - 1 : same + 1].isalpha():
-            return True
-    return False
-
-
-@cache
-def _openings() -> tuple[str, ...]:
-    """What the messages begin with that the grammar describes, where that is no single short word."""
-    found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
-    return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
-
-
-@cache
-def _literals() -> tuple[str, ...]:
-    """What stands in each message of one kind."""
-    patterns = (terminal.pattern for terminal in grammar.load("ptxas").terminals)
-    return tuple(each.value for each in patterns if each.type == "str" and len(each.value) >= _LITERAL_LETTERS)
-
-
-def is_remnant(line: str) -> bool:
-    """Whether ``line`` may be a message that has lost its beginning."""
-    ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
-    return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
 
 
 def _is_symbol(name: str) -> bool:
@@ -392,7 +296,8 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     head = text_pattern(tool, "_head").match(line)
     of_report = head is not None and _INFO.search(head[0]) is not None
     text = line[head.end() :] if head else line
-    if _like_report(line) or (of_report and (not text[:1].isupper() or _breaks_off(text, _BROKEN_OFF_LETTERS))):
+    torn = remnants.of_known(text) or PIECE.search(line)
+    if torn or (of_report and (not text[:1].isupper() or remnants.breaks_off(text))):
         return Torn(line)
     return replace(found, of_report=of_report)
 
@@ -453,7 +358,7 @@ def _usage(tree: Tree[Token]) -> Used:
         twice = figures.get(_CLAUSE_FIELDS[kind]) is not None if kind in _CLAUSE_FIELDS else False
         if kind == "constant":
             twice = any(bank == int(tokens[1]) for bank, _ in constants)
-        if twice or (kind == "other" and (_JOINED.search(clause) or _is_cut(clause))):
+        if twice or (kind == "other" and remnants.of_known_clauses(clause)):
             cut = True
             break
         if kind == "constant":
@@ -469,17 +374,6 @@ def _usage(tree: Tree[Token]) -> Used:
         **figures,
     )
     return Used(usage, cut)
-
-
-def _is_cut(clause: str) -> bool:
-    """Whether ``clause`` is the beginning of a known one (its number may be cut, too), or goes on with another line."""
-    form = _NUMBER.sub("N", clause)
-    if any(known.startswith(form) for known in _CLAUSES) or _NO_CLAUSE.search(clause) or not _CLAUSE.match(form):
-        return True
-    last = clause.rpartition(" ")[2]
-    if _ELIDED.search(clause) or any(word != last and word.endswith(last) for word in _CLAUSE_WORDS):
-        return True
-    return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 
 
 def _size(text: str) -> int:
