@@ -273,7 +273,6 @@ class Writer:
             interleaved=self._interleaved,
             relocatable=self._relocatable(sections.values()),
             units_in_doubt=units_in_doubt,
-            overlapped=self._overlapped,
             arch_in_doubt=several,
             doubts=self._account.doubts(interleaved=self._interleaved),
             namesakes=self._namesakes() if several else frozenset(),

@@ -191,8 +191,6 @@ class Context:
     """It shows relocatable code."""
     units_in_doubt: bool
     """Steps overlap whose output is not buffered: their objects are in doubt."""
-    overlapped: bool
-    """A kernel began while another was open: nobody buffered anything, and no object is sure."""
     arch_in_doubt: bool
     """It is interleaved and holds several archs: a device function's is not known."""
     doubts: Doubts
@@ -230,7 +228,7 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
     relocatable = kernel.key.symbol in context.linked or (context.relocatable and not whole)
     if step.relocatable or (step.relocatable is None and relocatable):
         changes["final"] = False
-    if step.unit and (context.overlapped or (context.units_in_doubt and not step.buffered)):
+    if step.unit and (context.interleaved or (context.units_in_doubt and not step.buffered)):
         changes["key"] = replace(kernel.key, unit="")
         changes["source"] = ""
     if context.interleaved and kernel.compile_ms is not None:
