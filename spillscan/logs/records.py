@@ -186,7 +186,7 @@ class Context:
     input: str
     """What the user calls it."""
     interleaved: bool
-    """Several compilers wrote at once: no compile time is surely a kernel's."""
+    """Several compilers wrote at once: neither compile times nor units are sure."""
     relocatable: bool
     """It shows relocatable code."""
     units_in_doubt: bool
