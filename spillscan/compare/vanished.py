@@ -63,7 +63,7 @@ def _unexplained(
     compiled = _compiled(base, head)
     units = {unit for unit, _ in compiled}
     families = _families(head)
-    nameless = any(not kernel.key.unit for kernel in head.kernels)
+    nameless = _holds_nameless(base, head)
     whole = all(kernel.origins and kernel.origins[0].format == "binary" for kernel in head.kernels)
     several = len({_input(kernel) for kernel in base.kernels}) > 1
     by_arch: dict[_Group, list[Kernel]] = defaultdict(list)
@@ -84,6 +84,18 @@ def _unexplained(
         elif not whole and kernel.role != "function":
             unknown.append(kernel)
     return by_arch, by_unit, unknown
+
+
+def _holds_nameless(base: Build, head: Build) -> bool:
+    """Whether a unit may be in ``head`` whose name is not: some kernels there have no unit, and the base does not say
+    of each which one it is of."""
+    units: dict[str, set[str]] = defaultdict(set)
+    for kernel in base.kernels:
+        units[canonical(kernel.key.symbol)].add(kernel.key.unit)
+    nameless = [kernel for kernel in head.kernels if not kernel.key.unit]
+    if len(nameless) == len(head.kernels):
+        return True
+    return any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
 
 
 def _compiled(base: Build, head: Build) -> set[_Group]:

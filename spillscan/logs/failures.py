@@ -336,7 +336,8 @@ class Failures:
         if missing and number > self._all_done:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
             return
-        line = self._block[-_TAIL_BYTES:].rstrip().rpartition(b"\n")[2]
+        tail = self._block_before[-_TAIL_BYTES:] + self._block[-_TAIL_BYTES:]  # a last line without an end is a block
+        line = tail.rstrip().rpartition(b"\n")[2]
         last = plain(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):

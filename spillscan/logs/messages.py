@@ -253,19 +253,18 @@ def _headed(line: str) -> Message:
     if isinstance(found, Unknown):
         return _unknown(found, "ptxas", line)
     if isinstance(found, Ignored):
-        return Torn(line) if PIECE.search(_behind_head(line)) else found
+        head = text_pattern("ptxas", "_head").match(line)
+        return Torn(line) if _of_two(line[head.end() :] if head else line) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
-        torn = remnants.half_quoted(text) or PIECE.search(text) or _OF_BUILDERS.search(text)
         broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off_late(text)
-        return Torn(line) if torn or broken_off else found
+        return Torn(line) if broken_off or _of_two(text) else found
     return found
 
 
-def _behind_head(line: str) -> str:
-    """What ptxas says in ``line``; the line itself where another tool speaks."""
-    head = text_pattern("ptxas", "_head").match(line)
-    return line[head.end() :] if head else line
+def _of_two(text: str) -> bool:
+    """Whether ``text``, which may say much, holds what only another line says."""
+    return remnants.half_quoted(text) or any(pattern.search(text) for pattern in (PIECE, _OF_BUILDERS))
 
 
 def _is_symbol(name: str) -> bool:
@@ -396,7 +395,8 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
     if kind == "usage":
         return _usage(body)
     if kind == "module":
-        return Module(_usage(body).usage)
+        used = _usage(body)
+        return Torn(line) if used.cut else Module(used.usage)
     if kind == "compile_time":
         return CompileTime(float(tokens["MILLISECONDS"]))
     if kind == "processing":
