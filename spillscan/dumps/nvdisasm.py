@@ -159,7 +159,7 @@ class Disassembly:
         if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
             message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
             self._damaged(message, code.origin.line, code.symbol)
-        if own in self._functions and own not in known:
+        if code.symbol and code.opcodes and own not in known:
             self._damaged(
                 f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
             )

@@ -234,7 +234,8 @@ def message(line: str) -> Message | None:
         half = remnants.HALF_HEAD if line.startswith("nvlink", start) else remnants.HALF_NAME
         torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
         return Torn(line) if torn else _library_message(line[start:])
-    return Torn(line) if PIECE.search(line) else None
+    of_tool = line.startswith(("ptxas ", "nvlink "))
+    return Torn(line) if PIECE.search(line) or (of_tool and remnants.half_quoted(line)) else None
 
 
 def _headed(line: str) -> Message:
@@ -257,7 +258,7 @@ def _headed(line: str) -> Message:
         return Torn(line) if _of_two(line[head.end() :] if head else line) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
-        broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off_late(text)
+        broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off(text)
         return Torn(line) if broken_off or _of_two(text) else found
     return found
 
@@ -295,10 +296,8 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     head = text_pattern(tool, "_head").match(line)
     of_report = head is not None and _INFO.search(head[0]) is not None
     text = line[head.end() :] if head else line
-    torn = remnants.of_known(text) or PIECE.search(line)
-    if torn or (of_report and (not text[:1].isupper() or remnants.breaks_off(text))):
-        return Torn(line)
-    return replace(found, of_report=of_report)
+    torn = remnants.of_known(text) or PIECE.search(line) or remnants.breaks_off(text, figures=of_report)
+    return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
 
 
 @cache
