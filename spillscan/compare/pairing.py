@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from spillscan.compare.effects import effects, metrics
 from spillscan.compare.figures import by_rank, compare, damage, figures, messages
 from spillscan.identity.pairs import pair
-from spillscan.model import Build, Change, Kernel, KernelKey
+from spillscan.model import LOST_SETTING, Build, Change, Kernel, KernelKey
 from spillscan.occupancy.launches import Launches, LaunchMap
 
-_UNATTACHED = {"unattached-setmaxnreg": "setmaxnreg_ignored"}
+_UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
 """Kinds of messages that name no kernel, by the hole that says so."""
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
@@ -52,10 +52,9 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
             change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
             changes.append(replace(change, state="renamed", score=score))
         elif alike := changed(before, after, launches, devices):
-            if unattached and alike.appeared:  # it may have been this kernel's before, too
-                alike = replace(alike, appeared=tuple(kind for kind in alike.appeared if kind not in unattached))
-            if doubtful:
-                alike = _doubted(alike, doubtful.get(before.key, set()) | doubtful.get(after.key, set()))
+            if doubtful or unattached:
+                names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
+                alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
     return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
 
@@ -69,14 +68,15 @@ def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
     return found
 
 
-def _doubted(change: Change, names: set[str]) -> Change:
-    """The change, in which figures of these names are not known to differ: a namesake may be the one that had them."""
-    kept = [metric for metric in change.metrics if metric[0] not in names]
-    if len(kept) == len(change.metrics):
-        return change
-    state = change.state if kept or change.appeared or change.vanished else "unknown"
+def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
+    """The change, in which figures of these names are not known to differ, since a namesake may be the one that had
+    them, nor new messages of these kinds, since an earlier one that names no kernel may have been this kernel's.
+    """
+    kept = tuple(metric for metric in change.metrics if metric[0] not in names)
+    appeared = tuple(kind for kind in change.appeared if kind not in kinds)
     left = [metric for metric in change.metrics if metric[0] in names]
-    return replace(change, state=state, metrics=tuple(kept), unknown=by_rank((*change.unknown, *left)))
+    state = change.state if kept or appeared or change.vanished else "unknown"
+    return replace(change, state=state, metrics=kept, unknown=by_rank((*change.unknown, *left)), appeared=appeared)
 
 
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:

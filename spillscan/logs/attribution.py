@@ -33,7 +33,6 @@ from spillscan.logs.messages import (
     Used,
 )
 from spillscan.logs.records import (
-    LOST_SETTING,
     Context,
     Draft,
     Notes,
@@ -45,7 +44,7 @@ from spillscan.logs.records import (
     with_callees,
 )
 from spillscan.logs.steps import Step
-from spillscan.model import Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
+from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
 

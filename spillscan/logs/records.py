@@ -18,10 +18,6 @@ Suspicion = Literal["foreign", "misplaced", "bare", "nameless", "unindented"]
 stack line has no properties before it; its stack line is not indented."""
 
 
-LOST_SETTING = "setmaxnreg_ignored"
-"""Kind of the message that the registers of a kernel's warps are not as its source sets them."""
-
-
 @dataclass(slots=True, eq=False)
 class Section:
     """What one ptxas run printed for one arch, as far as the order of the lines shows."""

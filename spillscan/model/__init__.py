@@ -22,6 +22,7 @@ from spillscan.model.findings import (
 )
 from spillscan.model.holes import Hidden, Issue
 from spillscan.model.usage import (
+    LOST_SETTING,
     Advisory,
     Confidence,
     KernelKey,
@@ -36,6 +37,7 @@ from spillscan.model.usage import (
 )
 
 __all__ = [
+    "LOST_SETTING",
     "SEVERITIES",
     "Advisory",
     "BaselineState",

@@ -273,6 +273,10 @@ class Launch:
     ``bounds`` (which promise no more than a largest one); ``assumed``: nobody says."""
 
 
+LOST_SETTING = "setmaxnreg_ignored"
+"""Kind of the message that the registers of a kernel's warps are not as its source sets them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisory:
     """What the compiler said about a kernel besides its figures."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.compare.figures import allocated
-from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.model import LOST_SETTING, Change, Finding, Kernel, Rule
 from spillscan.rules import Terms, finding
 
 LOST = Rule(
@@ -35,12 +35,11 @@ RULES = (LOST, CHANGED, MISMATCH, UNFIT)
 
 WARPGROUP = 128
 """Threads; all warps of a warpgroup execute one ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
-_IGNORED = "setmaxnreg_ignored"
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     """A log and code that contradict each other; roles that cannot all have what they ask for."""
-    ignored = any(advisory.kind == _IGNORED for advisory in kernel.advisories)
+    ignored = any(advisory.kind == LOST_SETTING for advisory in kernel.advisories)
     if ignored and kernel.sass is not None and kernel.sass.setmaxnreg:
         message = f"ptxas ignored setmaxnreg, as the log says; the code has {kernel.sass.setmaxnreg} of it"
         yield finding(MISMATCH, f"{message}: they are of different compilations", kernel)
@@ -77,7 +76,7 @@ def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
     """A kernel that had ``setmaxnreg``, and whose newer code was not read."""
     if change.before is None or change.after is None or not _budgets(change.before):
         return None
-    if _budgets(change.after) is None and not any(each.kind == _IGNORED for each in change.after.advisories):
+    if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
         return LOST, "its warps had registers of their own (setmaxnreg), and its newer code was not read"
     return None
 

@@ -262,6 +262,8 @@ def _swap(chance: Random, lines: list[bytes], at: int) -> None:
 
 def _spoil(chance: Random, lines: list[bytes], at: int) -> None:
     line = lines[at]
+    if not line:
+        return
     start = chance.randrange(len(line))
     end = min(len(line), start + chance.choice((1, 2, 5, 20, 100)))
     match chance.choice(("cut", "cut", "paint", "join", "elide", "high")):
