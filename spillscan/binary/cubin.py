@@ -218,6 +218,8 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
+_NAME = re.compile(rb"_Z[\w$.]+|(?!_Z)[^\0-\x20\x7f]+")
+"""How functions are called: mangled names are ASCII (Itanium C++ ABI 5.1.1), no other holds blanks."""
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
@@ -278,6 +280,15 @@ class _Sections(NamedTuple):
     local: dict[int, int]
     banks: dict[int, list[tuple[int, int]]]
     """(bank, bytes)."""
+
+
+def _is_name(name: bytes) -> bool:
+    """Whether a compiler may have called a function so."""
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return _NAME.fullmatch(name) is not None
 
 
 class Cubin:
@@ -381,7 +392,9 @@ class Cubin:
         elf = self.elf
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
-        text, infos, *_ = self._sections()
+        if not all(elf.names[1:]):
+            raise DamageError("sections without names", elf.window.start)
+        text, infos, _, _, banks = self._sections()
         symbols = self._symbols
         functions = symbols[(symbols["info"] & 15 == FUNC) & (symbols["section"] > 0)]
         if lost := len(set(functions["section"].tolist()).difference(text)):
@@ -394,9 +407,13 @@ class Cubin:
             place = int(names[number]) if number < len(names) else len(pool)
             if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+            if number < len(names) and not _is_name(pool[place : pool.find(b"\0", place)]):
+                raise DamageError(f"section {section} is of a function with a damaged name", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
+        if lost := sum(not any(bank == 0 for bank, _ in banks.get(section, ())) for section in kernels):
+            raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
         """What the attributes of one function say."""
