@@ -100,7 +100,8 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
     for item in ResourceUsage(process.stdout, path.name):
         if not isinstance(item, FunctionUsage):
             continue
-        mine = left.get((item.arch or "", item.symbol))
+        arch = item.arch or ""  # sm_100f of nvcc 12.9 is sm_100 to it; the cubin's own note has ptxas's command line
+        mine = left.get((arch, item.symbol)) or left.get((f"{arch}f", item.symbol))
         told.equal("function", (path.name, item.arch, item.symbol), bool(mine), True)
         if not mine:
             continue
