@@ -407,8 +407,9 @@ class Cubin:
             place = int(names[number]) if number < len(names) else len(pool)
             if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
-            if number < len(names) and not _is_name(pool[place : pool.find(b"\0", place)]):
-                raise DamageError(f"section {section} is of a function with a damaged name", elf.window.start)
+        for place in functions["name"].tolist():
+            if not _is_name(pool[place : pool.find(b"\0", place)]):
+                raise DamageError("a function with a damaged name", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
