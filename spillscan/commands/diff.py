@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _baseline, _common, _policy
+from spillscan.commands import _baseline, _candidates, _common, _policy
 from spillscan.errors import UsageError
 from spillscan.policy.keys import SETTINGS
 
@@ -54,7 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
         " register allocation step",
     )
-    parser.add_argument("--by", choices=("build", "arch"), help="a table of builds, or of archs, side by side")
+    parser.add_argument(
+        "--by",
+        choices=("build", "arch", "config"),
+        help="a table of builds, or of archs, side by side; config: of two builds the candidates of each tuned kernel,"
+        " and which no other beats",
+    )
     _common.add_metric(parser, "METRICS", "what a table shows (default: spill_bytes and registers)")
     _common.add_launches(parser)
     _common.add_devices(parser, "compare blocks per SM")
@@ -73,8 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
     from spillscan.reports import render
 
-    by: By | None = arguments.by or ("build" if len(arguments.inputs) > 2 else None)
-    render.check_forms(arguments.format, "matrix" if by else "diff")
+    tuned = arguments.by == "config"
+    by: By | None = None if tuned else arguments.by or ("build" if len(arguments.inputs) > 2 else None)
+    if tuned:
+        _check_candidates(arguments)
+    else:
+        render.check_forms(arguments.format, "matrix" if by else "diff")
     _check_call(arguments, by)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
@@ -87,6 +96,11 @@ def run(arguments: argparse.Namespace) -> int:
         [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
     )
     _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
+    if tuned:
+        labels = _labels(arguments.inputs)
+        _candidates.show(kept, labels, arguments, lambda: _report(kept, builds, None, arguments, policy, gate)[0])
+        _common.report_issues([issue for build in builds for issue in build.issues])
+        return 0
     report, found = _report(kept, builds, by, arguments, policy, gate)
     render.write(report, arguments.format, _common.rows_of(arguments))
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
@@ -94,6 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         _common.report_issues(issues)
         return 0
     return _common.conclude(found, issues)
+
+
+def _check_candidates(arguments: argparse.Namespace) -> None:
+    if len(arguments.inputs) != 2:
+        raise UsageError("--by config compares two builds", "give BASE and HEAD; scan --by config shows one")
+    if arguments.fail_on or arguments.fail_on_regression:
+        raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of both away")
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:

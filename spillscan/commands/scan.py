@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
-from spillscan.errors import InputError
-
-if TYPE_CHECKING:
-    from spillscan.model import Build
-    from spillscan.policy import Policy
+from spillscan.commands import _candidates, _common, _policy
 
 NAME = "scan"
 HELP = "read build logs or binaries into a table of kernels"
@@ -67,39 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     kept = _common.select(build, arguments)
+    report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by)
     if arguments.by != "config":
-        report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by)
         render.write(report, arguments.format, _common.rows_of(arguments))
     else:
-        _show_candidates(kept, policy, arguments)
+        _candidates.show([kept], inputs[:1], arguments, lambda: report)
     _common.report_issues(build.issues)
     if policy.strict:
         _common.refuse_issues(build.issues)
     return 0
-
-
-def _show_candidates(build: Build, policy: Policy, arguments: argparse.Namespace) -> None:
-    """``--by config``."""
-    from spillscan.compare.candidates import COLUMNS, candidates
-    from spillscan.output.files import parse_forms
-
-    forms = parse_forms(arguments.format, ("text", "json", "csv"))
-    found = candidates(build.kernels, policy)
-    if not found:
-        raise InputError("no kernel says what it was tuned for", "scan the cache folder of Triton or Inductor")
-    rows: list[tuple[object, ...]] = []
-    for each in found:
-        figures = each.row
-        occupancy = each.summary.cells["occupancy"].replace(" ", "") or None
-        rows.append((*figures[:7], each.summary.cells["blocks"] or None, occupancy, "yes" if each.unbeaten else "no"))
-    heads = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
-    beaten = sum(not each.unbeaten for each in found)
-    _common.show(
-        forms,
-        heads,
-        rows,
-        left=("kernel", "arch", "configuration", "unbeaten"),
-        most=_common.rows_of(arguments),
-        more=[f"{len(found)} candidates, {beaten} beaten in all of these by another of the same tile"],
-        machine=(COLUMNS, [each.row for each in found]),
-    )

@@ -1,13 +1,14 @@
 """The candidates of a tuner beside each other: kernels of one name and arch that were compiled for several
-configurations, and which of them no other beats.
+configurations, in one build or in several, and which of them no other of their build beats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from spillscan.model import Kernel
+from spillscan.compare.matrix import by_build
+from spillscan.model import Build, Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import static_shared
 from spillscan.occupancy.launches import Launches
@@ -87,6 +88,41 @@ def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]
         ]
         found += sorted(ranked, key=lambda each: (not each.unbeaten, damage(each.kernel), each.configuration))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRow:
+    """One candidate in several builds."""
+
+    cells: tuple[Candidate | None, ...]
+    """In each build; ``None`` where that has no such candidate."""
+
+    @property
+    def latest(self) -> Candidate:
+        """In the last build that has it."""
+        return next(cell for cell in reversed(self.cells) if cell is not None)
+
+
+def side_by_side(builds: Sequence[Build], launches: Launches) -> list[CandidateRow]:
+    """Every candidate of any build, in the order of :func:`candidates`. Only candidates of one configuration are one:
+    equal code in another is another."""
+    found = [candidates(build.kernels, launches) for build in builds]
+    known = {id(each.kernel): (order, each) for of_build in found for order, each in enumerate(of_build)}
+    tuned = [
+        replace(build, kernels=tuple(each.kernel for each in of_build))
+        for build, of_build in zip(builds, found, strict=True)
+    ]
+    rows = []
+    for cells in by_build(tuned):
+        for configuration in dict.fromkeys(cell.configuration for cell in cells if cell is not None):
+            alike = [cell if cell is not None and cell.configuration == configuration else None for cell in cells]
+            rows.append(CandidateRow(cells=tuple(None if cell is None else known[id(cell)][1] for cell in alike)))
+
+    def place(row: CandidateRow) -> tuple[object, ...]:
+        kernel = row.latest.kernel
+        return kernel.key.symbol, kernel.key.arch or "", row.cells[-1] is None, known[id(kernel)][0]
+
+    return sorted(rows, key=place)
 
 
 def _costs(kernel: Kernel, summary: Summary) -> tuple[int | None, ...]:

@@ -83,7 +83,7 @@ def matrix(
 ) -> Matrix:
     """All kernels of ``builds``, paired from each build to the next as :func:`~spillscan.compare.pairing.pair` does,
     within their archs."""
-    found = _by_build(builds)
+    found = by_build(builds)
     columns = [Column(build=at) for at in range(len(builds))]
     if by == "arch":
         columns = [
@@ -115,8 +115,8 @@ def spread(values: Sequence[int | None]) -> int:
 Cells = list[Kernel | None]
 
 
-def _by_build(builds: Sequence[Build]) -> list[Cells]:
-    """A list of cells a kernel and arch, one cell a build."""
+def by_build(builds: Sequence[Build]) -> list[Cells]:
+    """A list of cells a kernel and arch, one cell a build: its record there."""
     rows: list[Cells] = []
     for at, build in enumerate(builds):
         latest = [next(cell for cell in reversed(cells) if cell is not None) for cells in rows]

@@ -1,4 +1,4 @@
-"""What a page shows of changes, of findings, and of builds or archs side by side, as JSON."""
+"""What a page shows of changes, of findings, and of builds, archs or candidates side by side, as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from spillscan.compare.candidates import Candidate, CandidateRow
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Finding, Kernel, Severity
 from spillscan.model.figures import figure
@@ -132,3 +133,30 @@ def heat(matrix: Matrix, called: Names) -> dict[str, Any]:
             for row in matrix.ranked(matrix.metrics[0])
         ],
     }
+
+
+CANDIDATE = ("threads", "registers", "spills", "shared bytes", "blocks per SM", "occupancy", "unbeaten")
+"""Figures of a candidate, as the heads of columns."""
+
+
+def tuned(rows: Sequence[CandidateRow], called: Names) -> dict[str, Any]:
+    """The candidates of each tuned kernel, in the order given: of each its texts in each build, as :data:`CANDIDATE`;
+    ``None`` where the build has no such candidate."""
+    return {
+        "heads": CANDIDATE,
+        "rows": [
+            {
+                **named(row.latest.kernel, called),
+                "configuration": clip(row.latest.configuration, _LONGEST_SYMBOL),
+                "cells": [None if cell is None else _candidate(cell) for cell in row.cells],
+            }
+            for row in rows
+        ],
+    }
+
+
+def _candidate(each: Candidate) -> list[str]:
+    _, _, _, threads, registers, spills, shared, *_ = each.row
+    cells = each.summary.cells
+    numbers = ["–" if value is None else f"{value:,}" for value in (threads, registers, spills, shared)]
+    return [*numbers, cells["blocks"] or "–", cells["occupancy"] or "–", "yes" if each.unbeaten else "no"]

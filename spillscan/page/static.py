@@ -11,6 +11,8 @@ from spillscan.page.document import text
 
 ROWS = 50
 """Kernels, changes and findings that are shown without JavaScript."""
+ABSENT = "·"
+"""A candidate that a build does not have."""
 
 
 def static(payload: Mapping[str, Any]) -> Iterator[str]:
@@ -22,6 +24,8 @@ def static(payload: Mapping[str, Any]) -> Iterator[str]:
         yield from _changes(payload["changes"])
     if "heat" in payload:
         yield from _heat(payload["heat"])
+    if "candidates" in payload:
+        yield from _candidates(payload["candidates"])
     yield from _kernels(payload["kernels"])
     yield from _issues(payload["overview"]["issues"])
     yield "<p>With JavaScript this page sorts, filters and draws.</p>\n"
@@ -68,6 +72,19 @@ def _heat(found: Mapping[str, Any]) -> Iterator[str]:
         rows = ((row["name"], row["arch"] or "", *map(figure, row["values"][at])) for row in found["rows"])
         title = f"{metric['label']} ({metric['unit']})" if metric["unit"] else metric["label"]
         yield from table(title, ("kernel", "arch", *heads), rows, len(found["rows"]), numbers=2)
+
+
+def _candidates(found: Mapping[str, Any]) -> Iterator[str]:
+    rows = ((row["name"], row["arch"] or "", row["configuration"], *_over(row["cells"])) for row in found["rows"])
+    heads = ("kernel", "arch", "configuration", *found["heads"])
+    yield from table("Candidates", heads, rows, len(found["rows"]), numbers=3)
+
+
+def _over(cells: Sequence[Sequence[str] | None]) -> Iterator[str]:
+    """Each figure over the builds: ``64 → 72``, or ``64`` where it is the same in all."""
+    there = [cell for cell in cells if cell is not None]
+    for texts in zip(*([ABSENT] * len(there[0]) if cell is None else cell for cell in cells), strict=True):
+        yield texts[0] if len(set(texts)) == 1 else " → ".join(texts)
 
 
 def _kernels(found: Mapping[str, Any]) -> Iterator[str]:

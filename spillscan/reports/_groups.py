@@ -14,7 +14,7 @@ from spillscan.naming import Family, Names
 from spillscan.output.safe import printable
 from spillscan.places import source_of
 
-By = Literal["kernel", "family", "file", "namespace", "arch"]
+By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 
 
 _LONGEST_LABEL = 60

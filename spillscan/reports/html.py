@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from spillscan import __version__
+from spillscan.compare.candidates import side_by_side
 from spillscan.model import SEVERITIES, Build, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip
 from spillscan.output.terminal import Style
-from spillscan.page.changes import Index, changes, findings, heat
+from spillscan.page.changes import Index, changes, findings, heat, tuned
 from spillscan.page.columns import Summaries, columns
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
@@ -33,7 +34,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield from document(found["title"] or "spillscan", found, ASSETS, static(found))
 
 
-ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", *KERNEL_ASSETS)
+ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", "candidates", *KERNEL_ASSETS)
 """Style sheets and scripts of a report's page, in the order of loading."""
 _LONGEST_TITLE = 120
 
@@ -43,11 +44,12 @@ def payload(report: Report) -> dict[str, Any]:
     summaries = Summaries(report.launches)
     kernels = sorted(report.build.kernels, key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
+    rows = side_by_side([each for each in (report.base, report.build) if each is not None], report.launches)
     found: dict[str, Any] = {
         "title": title(report),
         "tool": f"spillscan {__version__}",
         "kind": report.kind,
-        "views": _views(report),
+        "views": _views(report, tuned=bool(rows)),
         "overview": overview(report.build, summaries),
     }
     if report.kind != "scan":
@@ -58,6 +60,8 @@ def payload(report: Report) -> dict[str, Any]:
         found["changes"] = _changes(report, index)
     if report.matrix is not None:
         found["heat"] = heat(report.matrix, report.names)
+    if rows:
+        found["candidates"] = tuned(rows, report.names)
     found["kernels"] = columns(kernels, summaries, report.names)
     if kernels:
         before = {
@@ -91,9 +95,11 @@ def _verdict(report: Report) -> dict[str, Any]:
     }
 
 
-def _views(report: Report) -> list[dict[str, str]]:
+def _views(report: Report, *, tuned: bool) -> list[dict[str, str]]:
     first = {"diff": ("changes", "Changes"), "matrix": ("heat", "Side by side")}.get(report.kind)
     views = [*([first] if first else []), ("overview", "Overview"), ("table", "Kernels")]
+    if tuned:
+        views.insert(0 if report.by == "config" else len(views), ("candidates", "Candidates"))
     return [{"name": name, "label": label} for name, label in views]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from spillscan import diff as diff_builds
 from spillscan import rules, scan
 from spillscan.compare.matrix import matrix
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.occupancy.launches import launch
 from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
 from spillscan.policy import Policy
 from spillscan.reports import Report
@@ -63,7 +65,8 @@ def _hostile_kernels(spills: int) -> list[Kernel]:
         origin = Origin(input=name[:300], line=1)
         arch = name[:60] if number % 2 else "sm_90"  # of no known arch nothing is drawn
         registers = 32 + spills
-        found.append(kernel(name, spills, registers, arch, unit=name, source=name, origins=(origin,)))
+        made = kernel(name, spills, registers, arch, unit=name, source=name, origins=(origin,))
+        found.append(replace(made, configuration=(("tile", name), ("num_warps", name))))
     return found
 
 
@@ -94,6 +97,26 @@ def hostile_matrix() -> Report:
     builds = [Build(kernels=tuple(_hostile_kernels(spills))) for spills in (8, 16)]
     table = matrix(builds, HOSTILE[:2], "build", ["spill_bytes", "registers"])
     return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
+
+
+def tuned() -> Report:
+    """Candidates of two releases of a compiler: one that got better, one of each release alone, one that is beaten."""
+    tiles = (("64×64×32", 128), ("64×64×32", 168), ("32×32×32", 96), ("16×16×32", 64))
+
+    def of(numbers: tuple[int, ...], more: int) -> Build:
+        found = [
+            replace(
+                kernel("mm", 0, registers + more, "sm_90"),
+                configuration=(("tile", tile), ("num_warps", "4"), ("num_stages", str(number))),
+                launch=launch("sidecar", threads_per_block=128, dynamic_shared_bytes=8192),
+            )
+            for number, (tile, registers) in enumerate(tiles)
+            if number in numbers
+        ]
+        return Build(kernels=tuple(found))
+
+    base, head = of((0, 1, 2), 8), of((0, 1, 3), 0)
+    return Report(kind="diff", by="config", base=base, build=head, changes=tuple(diff_builds(base, head)))
 
 
 def many(number: int) -> Build:
@@ -162,6 +185,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "diff": lambda: rendered("html", compared()),
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
     "matrix": lambda: rendered("html", side_by_side()),
+    "tuned": lambda: rendered("html", tuned()),
     "hostile": lambda: rendered("html", hostile()),
     "hostile-diff": lambda: rendered("html", hostile_diff()),
     "hostile-matrix": lambda: rendered("html", hostile_matrix()),

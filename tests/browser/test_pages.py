@@ -104,6 +104,20 @@ def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None
     assert tab.page.get_by_role("button", name="registers").get_attribute("aria-pressed") == "true"
 
 
+def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Open) -> None:
+    tab = browse(site["tuned"])
+    assert tab.text("h1") == "3 of 4 candidates are unbeaten"
+    assert tab.texts(".heat tbody tr") == [
+        "64×64×32, 4 warps, 0 stages 128 136 → 128 0 8,192 3 → 4 19 % → 25 % yes",
+        "16×16×32, 4 warps, 3 stages · → 128 · → 64 · → 0 · → 8,192 · → 8 · → 50 % · → yes",
+        "64×64×32, 4 warps, 1 stage 128 176 → 168 0 8,192 2 → 3 12 % → 19 % no",
+        "32×32×32, 4 warps, 2 stages 128 → · 104 → · 0 → · 8,192 → · 4 → · 25 % → · yes → ·",
+    ]
+    tab.page.get_by_label("only what no other beats").check()
+    assert tab.page.locator(".heat tbody tr").count() == 3
+    assert tab.page.url.endswith("unbeaten=1")
+
+
 def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
     tab = browse(site["trend"])
     assert tab.text("h1") == "2 of 4 lines moved"
@@ -295,7 +309,7 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
 
 
 @pytest.mark.parametrize(
-    "name", ["check", "diff", "matrix", "hostile", "hostile-diff", "hostile-matrix", "trend", "sweep"]
+    "name", ["check", "diff", "matrix", "tuned", "hostile", "hostile-diff", "hostile-matrix", "trend", "sweep"]
 )
 def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spillscan import rules, scan
-from spillscan.compare.candidates import candidates
+from spillscan.compare.candidates import candidates, side_by_side
 from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
 from spillscan.join.sidecars import attach
@@ -142,6 +142,33 @@ def test_candidates_stand_beside_each_other(caches: dict[str, Path]) -> None:
     done = run("scan", FIXTURES / "demo" / "base.log", "--by", "config")
     assert done.returncode == 2
     assert b"no kernel says what it was tuned for" in done.stderr
+
+
+def test_the_same_candidates_of_two_releases_stand_side_by_side(caches: dict[str, Path], tmp_path: Path) -> None:
+    builds = [scan(caches[name]) for name in TRITON]
+    rows = side_by_side(builds, LaunchMap())
+    assert len(rows) == 5
+    for row in rows:
+        one, other = row.cells
+        assert one is not None
+        assert other is not None
+        assert (one.kernel.key.symbol, one.configuration) == (other.kernel.key.symbol, other.configuration)
+    page = tmp_path / "page.html"
+    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "-f", "json", "-f", f"html:{page}")
+    listed = json.loads(done.stdout)
+    assert [each["registers"] for each in listed if each["configuration"].startswith("64×64×32")] == [168, 128]
+    assert [each["build"] for each in listed] == [caches[name].name for name in TRITON] * 5
+    assert [each["candidate"] for each in listed] == [number for number in range(5) for _ in TRITON]
+    assert '"candidates"' in page.read_text()
+    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "--fail-on", "error")
+    assert (done.returncode, b"a gate judges changes" in done.stderr) == (2, True)
+
+
+def test_a_candidate_of_one_release_alone_keeps_a_row_of_its_own(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    other = replace(kernel, configuration=(("tile", "4096"), *kernel.configuration[1:]))
+    rows = side_by_side([Build(kernels=(kernel,)), Build(kernels=(other,))], LaunchMap())
+    assert [[cell is not None for cell in row.cells] for row in rows] == [[False, True], [True, False]]
 
 
 def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: dict[str, Path]) -> None:

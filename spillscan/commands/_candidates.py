@@ -1,0 +1,85 @@
+"""``--by config``: the candidates of each tuned kernel beside each other, of one build or of two."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spillscan.commands import _common
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.compare.candidates import Candidate, CandidateRow
+    from spillscan.model import Build
+    from spillscan.output.terminal import Style
+    from spillscan.reports import Report
+
+FORMATS = ("text", "json", "csv", "html")
+_HEADS = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
+_LEFT = ("kernel", "arch", "configuration", "unbeaten")
+_ABSENT, _NOT_SAID = "·", "-"
+
+
+def show(
+    builds: Sequence[Build], labels: Sequence[str], arguments: argparse.Namespace, report: Callable[[], Report]
+) -> None:
+    """Write the table in the forms asked for; ``report`` makes the report whose page it stands on."""
+    from spillscan.compare.candidates import COLUMNS, side_by_side
+    from spillscan.output.files import parse_forms
+    from spillscan.output.terminal import style_of
+    from spillscan.reports import html
+
+    forms = parse_forms(arguments.format, FORMATS)
+    whole = report()
+    rows = side_by_side(builds, whole.launches)
+    if not rows:
+        raise InputError("no kernel says what it was tuned for", "scan the cache folder of Triton or Inductor")
+    cells = [
+        (at, build, cell) for at, row in enumerate(rows) for build, cell in zip(labels, row.cells, strict=True) if cell
+    ]
+    one = len(builds) == 1
+    machine = [cell.row if one else (at, build, *cell.row) for at, build, cell in cells]
+    heads = COLUMNS if one else ("candidate", "build", *COLUMNS)
+    _common.answer(
+        forms,
+        text=lambda style: _lines(rows, labels, whole, style),
+        json=lambda: [dict(zip(heads, row, strict=True)) for row in machine],
+        csv=lambda: (heads, *machine),
+        html=lambda: html.render(replace(whole, by="config"), style_of(None, False)),
+        rows=_common.rows_of(arguments),
+    )
+
+
+def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], report: Report, style: Style) -> Iterator[str]:
+    from spillscan.output.terminal import Row, fold, table
+    from spillscan.reports._words import count, named
+
+    shown = rows[: style.rows]
+    lines: list[Row] = []
+    for row in shown:
+        kernel = row.latest.kernel
+        told = [[_ABSENT] * 7 if cell is None else _figures(cell) for cell in row.cells]
+        figures = [texts[0] if len(set(texts)) == 1 else " → ".join(texts) for texts in zip(*told, strict=True)]
+        name = named(kernel, report.names)
+        lines.append(([name, kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], ""))
+
+    def fit(room: int) -> list[str]:
+        return [named(row.latest.kernel, report.names, room) for row in shown]
+
+    yield from table(_HEADS, lines, style, _LEFT, fit=fit)
+    yield from fold(len(rows) - len(shown), style)
+    for at, label in enumerate(labels):
+        there = [cell for row in rows if (cell := row.cells[at])]
+        beaten = sum(not each.unbeaten for each in there)
+        build = f"{label}: " if len(labels) > 1 else ""
+        yield f"{build}{count(len(there), 'candidate')}, {beaten} beaten in all of these by another of the same tile"
+
+
+def _figures(each: Candidate) -> list[str]:
+    _, _, _, threads, registers, spills, shared, *_, unbeaten = each.row
+    numbers = [_NOT_SAID if value is None else f"{value:,}" for value in (threads, registers, spills, shared)]
+    cells = each.summary.cells
+    occupancy = cells["occupancy"].replace(" ", "")
+    return [*numbers, cells["blocks"] or _NOT_SAID, occupancy or _NOT_SAID, "yes" if unbeaten else "no"]
