@@ -218,8 +218,9 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
-_NAME = re.compile(rb"_Z[\w$.]+|(?!_Z)[^\0-\x20\x7f]+")
-"""How functions are called: mangled names are ASCII (Itanium C++ ABI 5.1.1), no other holds blanks."""
+_DAMAGED_NAMES = re.compile(rb"[\x01-\x20\x7f]|\0_Z[\w$.]*[^\w$.\0]")
+"""No name holds blanks; mangled ones are ASCII (Itanium C++ ABI 5.1.1)."""
+_DOT = ord(".")
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
@@ -282,13 +283,13 @@ class _Sections(NamedTuple):
     """(bank, bytes)."""
 
 
-def _is_name(name: bytes) -> bool:
-    """Whether a compiler may have called a function so."""
+def _are_names(pool: bytes) -> bool:
+    """Whether compilers may have called functions and sections so."""
     try:
-        name.decode()
+        pool.isascii() or pool.decode()
     except UnicodeDecodeError:
         return False
-    return _NAME.fullmatch(name) is not None
+    return _DAMAGED_NAMES.search(pool) is None
 
 
 class Cubin:
@@ -392,8 +393,10 @@ class Cubin:
         elf = self.elf
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
-        if not all(elf.names[1:]):
-            raise DamageError("sections without names", elf.window.start)
+        if not _are_names(elf.pool) or any(head & 0xFF != _DOT for head in elf.heads[1:]):
+            raise DamageError("sections with damaged names", elf.window.start)
+        if not _are_names(self._strings):
+            raise DamageError("symbols with damaged names", elf.window.start)
         text, infos, _, _, banks = self._sections()
         symbols = self._symbols
         functions = symbols[(symbols["info"] & 15 == FUNC) & (symbols["section"] > 0)]
@@ -407,9 +410,6 @@ class Cubin:
             place = int(names[number]) if number < len(names) else len(pool)
             if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
-        for place in functions["name"].tolist():
-            if not _is_name(pool[place : pool.find(b"\0", place)]):
-                raise DamageError("a function with a damaged name", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)

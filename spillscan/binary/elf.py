@@ -99,7 +99,7 @@ class Elf:
         return max(HEADER_BYTES, int(offset + entries), int(segments) + size * count if count else 0, last)
 
     @cached_property
-    def _pool(self) -> bytes:
+    def pool(self) -> bytes:
         """Names of sections, each with NUL behind it."""
         return self._names.copy(0, self._names.size, "section names") + b"\0" if len(self.sections) else b""
 
@@ -112,25 +112,25 @@ class Elf:
     @cached_property
     def names(self) -> list[bytes]:
         """Names of all sections."""
-        pool = self._pool
+        pool = self.pool
         return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in self._places]
 
     @cached_property
     def heads(self) -> list[int]:
         """The first eight bytes of each section's name, as numbers; what is behind a NUL is another's."""
-        pool = self._pool + bytes(_WORD)
+        pool = self.pool + bytes(_WORD)
         words: NDArray[np.uint64] = np.ndarray((len(pool) - _WORD + 1,), "<u8", pool, 0, (1,))
-        found: list[int] = words[np.minimum(self.sections["name"], len(self._pool))].tolist()
+        found: list[int] = words[np.minimum(self.sections["name"], len(self.pool))].tolist()
         return found
 
     def begins(self, index: int, name: bytes) -> bool:
         """Whether the name of one section begins so; NUL ends it."""
-        return self._pool.startswith(name, self._places[index])
+        return self.pool.startswith(name, self._places[index])
 
     def letters(self, index: int, offset: int, size: int) -> bytes:
         """A part of the name of one section; what is behind a NUL is another's."""
         begin = self._places[index] + offset
-        return self._pool[begin : begin + size]
+        return self.pool[begin : begin + size]
 
     def index(self, name: bytes) -> int | None:
         """Number of the first section of that name, which has eight letters at least."""
