@@ -46,6 +46,16 @@ def label_of(kernel: Kernel, names: Names) -> str:
     return f"{name_of(kernel, names)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
 
 
+def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
+    """Spill stores and loads in bytes: what is known, else the bounds that the code sets, else ``missing``."""
+    if kernel.spills is not None:
+        return f"{kernel.spills[0]:,}", f"{kernel.spills[1]:,}"
+    if kernel.spill_bounds is None:
+        return missing, missing
+    (stores, loads), (most_stores, most_loads) = kernel.spill_bounds
+    return f"{stores:,} to {most_stores:,}", f"{loads:,} to {most_loads:,}"
+
+
 def message_of(finding: Finding) -> str:
     """What the finding says, printable and never long."""
     return printable(finding.message, LONGEST_MESSAGE)

@@ -19,7 +19,16 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._words import LONGEST_ARCH, baseline_line, by_family, count, hole_lines, name_of, summary
+from spillscan.reports._words import (
+    LONGEST_ARCH,
+    baseline_line,
+    by_family,
+    count,
+    hole_lines,
+    name_of,
+    spills_of,
+    summary,
+)
 
 FORMAT = "markdown"
 HELP = "Markdown for a comment on a pull request or a step summary"
@@ -75,13 +84,12 @@ def _scan(report: Report) -> Iterator[str]:
 
 def _kernel_row(report: Report, kernel: Kernel) -> Row:
     usage = kernel.usage
-    stores, loads = kernel.spills or (None, None)
     found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
     occupancy, limiter = "-", "-"
     if kernel.role != "function" and found.occupancy is not None:
         occupancy, limiter = words(found.cells["occupancy"].replace("≤", "up to ")), words(found.cells["limiter"])
-    figures = (usage.registers, stores, loads, usage.stack_bytes, usage.shared_bytes)
-    return (*_names(report, kernel), *map(_figure, figures), occupancy, limiter)
+    registers, *memory = map(_figure, (usage.registers, usage.stack_bytes, usage.shared_bytes))
+    return (*_names(report, kernel), registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
 
 
 # ---- check --------------------------------------------------------------------------------------------------------

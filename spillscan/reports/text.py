@@ -20,6 +20,7 @@ from spillscan.reports._words import (
     finding_lines,
     named,
     portable_lines,
+    spills_of,
     summary,
     unknown_lines,
 )
@@ -154,19 +155,12 @@ def _cells(kernel: Kernel, names: Names) -> list[str]:
     def cell(value: int | None) -> str:
         return missing if value is None else f"{value:,}"
 
-    def spilled(way: int) -> str:
-        if kernel.spills is not None or kernel.spill_bounds is None:
-            return cell(kernel.spills[way] if kernel.spills else None)
-        least, most = kernel.spill_bounds
-        return f"{least[way]:,} to {most[way]:,}"
-
     banks = usage.constant_bytes
     return [
         named(kernel, names),
         kernel.key.arch or missing,
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
-        spilled(0),
-        spilled(1),
+        *spills_of(kernel, missing),
         cell(usage.stack_bytes),
         cell(usage.shared_bytes),
         cell(None if banks is None else sum(size for _, size in banks)),

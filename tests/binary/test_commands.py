@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -198,3 +199,13 @@ def test_a_log_of_relocatable_code_takes_the_linked_figures(tmp_path: Path) -> N
 def test_an_object_is_the_unit_of_its_kernels(tmp_path: Path) -> None:
     build = scan(put(tmp_path, "plain-13.5.o"))
     assert {kernel.key.unit for kernel in build.kernels} == {"plain-13.5.o"}
+
+
+def test_bounds_of_spills_stand_where_the_code_does_not_settle_them(tmp_path: Path) -> None:
+    binary = put(tmp_path, "callees-12.4.cubin")
+    (recursive,) = (kernel for kernel in scan(binary).kernels if "recursive" in kernel.key.symbol)
+    assert recursive.spills is None
+    assert recursive.spill_bounds == ((0, 8), (56, 52))
+    text, markdown = (run("scan", binary, "-f", form).stdout for form in ("text", "markdown"))
+    assert re.search(r"recursive \(function\) .* 0 to 56 +8 to 52 ", text)
+    assert "| `recursive` | `sm_80` | - | 0 to 56 | 8 to 52 |" in markdown
