@@ -206,6 +206,6 @@ def test_bounds_of_spills_stand_where_the_code_does_not_settle_them(tmp_path: Pa
     (recursive,) = (kernel for kernel in scan(binary).kernels if "recursive" in kernel.key.symbol)
     assert recursive.spills is None
     assert recursive.spill_bounds == ((0, 8), (56, 52))
-    text, markdown = (run("scan", binary, "-f", form).stdout for form in ("text", "markdown"))
+    text, markdown = (run("scan", binary, "-f", form).stdout.decode() for form in ("text", "markdown"))
     assert re.search(r"recursive \(function\) .* 0 to 56 +8 to 52 ", text)
     assert "| `recursive` | `sm_80` | - | 0 to 56 | 8 to 52 |" in markdown
