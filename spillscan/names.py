@@ -131,6 +131,11 @@ def dissect(name: str) -> Dissected:
     return Dissected(scopes, start, angle, None)
 
 
+def namespace(name: str) -> str:
+    """``at::native`` of a demangled name: its scopes, without template arguments."""
+    return "::".join(scope.partition("<")[0] for scope in dissect(name).scopes) or "no namespace"
+
+
 def arch_family(arch: str | None) -> str | None:
     """``sm_90`` of ``sm_90a``, ``sm_100`` of ``sm_100f``: the architecture whose features the code may use."""
     return arch and _FEATURES.sub("", arch)

@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +26,18 @@ _LIBRARY_MAGIC = b"!<arch>\n"
 _MEMBER_HEADER_BYTES = 60
 _LONGEST_NAME = 4096
 
-Member = tuple[str, Window]
+
+class Packed(NamedTuple):
+    """A file in an archive."""
+
+    name: str
+    """As the archive names it; empty in what is only compressed."""
+    stored: Window
+    """Its bytes as they stand in the archive."""
+    plain_bytes: int
+    """How many they are when they are unpacked, as the archive claims where they were not."""
+    plain: Window | None
+    """Unpacked; ``None`` of what is of no format with code, which is not looked into."""
 
 
 def kind(window: Window) -> str | None:
@@ -44,8 +55,8 @@ def kind(window: Window) -> str | None:
     return None
 
 
-def members(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
-    """(name, bytes) of each member that may hold code; damage of one member does not end the others."""
+def members(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageError]:
+    """Each member, and windows of the archive's own bytes, such as headers; damage of one does not end the others."""
     form = kind(window)
     if form == "zip":
         yield from _zip(window, budget)
@@ -55,10 +66,10 @@ def members(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
         yield from _library(window)
     else:
         data = _inflate(window, budget) if form == "gzip" else _unzstd(window, budget)
-        yield "", Window(data)
+        yield Packed("", window, len(data), Window(data))
 
 
-def _zip(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
+def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageError]:
     try:
         archive = zipfile.ZipFile(cast(BinaryIO, _File(window)))
         infos = sorted((info for info in archive.infolist() if not info.is_dir()), key=lambda info: info.header_offset)
@@ -75,19 +86,24 @@ def _zip(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
             end = begin + info.compress_size
             budget.enter(0, window.start + info.header_offset)
             body = window.part(begin, info.compress_size, f"member {info.filename!r}")
+            yield window.part(info.header_offset, begin - info.header_offset, "zip member")
+            if info.flag_bits & _DESCRIBED_BEHIND:
+                yield _descriptor(window, end)
             if info.flag_bits & 1:
                 raise DamageError(f"member {info.filename!r} is encrypted", body.start)
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DamageError(f"member {info.filename!r}: unknown compression {info.compress_type}", body.start)
             stored = info.compress_type == zipfile.ZIP_STORED
             if not _worth(info.filename, _head(body) if stored else _deflate_head(body)):
+                yield Packed(info.filename, body, info.file_size, None)
                 continue
             plain = body if stored else Window(_deflated(body, budget, -zlib.MAX_WBITS))
             if zlib.crc32(plain.view(0, plain.size, "member")) != info.CRC:
                 yield DamageError(f"member {info.filename!r} is not what its checksum says", body.start)
-            yield info.filename, plain
+            yield Packed(info.filename, body, plain.size, plain)
         except DamageError as damage:
             yield damage
+    yield window.part(archive.start_dir, window.size - archive.start_dir, "zip directory")
     if window.copy(min(end, archive.start_dir), max(0, archive.start_dir - end), "zip archive").find(_ZIP) >= 0:
         yield DamageError(_UNNAMED, window.start + end)
 
@@ -101,6 +117,18 @@ def _data_offset(window: Window, header: int) -> int:
     if magic != _ZIP:
         raise DamageError("a zip member without a header", window.start + header)
     return header + 30 + int(name) + int(extra)
+
+
+_DESCRIBED_BEHIND = 8
+"""Flag: checksum and sizes stand behind the member's bytes, too."""
+
+
+def _descriptor(window: Window, at: int) -> Window:
+    """Checksum and sizes behind a member: with a mark of their own or without; of large files sizes of 8 bytes."""
+    rest = Window(window.buffer, window.start + at, window.size - at)
+    short = 12 + 4 * rest.starts(b"PK\7\x08")
+    wide = rest.size > short + 8 and rest.copy(short, 2, "zip descriptor") != b"PK"
+    return rest.part(0, min(short + 8 * wide, rest.size), "zip descriptor")
 
 
 def _worth(name: str, head: bytes) -> bool:
@@ -173,18 +201,18 @@ def _unzstd(window: Window, budget: Budget) -> bytearray:
     return plain
 
 
-def _tar(window: Window, budget: Budget) -> Iterator[Member | DamageError]:
+def _tar(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageError]:
     for info in _tar_members(window):
         budget.enter(0, window.start + info.offset)
-        if not info.isreg() or info.issparse():
-            continue
         try:
+            yield window.part(info.offset, info.offset_data - info.offset, "tar header")
+            if not info.isreg() or info.issparse():
+                continue
             body = window.part(info.offset_data, info.size, f"member {info.name!r}")
         except DamageError as damage:
             yield damage
             continue
-        if _worth(info.name, _head(body)):
-            yield info.name, body
+        yield Packed(info.name, body, body.size, body if _worth(info.name, _head(body)) else None)
 
 
 def _tar_members(window: Window) -> Iterator[tarfile.TarInfo]:
@@ -226,12 +254,13 @@ class _File(io.RawIOBase):
         return size
 
 
-def _library(window: Window) -> Iterator[Member]:
-    """(name, bytes) of each member; symbol tables and the table of long names are none.
+def _library(window: Window) -> Iterator[Packed | Window]:
+    """Each member; symbol tables and the table of long names are none.
 
     Raises :class:`DamageError` where a header is none.
     """
     at, names, farthest = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0), 0
+    yield window.part(0, at, "library")
     while at + _MEMBER_HEADER_BYTES <= window.size:
         header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
         size = header[48:58].strip()
@@ -239,23 +268,27 @@ def _library(window: Window) -> Iterator[Member]:
             raise DamageError("a library member without a header", window.start + at)
         at += _MEMBER_HEADER_BYTES
         body = window.part(at, int(size), "library member")
-        at += int(size) + int(size) % 2
+        yield window.part(at - _MEMBER_HEADER_BYTES, _MEMBER_HEADER_BYTES, "library member")
+        at += int(size)
+        if int(size) % 2 and at < window.size:
+            yield window.part(at, 1, "library member")
+        at += int(size) % 2
         name = header[:16].rstrip()
         if name == b"/" and not farthest and body.size >= 4:
             count = int.from_bytes(body.copy(0, 4, "library symbols"), "big")
             if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows counts otherwise
                 farthest = int(body.array(np.dtype(">u4"), count, 4, "library symbols").max(initial=0))
-        if name in (b"/", b"/SYM64/", b"__.SYMDEF"):
-            continue
-        if name == b"//":
-            names = body
+        if name in (b"/", b"/SYM64/", b"__.SYMDEF", b"//"):
+            yield body
+            names = body if name == b"//" else names
             continue
         if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name stands before the bytes
             length = min(int(name[3:]), body.size)
             name = body.text(0, min(length, _LONGEST_NAME))
+            yield body.part(0, length, "library member")
             body = body.part(length, body.size - length, "library member")
         elif name[:1] == b"/" and name[1:].isdigit():
             name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
-        yield name.rstrip(b"/").decode("utf-8", "backslashreplace"), body
+        yield Packed(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body, body.size, body)
     if farthest >= window.size or window.copy(min(at, window.size), max(0, window.size - at), "library").strip(b"\n\0"):
         raise DamageError("a library that breaks off", window.start + min(at, window.size))

@@ -113,8 +113,50 @@ class Damage:
 Found = Image | Intermediate | Damage
 
 
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """A file in an archive, before what it holds."""
+
+    packed: archive.Packed
+    """Its bytes."""
+    place: Place
+    """Its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Bytes of an archive's own."""
+
+    window: Window
+    """Headers, directories."""
+    place: Place
+    """The archive's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """GPU code that stands in the same file a second time, and is not read again."""
+
+    member: Member
+    """The second."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.member.place
+
+
+Passed = Found | Enclosed | Overhead | Again
+"""All that a walk passes."""
+
+
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
     """All GPU code of a file; damage on the way."""
+    return (each for each in walk(window, budget, place) if isinstance(each, Image | Intermediate | Damage))
+
+
+def walk(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Passed]:
+    """The same, and what it stands in: each packed file comes before what it holds."""
     place = place or Place()
     try:
         budget.enter(place.depth, window.start)
@@ -128,7 +170,7 @@ def holds_code(head: bytes) -> bool:
     return _reader(Window(head)) is not _anywhere or not head.startswith(BARREN)
 
 
-_Reader = Callable[[Window, Budget, Place], Iterator[Found]]
+_Reader = Callable[[Window, Budget, Place], Iterator[Passed]]
 
 
 def _reader(window: Window) -> _Reader:
@@ -143,7 +185,7 @@ def _reader(window: Window) -> _Reader:
     return _anywhere
 
 
-def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     file = elf.Elf(window)
     if file.machine == elf.MACHINE_CUDA:
         budget.take(window.size, window.size, window.start)
@@ -154,24 +196,29 @@ def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     yield from _host(_File(window, sections, sources), budget, place)
 
 
-def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     yield from _host(_File(window, list(host.of_coff(window)), {}), budget, place)
 
 
-def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _region(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     yield from _host(_File(window, [host.Section("", window, is_fat=True)], {}), budget, place)
 
 
-def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
 
 
-def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     for member in archive.members(window, budget):
         if isinstance(member, DamageError):
             yield Damage(member, place)
+        elif isinstance(member, Window):
+            yield Overhead(member, place)
         else:
-            yield from images(member[1], budget, place.inside(member[0]))
+            inside = place.inside(member.name)
+            yield Enclosed(member, inside)
+            if member.plain is not None:
+                yield from walk(member.plain, budget, inside)
 
 
 class _File(NamedTuple):
@@ -183,7 +230,7 @@ class _File(NamedTuple):
     """Of a fat binary, by where it stands."""
 
 
-def _host(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
     """What a file holds: what its format says, then whatever else looks like GPU code, unless it is the same. What is
     still to be linked or to be made machine code of comes last: whoever reads it knows by then what there is."""
     later: list[Found] = []
@@ -206,8 +253,8 @@ def _host(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
                 yield found
     for found in _loose(file, budget, place):
         if isinstance(found, Member) and contents.holds(found):
-            continue
-        if _waits(found):
+            yield Again(found)
+        elif _waits(found):
             later.append(found)
         else:
             yield found

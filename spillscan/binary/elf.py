@@ -89,14 +89,23 @@ class Elf:
         return self.window.part(int(section["offset"]), int(section["size"]), f"ELF section {index}")
 
     @property
+    def headers(self) -> dict[str, tuple[int, int]]:
+        """(offset, size) of what is no section, by name."""
+        wide = self.wide
+        (segments,) = self.window.unpack("Q" if wide else "I", 32 if wide else 28, "ELF header")
+        size, count = self.window.unpack("HH", 54 if wide else 42, "ELF header")
+        return {
+            "ELF header": (0, HEADER_BYTES if wide else 52),
+            "program headers": (int(segments), size * count) if count else (0, 0),
+            "section headers": self.table,
+        }
+
+    @property
     def extent(self) -> int:
         """Where its headers, sections and segments end; of a file inside of others, where the next one may begin."""
-        (segments,) = self.window.unpack("Q", 32, "ELF header")
-        size, count = self.window.unpack("HH", 54, "ELF header")
-        offset, entries = self.table
         ends = self.sections["offset"] + self.sections["size"]
         last = int(ends[self.sections["type"] != NOBITS].max(initial=0))
-        return max(HEADER_BYTES, int(offset + entries), int(segments) + size * count if count else 0, last)
+        return max(last, *(offset + size for offset, size in self.headers.values()))
 
     @cached_property
     def pool(self) -> bytes:

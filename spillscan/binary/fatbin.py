@@ -66,6 +66,8 @@ class Entry:
     """Source that it was made of; empty without ``-lineinfo``."""
     container: int
     """Where its fat binary stands, in the buffer."""
+    header: Window
+    """What stands before its bytes; of several that are stored together, before them all."""
     packed: Stored
     """What holds its bytes."""
     offset: int = 0
@@ -152,6 +154,7 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
                 flags=flags,
                 identifier=_identifier(body.part(at, header, "fat binary entry"), name, length),
                 container=container,
+                header=body.part(at, header, "fat binary entry"),
                 packed=whole,
                 plain_bytes=plain,
             )
@@ -179,6 +182,7 @@ def _joined(head: Window, whole: Stored, container: int) -> Iterator[Entry | Dam
             flags=flags,
             identifier="",
             container=container,
+            header=head,
             packed=whole,
             offset=offset,
             plain_bytes=bytes_,

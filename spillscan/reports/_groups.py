@@ -9,7 +9,7 @@ from typing import Literal
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.names import dissect
+from spillscan.names import namespace
 from spillscan.naming import Family, Names
 from spillscan.output.safe import printable
 from spillscan.places import source_of
@@ -83,7 +83,7 @@ def _key(kernel: Kernel, by: By, names: Names) -> object:
         place = source_of(kernel) or kernel.key.unit or (kernel.origins[0].input if kernel.origins else "")
         return posixpath.basename(place.replace("\\", "/")) or "file unknown"
     if by == "namespace":
-        return "::".join(scope.partition("<")[0] for scope in dissect(kernel.name).scopes) or "no namespace"
+        return namespace(kernel.name)
     return id(kernel)
 
 

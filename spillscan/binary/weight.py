@@ -1,0 +1,388 @@
+"""What each byte of a file is: every byte counts once, under the innermost thing that explains it.
+
+A walk says where GPU code stands and what is packed in what; between that, the sections of the file around it explain
+the bytes, and what nothing explains is said to be unexplained. Each byte has two measures: as stored, which add up
+to the file's size, and unpacked. Several things that are compressed together share the stored bytes in proportion to
+their unpacked ones, rounded so that the sum is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from spillscan.binary import archive, containers, elf, fatbin, host
+from spillscan.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
+from spillscan.binary.cubin import Cubin
+from spillscan.binary.window import Budget, Buffer, DamageError, Limits, Pages, Window
+
+UNEXPLAINED, PADDING, UNOPENED = "unexplained", "padding", "other file"
+_KINDS = (
+    (".text", "code"),
+    (".nv.constant", "constants"),
+    (".nv.global", "data"),
+    ((".debug_line", ".nv_debug_line"), "line information"),
+    (".debug_frame", "unwinding"),
+    ((".debug_", ".nv_debug"), "debug information"),
+    ((".rel", ".nv.rel", ".nv.resolvedrel"), "relocations"),
+    ((".symtab", ".strtab", ".shstrtab"), "symbols"),
+    ((".nv.capmerc", ".nv.merc"), "Mercury"),
+    ((".nv.", ".note"), "attributes"),
+)
+"""What the sections of a cubin hold, by how their names begin."""
+_HOST_KINDS = (
+    ((".text", ".init", ".fini", ".plt"), "host code"),
+    ((".debug", ".zdebug", ".stab"), "host debug information"),
+    ((".eh_frame", ".gcc_except_table", ".pdata", ".xdata"), "host unwinding"),
+    ((".rel", ".reloc"), "host relocations"),
+    ((".symtab", ".strtab", ".shstrtab", ".dynsym", ".dynstr", ".hash", ".gnu.", "symbols"), "host symbols"),
+    (".", "host data"),
+)
+"""The same of a host file."""
+_HEADERS = ("ELF header", "program headers", "section headers", "headers", "fat binary headers", "archive headers")
+_WHOLE = (PADDING, UNEXPLAINED, UNOPENED, "signature")
+"""What is called as it is."""
+
+
+class Key(NamedTuple):
+    """What bytes are counted under."""
+
+    member: str = ""
+    """The file in an archive that holds them: ``lib/a.so``; empty where the input itself does."""
+    unit: str = ""
+    """The source or object that they were compiled from, where that is known."""
+    form: str = ""
+    """``SASS``, ``PTX`` or ``LTO-IR``; empty for what is no GPU code."""
+    arch: str = ""
+    """``sm_90a``, ``compute_90``; empty for what is no GPU code."""
+    symbol: str = ""
+    """The kernel or device function that they belong to; empty where they belong to none."""
+    section: str = ""
+    """The section's name without the function's, or what else they are."""
+
+    @property
+    def kind(self) -> str:
+        """What is in such a section."""
+        if self.section in _WHOLE:
+            return self.section
+        if self.section in _HEADERS:
+            return "headers"
+        if self.form in ("PTX", "LTO-IR"):
+            return self.form
+        kinds = _KINDS if self.form else _HOST_KINDS
+        found = (kind for names, kind in kinds if self.section.startswith(names))
+        return next(found, "attributes" if self.form else "host data")
+
+
+@dataclass(slots=True)
+class Measure:
+    """How many bytes."""
+
+    stored: int = 0
+    """As they stand in the file."""
+    plain: int = 0
+    """Unpacked."""
+
+
+Sums = dict[Key, Measure]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One function's code."""
+
+    key: Key
+    """Where it stands."""
+    digest: str
+    """Equal for equal code (:meth:`~spillscan.binary.cubin.Cubin.digest_of`)."""
+    entry: bool
+    """Whether it is a kernel."""
+    code_bytes: int
+    """Of its section, unpacked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes that nothing explains."""
+
+    member: str
+    """The file in an archive that holds them; empty where the input itself does."""
+    offset: int
+    """In the innermost file, or in the cubin."""
+    bytes: int
+    """How many."""
+
+
+@dataclass(slots=True)
+class Weight:
+    """What one file consists of."""
+
+    sums: Sums = field(default_factory=dict)
+    """Its bytes."""
+    copies: list[Copy] = field(default_factory=list)
+    """Its functions, where they were asked for."""
+    gaps: list[Gap] = field(default_factory=list)
+    """What nothing explains."""
+    damages: list[Damage] = field(default_factory=list)
+    """What could not be read."""
+
+
+def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, copies: bool = False) -> Weight:
+    """What a file consists of; ``stored_bytes``: its size on disk, which differs where ``buffer`` is unpacked already.
+    ``copies``: also what code its functions have."""
+    window = Window(buffer)
+    scales = _Scales(copies)
+    scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
+    for each in containers.walk(window, Budget(limits, window.size)):
+        scales.put(each)
+    scales.close(0)
+    return scales.weight
+
+
+@dataclass(slots=True)
+class _Claim:
+    """Bytes of a file that something other than its sections explains."""
+
+    begin: int
+    """In the buffer, as ``end``."""
+    end: int
+    plain_bytes: int
+    """Unpacked."""
+    sums: Sums = field(default_factory=dict)
+    """What they are."""
+
+
+@dataclass(slots=True)
+class _File:
+    """One that is being weighed."""
+
+    packed: archive.Packed
+    member: str
+    depth: int
+    claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
+    """By where they stand; of what is stored together, one."""
+
+    def claim(self, window: Window, sums: Sums, plain_bytes: int) -> None:
+        """Something takes these bytes; ``plain_bytes``: unpacked, of all that shares them."""
+        place = window.start, window.end
+        _add(self.claims.setdefault(place, _Claim(*place, plain_bytes)).sums, sums)
+
+
+class _Scales:
+    """Weighs a file while it is walked."""
+
+    def __init__(self, copies: bool) -> None:
+        self.weight = Weight()
+        self._copies = copies
+        self._open: list[_File] = []
+        self._pages = Pages()
+
+    def open(self, file: _File) -> None:
+        """A file, before what it holds."""
+        self._open.append(file)
+
+    def put(self, passed: Passed) -> None:
+        """The next thing on the way."""
+        depth = passed.place.depth
+        if isinstance(passed, Enclosed):
+            self.close(depth)
+            self.open(_File(passed.packed, str(passed.place), depth))
+            return
+        self.close(depth + 1)
+        file = self._open[-1]
+        if isinstance(passed, Damage):
+            self.weight.damages.append(passed)
+        elif isinstance(passed, Overhead):
+            size = passed.window.size
+            file.claim(passed.window, _one(Key(member=file.member, section="archive headers"), size), size)
+        else:
+            self._member(file, passed.member if isinstance(passed, Again) else passed)
+
+    def close(self, depth: int) -> None:
+        """No file at that depth or deeper has more to come."""
+        while self._open and self._open[-1].depth >= depth:
+            file = self._open.pop()
+            sums = self._of_file(file)
+            if self._open:
+                self._open[-1].claim(file.packed.stored, sums, _plain(sums))
+            else:
+                _apportion(sums, file.packed.stored.size)
+                self.weight.sums = sums
+
+    def _member(self, file: _File, member: Member) -> None:
+        """GPU code."""
+        entry = member.stored
+        if isinstance(entry, fatbin.Entry):
+            key = Key(member=file.member, section="fat binary headers")
+            for window in (Window(entry.header.buffer, entry.container, fatbin.HEADER_BYTES), entry.header):
+                if (window.start, window.end) not in file.claims:
+                    file.claim(window, _one(key, window.size), window.size)
+        unit = member.place.unit("", "")
+        try:
+            if isinstance(member, Intermediate):
+                key = Key(file.member, unit, member.form, f"compute_{member.target}", "", member.form)
+                sums = _one(key, member.plain_bytes)
+            else:
+                sums = self._of_cubin(file, member, unit)
+        except DamageError as error:
+            self.weight.damages.append(Damage(error, member.place))
+            sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
+        file.claim(member.raw, sums, entry.size if isinstance(entry, Window) else entry.packed.plain_bytes)
+        self._pages.leave(member.raw)
+
+    def _of_cubin(self, file: _File, member: Member, unit: str) -> Sums:
+        window = member.window
+        cubin = Cubin(window)
+        arch = f"sm_{member.target}" if member.target else cubin.arch
+        own = Key(file.member, unit, "SASS", arch)
+        sums: Sums = {}
+        known: dict[_Label, Measure] = {}
+        for begin, end, named in _partition(window.size, _sections_of(cubin)):
+            label = named or (self._between(file.member, window, begin, end), b"")
+            if (measure := known.get(label)) is None:
+                symbol = label[1].decode("utf-8", "backslashreplace")
+                measure = known[label] = sums.setdefault(own._replace(symbol=symbol, section=label[0]), Measure())
+            measure.stored += end - begin
+            measure.plain += end - begin
+        if self._copies:
+            for function in cubin.functions():
+                self.weight.copies.append(
+                    Copy(
+                        key=own._replace(symbol=function.symbol),
+                        digest=cubin.digest_of(function),
+                        entry=function.role == "entry",
+                        code_bytes=function.code.size,
+                    )
+                )
+        return sums
+
+    def _of_file(self, file: _File) -> Sums:
+        """All bytes of a file, of which everything that stands in it is known."""
+        window, member = file.packed.plain, file.member
+        if window is None:
+            sums = _one(Key(member=member, section=UNOPENED), file.packed.stored.size)
+            next(iter(sums.values())).plain = file.packed.plain_bytes
+            return sums
+        sums = {}
+        free, at = [], 0
+        for claim in sorted(file.claims.values(), key=lambda claim: (claim.begin, -claim.end)):
+            begin, end = claim.begin - window.start, claim.end - window.start
+            if begin < at or end > window.size:
+                continue  # what overlaps counts once
+            if (rest := claim.plain_bytes - _plain(claim.sums)) > 0:
+                _add(claim.sums, _one(Key(member=member, section=UNEXPLAINED), rest))
+            _apportion(claim.sums, end - begin)
+            _add(sums, claim.sums)
+            free.append((at, begin))
+            at = end
+        free.append((at, window.size))
+        for begin, end, name in _overlaps(free, _partition(window.size, _sections_around(window))):
+            section = self._between(member, window, begin, end) if name is None else name
+            _add(sums, _one(Key(member=member, section=section), end - begin))
+        return sums
+
+    def _between(self, member: str, window: Window, begin: int, end: int) -> str:
+        """What stands where nothing is said to stand: zeros, or what nothing explains."""
+        if not window.copy(begin, end - begin, "gap").strip(b"\0"):
+            return PADDING
+        self.weight.gaps.append(Gap(member, begin, end - begin))
+        return UNEXPLAINED
+
+
+_Label = tuple[str, bytes]
+"""Of a section of a cubin: its name without the function's, and the function."""
+
+
+def _sections_of(cubin: Cubin) -> Iterator[tuple[int, int, _Label]]:
+    """(begin, end, label) of everything in a cubin."""
+    for what, (offset, size) in cubin.elf.headers.items():
+        yield offset, offset + size, (what, b"")
+    names, sections = cubin.elf.names, cubin.elf.sections
+    functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
+    columns = (sections[column].tolist() for column in ("offset", "size", "type"))
+    for name, offset, size, kind in zip(names, *columns, strict=True):
+        if kind not in (0, elf.NOBITS):
+            yield offset, offset + size, _label(name, functions)
+
+
+def _label(name: bytes, functions: Container[bytes]) -> _Label:
+    at = name.find(b".", 1)
+    while at >= 0:
+        if name[at + 1 :] in functions:
+            return name[:at].decode("utf-8", "backslashreplace"), name[at + 1 :]
+        at = name.find(b".", at + 1)
+    return name.decode("utf-8", "backslashreplace") or UNEXPLAINED, b""
+
+
+def _sections_around(window: Window) -> list[tuple[int, int, str]]:
+    """(begin, end, name) of everything in a host file that is there for no GPU code; nothing of another file."""
+    if not (window.starts(elf.MAGIC) or window.starts(host.DOS_MAGIC) or host.is_coff_object(window)):
+        return []
+    try:
+        found = [each for each in host.layout(window) if not each.is_fat]
+    except DamageError:  # the walk says so
+        return []
+    start = window.start
+    return [(each.window.start - start, each.window.end - start, each.name or "(no name)") for each in found]
+
+
+def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
+    """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
+    at = 0
+    for first, last, label in sorted(spans, key=lambda span: (span[0], -span[1])):
+        begin, end = max(at, min(first, size)), min(last, size)
+        if begin > at:
+            yield at, begin, None
+        if end > begin:
+            yield begin, end, label
+        at = max(begin, end)
+    if at < size:
+        yield at, size, None
+
+
+def _overlaps(free: Sequence[tuple[int, int]], parts: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T]]:
+    """The parts of a file, without the bytes that are not free; both in order."""
+    number = 0
+    for begin, end, label in parts:
+        while number < len(free) and free[number][1] <= begin:
+            number += 1
+        at = number
+        while at < len(free) and free[at][0] < end:
+            low, high = max(begin, free[at][0]), min(end, free[at][1])
+            if low < high:
+                yield low, high, label
+            at += 1
+
+
+def _one(key: Key, size: int) -> Sums:
+    return {key: Measure(size, size)}
+
+
+def _add(sums: Sums, more: Sums) -> None:
+    for key, measure in more.items():
+        if (known := sums.get(key)) is None:
+            sums[key] = Measure(measure.stored, measure.plain)
+        else:
+            known.stored += measure.stored
+            known.plain += measure.plain
+
+
+def _plain(sums: Sums) -> int:
+    return sum(measure.plain for measure in sums.values())
+
+
+def _apportion(sums: Sums, size: int) -> None:
+    """Let the stored bytes add up to ``size``, in proportion; rounded where they end, so that no byte is lost."""
+    total = sum(measure.stored for measure in sums.values())
+    if total == size:
+        return
+    if not total:
+        sums[Key(section="archive headers")] = Measure(size, 0)
+        return
+    end = given = 0
+    for measure in sums.values():
+        end += measure.stored
+        measure.stored = end * size // total - given
+        given += measure.stored

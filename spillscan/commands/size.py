@@ -1,0 +1,190 @@
+"""Show what binaries weigh: every byte once, as it is stored and unpacked, by architecture, by what it is, by kernel.
+
+The sums are the files' sizes. What is compressed together shares its stored bytes in proportion to the unpacked ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from spillscan.commands import _common, _policy
+from spillscan.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spillscan.inputs.source import Source
+    from spillscan.model import Issue
+    from spillscan.output.terminal import Style
+    from spillscan.reports._weights import Group, Weighed
+
+NAME = "size"
+HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
+ORDER = 16
+EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
+_LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
+_GAPS_SHOWN = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="library, executable, object, cubin, fat binary, wheel, or folder"
+    )
+    parser.add_argument(
+        "--by",
+        type=_levels,
+        default=("arch", "kind"),
+        metavar="LEVEL,…",
+        help=f"groups, and groups in these (default: arch,kind): {', '.join(_LEVELS)}",
+    )
+    parser.add_argument(
+        "--duplicates",
+        action="store_true",
+        help="show code that stands there several times, what that costs, and architectures whose code is equal",
+    )
+    _common.add_rows(parser, 12, "groups of each group to show", "groups")
+    _policy.add_file(parser)
+    _common.add_formats(parser)
+
+
+def _levels(text: str) -> tuple[str, ...]:
+    levels = tuple(text.split(","))
+    if wrong := [level for level in levels if level not in _LEVELS]:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(_LEVELS)}")
+    return levels
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 2 where an input cannot be read, or part of it could not."""
+    from spillscan.reports import _weights
+
+    forms = _common.forms_of(arguments)
+    limits = _policy.unpacking(_policy.policy_of(arguments))
+    weighed, issues = _weighed(arguments.inputs, limits, arguments.duplicates)
+    most = _common.rows_of(arguments)
+    if arguments.duplicates:
+        _show_duplicates(forms, weighed, most)
+    else:
+        levels = arguments.by
+        if len(weighed) > 1 and "file" not in levels:
+            levels = ("file", *levels)
+        whole = _weights.tree(weighed, levels)
+        gaps = _weights.unexplained(weighed)
+        _common.answer(
+            forms,
+            text=lambda style: _text(whole, gaps, most, style),
+            json=lambda: {"by": levels, **whole.document, "unexplained": gaps},
+            csv=lambda: ((*levels, "stored_bytes", "bytes"), *(row[1:] for row in whole.rows())),
+        )
+    _common.report_issues(issues)
+    return 2 if issues else 0
+
+
+def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool) -> tuple[list[Weighed], list[Issue]]:
+    from spillscan.inputs import source
+    from spillscan.output.progress import Progress, Reading
+
+    sources = source.expand(inputs)
+    weighed: list[Weighed] = []
+    issues: list[Issue] = []
+    with Progress("weighing") as progress:
+        reading = Reading(progress)
+        reading.expect(sources)
+        for each in sources:
+            weighed.append(_of_one(each, limits, copies, issues))
+            reading.read(each, each.bytes)
+    return weighed, issues
+
+
+def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Issue]) -> Weighed:
+    from spillscan.binary.figures import Records
+    from spillscan.binary.weight import weigh
+    from spillscan.binary.window import Limits
+    from spillscan.inputs.source import kind_of_binary
+    from spillscan.reports._weights import Weighed
+
+    with each.open() as stream:
+        if each.explicit and kind_of_binary(stream.head()) is None:
+            raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
+        buffer = stream.buffer()
+    weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), copies=copies)
+    records = Records(each.uri)
+    damages = [records.damage(damage.error, damage.place) for damage in weight.damages]
+    issues += [*filter(records.worth, damages), *records.rest()]
+    return Weighed(each.uri, weight)
+
+
+def _text(whole: Group, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
+    from spillscan.output.terminal import table
+
+    total = max(1, whole.stored_bytes)
+
+    def rows(group: Group, depth: int) -> Iterator[tuple[list[str], str]]:
+        share = f"{100 * group.stored_bytes / total:.1f}%"
+        yield [f"{'  ' * depth}{group.label}", f"{group.stored_bytes:,}", f"{group.bytes:,}", share], ""
+        if len(group.groups) == 1 and group.groups[0].label in group.label:
+            return
+        for inner in group.groups[:most]:
+            yield from rows(inner, depth + 1)
+        if most is not None and (rest := group.groups[most:]):
+            stored, plain = sum(each.stored_bytes for each in rest), sum(each.bytes for each in rest)
+            share = f"{100 * stored / total:.1f}%"
+            yield [f"{'  ' * depth}  … {len(rest):,} more", f"{stored:,}", f"{plain:,}", share], ""
+
+    yield from table(("what", "stored B", "unpacked B", "stored"), list(rows(whole, 0)), style, ("what",))
+    for gap in gaps[:_GAPS_SHOWN]:
+        where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
+        yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"
+    if len(gaps) > _GAPS_SHOWN:
+        yield f"… and {len(gaps) - _GAPS_SHOWN:,} more places"
+
+
+def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int | None) -> None:
+    from spillscan.naming import Names
+    from spillscan.reports._weights import alike, duplicates
+
+    found, pairs = duplicates(weighed), alike(weighed)
+    names = Names(dict.fromkeys(each.symbol for each in found))
+    total = sum(copy.code_bytes for each in weighed for copy in each.weight.copies)
+    saved = sum(each.saved_bytes for each in found)
+    stored = sum(each.saved_stored_bytes for each in found)
+    more = [
+        f"{len(found):,} functions stand there several times: {saved:,} of {total:,} B of code are copies, "
+        f"{stored:,} B as stored",
+        *(
+            f"{' and '.join(pair.archs)}: {pair.equal:,} of {pair.functions:,} functions have equal code, "
+            f"{pair.equal_bytes:,} B" + (": all of them" if pair.identical else "")
+            for pair in pairs
+        ),
+    ]
+    heads = ("kernel", "copies", "objects", "archs", "files", "B each", "saved B", "saved stored B")
+    rows = [
+        (
+            names.of(each.symbol),
+            each.copies,
+            each.objects,
+            " ".join(each.archs),
+            each.files,
+            each.code_bytes,
+            each.saved_bytes,
+            each.saved_stored_bytes,
+        )
+        for each in found
+    ]
+    machine = ("symbol", "symbols", "copies", "objects", "archs", "files", "code_bytes", "saved_bytes")
+    _common.show(
+        forms,
+        heads,
+        rows,
+        left=("kernel", "archs"),
+        most=most,
+        more=more,
+        empty="no code stands there twice",
+        machine=(
+            (*machine, "saved_stored_bytes"),
+            [(*(getattr(each, name) for name in machine), each.saved_stored_bytes) for each in found],
+        ),
+    )
