@@ -1,7 +1,9 @@
 """Opcode tables, data of ``opcodes/*.json``: which mnemonic a code is, and which of its fields are registers.
 
 Derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
-Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there.
+Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there. Where
+no bit distinguishes them (Kepler's ``LDG/TEX``), and where nvdisasm knows a code by an internal name only (``F2FP`` of
+sm_75, which it never prints), it is known at least that the code is no access to local memory and no branch.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ class Table:
         self.mask = (1 << own_bits) - 1
         """The opcode's own bits of a code."""
         bits: tuple[int, ...] = tuple(document["selectors"])
-        runs = list(_runs(document["opcodes"], bits))
+        runs = [*_runs(document["opcodes"], bits), *_vague(document.get("evidence", {}), bits)]
         shared = ((range(begin, end), name) for begin, end, name, _ in _entries(document["opcodes"]) if asked(name))
         self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
         """What distinguishes mnemonics that share an opcode; such codes have more than its bits."""
@@ -177,6 +179,24 @@ def _runs(entries: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slic
         for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
             above = chosen << CODE_BITS
             yield slice(begin + above, end + above), mnemonic(name, bits, chosen), letters
+
+
+def _vague(evidence: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+    """Like :func:`_runs`, of codes for which there are several mnemonics, or only nvdisasm's internal names:
+    every field that may be read is a register."""
+    found = {
+        code: names.split()
+        for code, _, names in (text.partition(": ") for text in evidence.get("several_mnemonics", ()))
+    }
+    for codes, internal in evidence.get("refused", {}).items():
+        found[codes] = sorted({name.partition("_")[0].upper() for name in internal.split()})
+    for codes, names in found.items():
+        if any(name.encode() in KINDS or name in (STORE, LOAD) for name in names):
+            continue
+        first, _, last = codes.partition("-")
+        for above in range(1 << len(bits)):
+            start = above << CODE_BITS
+            yield slice(int(first, 16) + start, int(last or first, 16) + 1 + start), "/".join(names), "abc"
 
 
 @cache
