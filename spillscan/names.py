@@ -6,6 +6,8 @@ The key of a kernel is always the symbol as the tool printed it; everything here
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,6 +19,16 @@ _ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?=::|\b)"
 _PLAIN = re.compile(r"_ZL?(\d+)")
 _UNNAMED = "(anonymous namespace)"
 _DIGITS = re.compile("[0-9]+")
+_TAGS = re.compile(r"\[abi:[^\[\]]*\]")
+# TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
+_INDUCTOR = re.compile(r"triton_([a-z]{1,12})_fused(?:_(\w+))?_(\d{1,9})")
+# cuTile: NAME_KCONVENTION and a constraint for each parameter (compilation/_name_mangling.py of cuda-tile 1.7).
+_CUTILE = re.compile(r"(\w+)_K[a-z]+\d+_(?=[A-Z])((?:(?!_K).)+)")
+_CONSTRAINT = re.compile(
+    r"A(?P<rank>\d{1,2})(?P<array>[a-z][a-z\d]*)(?:_[\da-z_]*)?|S(?P<scalar>[a-z\d]+)|P(?P<pointer>[a-z\d]+)"
+    r"|I(?P<int>_?\d+)|B(?P<bool>[01])|F(?P<float>[\da-f]{16})|Cd_(?P<type>[a-z\d]+)|(?P<other>Cn_|M|R)"
+)
+_OTHERS = {"Cn_": "None", "M": "TensorMap", "R": "Stream"}
 _FEATURES = re.compile(r"(?<=\d)[af]\Z")
 
 BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
@@ -35,6 +47,63 @@ def demangle(symbol: str) -> str:
     return (_ANONYMOUS.sub(_UNNAMED, name) if "_GLOBAL__N" in name else name) or symbol
 
 
+class Tuned(NamedTuple):
+    """What sets a kernel apart of which a tuner made several."""
+
+    symbol: str
+    """Its symbol, which they share."""
+    words: tuple[str, ...]
+    """What it was tuned for: ``64×64×32``, ``4 warps``."""
+    place: str
+    """Where it lies in the cache, as several may be of one configuration."""
+
+
+_UNITS = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "block"}
+
+
+def tuned_for(configuration: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """``64×64×32``, ``4 warps``, ``maxnreg 128``: what a kernel was tuned for, in words."""
+    return tuple(_setting(name, value) for name, value in configuration)
+
+
+def _setting(name: str, value: str) -> str:
+    unit = _UNITS.get(name)
+    if unit is None:
+        return value if name == "tile" else f"{name} {value}"
+    return f"{value} {unit}{'' if value == '1' else 's'}" + (" a cluster" if name == "num_ctas" else "")
+
+
+def readable(symbol: str) -> str:
+    """The full name without what compilers of Python code put into it for themselves, their own ways of writing
+    arguments as those of a template: numba's tags, cuTile's constraints; of TorchInductor, the number first, which sets
+    kernels apart (``poi0_add_relu``).
+    """
+    name = demangle.__wrapped__(symbol)
+    if "[abi:" in name:
+        return _TAGS.sub("", name)
+    if name.startswith("triton_") and (found := _INDUCTOR.fullmatch(name)):
+        kind, operations, number = found.groups()
+        return f"{kind}{number}_{operations.lstrip('_')}" if operations else f"{kind}{number}"
+    if "_K" in name and (found := _CUTILE.fullmatch(name)):
+        constraints = [_CONSTRAINT.fullmatch(each) for each in re.split("_(?=[A-Z])", found[2])]
+        if None not in constraints:
+            return f"{found[1]}<{', '.join(_constraint(each) for each in constraints if each)}>"
+    return name
+
+
+def _constraint(found: re.Match[str]) -> str:
+    """A parameter of a kernel of cuTile: an array's element type and rank, a constant's value."""
+    kind = str(found.lastgroup)
+    value = found[kind]
+    if kind == "array":
+        return f"Array<{value}, {found['rank']}>"
+    if kind == "float":
+        return repr(struct.unpack("<d", int(value, 16).to_bytes(8, "little"))[0])
+    if kind == "bool":
+        return "true" if value == "1" else "false"
+    return {"other": _OTHERS.get(value, value), "pointer": f"{value}*", "int": value.replace("_", "-")}.get(kind, value)
+
+
 @lru_cache(maxsize=8192)
 def short_name(symbol: str) -> str:
     """The base name: without namespaces, template arguments and parameters."""
@@ -42,7 +111,7 @@ def short_name(symbol: str) -> str:
     plain = _PLAIN.match(mangled)
     if plain:  # not nested: the mangling begins with it
         return mangled[plain.end() : plain.end() + int(plain[1])]
-    name = demangle(symbol)
+    name = _TAGS.sub("", demangle(symbol))
     return _plain_base(name) or _base_and_arguments(name)[0]
 
 
@@ -53,15 +122,16 @@ def spellings(symbol: str) -> tuple[str, ...]:
     name = demangle.__wrapped__(symbol)  # not remembered: names can be very long, and who asks for all has very many
     if name == symbol and "(" not in name:
         return (symbol,)
-    qualified = _qualified(name)
+    bare = _TAGS.sub("", name) if "[abi:" in name else name
+    qualified = _qualified(bare)
     before = qualified.find("<")
     if before < 0:
         local = qualified.rpartition("::")[2]
     elif qualified.endswith(">") and ">::" not in qualified:
         local = qualified[:before].rpartition("::")[2] + qualified[before:]
     else:
-        local = "".join(_base_and_arguments(name))
-    return tuple(dict.fromkeys((symbol, name, qualified, local, _plain_base(name) or _base_and_arguments(name)[0])))
+        local = "".join(_base_and_arguments(bare))
+    return tuple(dict.fromkeys((symbol, name, qualified, local, _plain_base(bare) or _base_and_arguments(bare)[0])))
 
 
 def _qualified(name: str) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel
-from spillscan.names import spellings
+from spillscan.names import Tuned, spellings
 
 _WILD = re.compile(r"[*?]|\[!?\]?[^\]]*\]")
 _EDGE = "\n"  # stands around and between names in the text that needles are looked for in; in no name itself
@@ -70,12 +70,16 @@ def text_of(names: Iterable[str]) -> str:
     return _EDGE + _EDGE.join(names) + _EDGE
 
 
-def names_of(symbol: str) -> tuple[str, ...]:
-    """The names that patterns are tried on, each one line."""
-    return spellings(symbol.replace(_EDGE, " "))
+def names_of(called: str | Tuned) -> tuple[str, ...]:
+    """The names that patterns are tried on, each one line: of a symbol; of a tuner's candidate, which shares it with
+    others, its own before it (``mm[64×64×32, 4 warps, 3 stages]``)."""
+    if isinstance(called, Tuned):
+        own = f"{called.symbol}[{', '.join(called.words)}]"
+        return (own.replace(_EDGE, " "), *names_of(called.symbol))
+    return spellings(called.replace(_EDGE, " "))
 
 
 def matches(kernel: Kernel, pattern: str) -> bool:
     """Whether a glob or ``re:`` pattern names ``kernel``, by any of its names."""
-    names = names_of(kernel.key.symbol)
+    names = names_of(kernel.named_by)
     return compiled(pattern).fits(text_of(names), names)

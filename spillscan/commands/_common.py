@@ -222,7 +222,7 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
     if any(not any(matches(kernel, pattern) for kernel in kernels) for pattern in wanted):
         from spillscan.naming import Names
 
-        names = Names(*([kernel.key.symbol for kernel in build.kernels] for build in builds))
+        names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
         arguments.kernel = [
             found
             for pattern in wanted
@@ -232,8 +232,10 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
 
 def shown(names: Names, pattern: str) -> list[str]:
     """Patterns of the kernels that a table called ``pattern``; the pattern itself where none is."""
+    from spillscan.patterns import names_of
+
     called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
-    return [f"re:{re.escape(symbol)}" for symbol in called] or [pattern]
+    return [f"re:{re.escape(names_of(key)[0])}" for key in called] or [pattern]
 
 
 def select(build: Build, arguments: argparse.Namespace) -> Build:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    names = Names(kernel.key.symbol for kernel in build.kernels)
+    names = Names(kernel.named_by for kernel in build.kernels)
     shown = entries[: _common.rows_of(arguments)]
 
     def text(style: Style) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary, names: Names) -
         figures.append(f"{summary.launch.threads_per_block} threads")
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
-    title = f"{names.of(kernel.key.symbol)} ({where}): {', '.join(figures)}"
+    title = f"{names.of(kernel.named_by)} ({where}): {', '.join(figures)}"
     yield title
     yield f"  {summary.line}"
     if kernel.final is False:

@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     limits = _policy.unpacking(_policy.policy_of(arguments))
     symbols: list[str] = []
     if not _shown(arguments, [arguments.kernel], limits, symbols):
-        from spillscan.naming import Names
+        from spillscan.naming import Names, symbol_of
 
-        called = Names(symbols).called(arguments.kernel)
+        called = [symbol_of(key) for key in Names(symbols).called(arguments.kernel)]
         if not called or arguments.dump == "-" or not _shown(arguments, called, limits, []):
             raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
     return 0

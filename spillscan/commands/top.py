@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.answers import Ranked
     from spillscan.dataset.reading import Dataset
     from spillscan.model import Kernel
-    from spillscan.naming import Names
+    from spillscan.naming import Key, Names
 
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     _common.show(
         forms,
-        *_table(ranking.entries, arguments.measure, Names(kernel.key.symbol for kernel in _kernels(dataset, label))),
+        *_table(ranking.entries, arguments.measure, Names(_named(dataset, label, ranking.entries))),
         left=("kernel", "arch", "object", "limited by"),
         more=("", printable(f"build {label}{unknown}")),
         machine=_table(ranking.entries, arguments.measure, None),
@@ -75,6 +75,15 @@ def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
 
     rows = dataset.ask("SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
+
+
+def _named(dataset: Dataset, label: str, entries: list[Ranked]) -> list[Key]:
+    """What the kernels of a build are named by: those shown that were tuned, by what for."""
+    from spillscan.naming import symbol_of
+
+    tuned = {entry.kernel.named_by for entry in entries if entry.kernel.configuration}
+    shared = {symbol_of(key) for key in tuned}
+    return [*tuned, *(each.key.symbol for each in _kernels(dataset, label) if each.key.symbol not in shared)]
 
 
 def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[list[str], list[list[Any]]]:
@@ -101,7 +110,7 @@ def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[li
     for entry in entries:
         kernel = entry.kernel
         symbol = kernel.key.symbol
-        row: list[Any] = [names.of(symbol)] if names is not None else [symbol, kernel.name]
+        row: list[Any] = [names.of(kernel.named_by)] if names is not None else [symbol, kernel.name]
         row += [kernel.key.arch, kernel.usage.registers, *(entry.figures[name] for name in (*_SHOWN[1:], *more))]
         if measure == "lost-blocks" and entry.occupancy is not None:
             occupancy = entry.occupancy

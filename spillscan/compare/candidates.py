@@ -11,6 +11,7 @@ from spillscan.compare.matrix import by_build
 from spillscan.model import Build, Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import static_shared
+from spillscan.names import tuned_for
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 
@@ -35,7 +36,7 @@ class Candidate:
     @property
     def configuration(self) -> str:
         """``64×64×32, 4 warps, 3 stages``: what it was tuned for."""
-        return ", ".join(_worded(name, value) for name, value in self.kernel.configuration)
+        return ", ".join(tuned_for(self.kernel.configuration))
 
     @property
     def row(self) -> tuple[object, ...]:
@@ -55,17 +56,6 @@ class Candidate:
             self.summary.at_most,
             self.unbeaten,
         )
-
-
-_UNITS = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "block"}
-
-
-def _worded(name: str, value: str) -> str:
-    """``64×64×32``, ``4 warps``, ``maxnreg 128``."""
-    unit = _UNITS.get(name)
-    if unit is None:
-        return value if name == "tile" else f"{name} {value}"
-    return f"{value} {unit}{'' if value == '1' else 's'}" + (" a cluster" if name == "num_ctas" else "")
 
 
 def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]:

@@ -18,7 +18,7 @@ from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import FOLLOWED, KEPT, figure
 from spillscan.model.usage import NUMBERS
 from spillscan.names import short_name
-from spillscan.naming import Names
+from spillscan.naming import Names, symbol_of
 from spillscan.output.safe import clip, printable
 from spillscan.patterns import compiled, names_of, text_of
 
@@ -93,7 +93,7 @@ def histories(
     """
     at = {build.label: index for index, build in enumerate(builds)}
     rows = list(_rows(dataset, pattern, at)) or [
-        row for symbol in names_in(dataset).called(pattern) for row in _rows(dataset, symbol, at)
+        row for key in names_in(dataset).called(pattern) for row in _rows(dataset, symbol_of(key), at)
     ]
     found: dict[tuple[str, str | None], list[list[Copy]]] = {}
     for name, index, copy in rows:

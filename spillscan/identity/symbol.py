@@ -27,6 +27,8 @@ _UNIT_SUFFIX = re.compile(r"(?:(?:__static__|__intern__|\.static\.|\.intern\.)[0
 _MODULE = re.compile(r"(?:_GLOBAL__N_|_INTERNAL|__nv_static_\d{1,4}_)_(?:[0-9a-f]{8}_)?(\d{1,3})_")
 # Before nvcc 11 the file was a temporary one: tmpxft_00003916_00000000_9_add_weighted_compute_61_cpp1_ii.
 _TEMPORARY = re.compile(r"^tmpxft_[0-9a-f]+_[0-9a-f]+(?:_\d+)?_|(?:_compute_\d+\w?)?_cpp\d_ii$")
+# numba counts the functions that a process compiles, and writes the number beside each: ...3addB2v1B96cw51cX...
+_COUNTED = re.compile(r"(?<=[A-Za-z_\d])B\d{1,2}v\d{1,9}(?=B\d)")
 _NUMBER = re.compile(r"\d*_")
 _VALUE = re.compile(r"n?\d+(?=E)")
 _LAMBDA = re.compile(r"Lj\d+E\Z")
@@ -54,7 +56,8 @@ _WORDS = (
 
 @lru_cache(maxsize=8192)
 def canonical(symbol: str) -> str:
-    """``symbol`` without hashes of paths and contents, lambda numbers, releases, lists of archs and temporary names.
+    """``symbol`` without hashes of paths and contents, lambda numbers, releases, lists of archs, temporary names, and
+    the numbers that numba counts its functions by.
 
     Idempotent; defined for any string. Two kernels of one build may share it: the second lambda of a function differs
     from the first by its number only.
@@ -80,6 +83,8 @@ def _part(symbol: str) -> str:
     if "__" in symbol or "." in symbol:
         symbol = _UNIT_SUFFIX.sub("", symbol)
     if symbol.startswith("_Z"):
+        if symbol.startswith("_ZN6cudapy"):
+            symbol = _COUNTED.sub("", symbol)
         if _LINKAGE.search(symbol) or any(trigger in symbol for trigger in _TRIGGERS):
             return _quick(symbol) or _mangled(symbol)
         return symbol

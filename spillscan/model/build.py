@@ -88,6 +88,15 @@ class Kernel:
         return names.demangle(self.key.symbol)
 
     @property
+    def named_by(self) -> str | names.Tuned:
+        """What people's names of it are made of: its symbol, and what it was tuned for."""
+        if not self.configuration:
+            return self.key.symbol
+        origin = None if self.sass is None else self.sass.origin
+        place = "" if origin is None else "/".join(origin.input.split("/")[-2:])
+        return names.Tuned(self.key.symbol, names.tuned_for(self.configuration), place)
+
+    @property
     def short_name(self) -> str:
         """Base name for tables: no parameters, no namespaces, template arguments folded."""
         return names.short_name(self.key.symbol)

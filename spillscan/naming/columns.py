@@ -127,6 +127,10 @@ def shortest(heads: Iterable[str], level: int = DIFFERING) -> dict[str, str]:
     return cut if len(set(cut.values())) == len(set(found.values())) else found
 
 
+_SETTING = re.compile(r"(\d+) ([ws])(?:arp|tage)s?")
+"""``4 warps``, ``3 stages``: ``4w``, ``3s``."""
+
+
 def _forms(head: str, brief: bool) -> list[str]:
     """From short to long: ``f32``, ``float*``, ``ns::f``, ``ns::f#2``."""
     plain = _MODIFIERS.sub("", head)
@@ -137,7 +141,8 @@ def _forms(head: str, brief: bool) -> list[str]:
     if brief:
         if _NUMBER.fullmatch(last) and len(last) > _LONG_NUMBER:
             forms.append(f"…{last[-4:]}")
-        forms.append(_ALIASES.get(last, last.partition("#")[0] or last))
+        setting = _SETTING.fullmatch(last)
+        forms.append(setting[1] + setting[2] if setting else _ALIASES.get(last, last.partition("#")[0] or last))
     forms += [last, last + modifiers]
     forms += ["::".join(parts[-size:]) + modifiers for size in range(2, min(len(parts), 6) + 1)]
     return list(dict.fromkeys([*forms, head]))

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final
 
 from spillscan.identity.symbol import source_file
-from spillscan.names import demangle
+from spillscan.names import Tuned, readable
 from spillscan.naming import columns
 from spillscan.naming.tree import Forest, Node, Parsed, inner
 from spillscan.output.safe import printable
@@ -26,7 +26,7 @@ WIDTH: Final = 60
 LEAST: Final = 16
 """The least room of a name: with less, names could not be set apart."""
 _SHORT = 28
-"""Characters of arguments that are shown whole, as they are written."""
+"""Characters of arguments that are shown whole, as they are written; of what a kernel was tuned for, twice as many."""
 _MOST_OVERLOADS = 64
 _WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
@@ -36,6 +36,15 @@ _LEAST_WORD = 8
 """Characters that a word of the arguments keeps, at least."""
 _CUT_AT_COMMAS = 24
 """How much room a name may leave: arguments are left out whole."""
+
+
+Key = str | Tuned
+"""What a kernel is named by: its symbol, one of a tuner's candidates by more."""
+
+
+def symbol_of(key: Key) -> str:
+    """The symbol in a key."""
+    return key if isinstance(key, str) else key.symbol
 
 
 class Spelling:
@@ -125,11 +134,13 @@ def _elided(parts: Iterable[columns.Part], kept: Collection[int], words: Sequenc
 class Family:
     """Instances of one template; or one function, alone."""
 
-    def __init__(self, base: str, symbols: Sequence[str], trees: Callable[[str], Parsed]) -> None:
+    def __init__(self, base: str, symbols: Sequence[Key], trees: Callable[[Key], Parsed]) -> None:
         self.base = base
         """What the family is called."""
         self.symbols = symbols
         """Its kernels."""
+        tuned = any(isinstance(symbol, Tuned) for symbol in symbols)
+        self._brackets, self._short = ("[]", 2 * _SHORT) if tuned else ("<>", _SHORT)
         self._trees = trees
         self._spellings: dict[int, Spelling | None] = {}
 
@@ -140,6 +151,10 @@ class Family:
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def bracketed(self, arguments: str) -> str:
+        """``<64, false>``; of a tuner's candidates ``[64×64×32, 4 warps]``; empty where there are none."""
+        return f"{self._brackets[0]}{arguments}{self._brackets[1]}" if arguments else ""
 
     @cached_property
     def columns(self) -> list[columns.Column]:
@@ -159,7 +174,7 @@ class Family:
                 {member: tuple((columns.whole(each, known), ()) for each in member.args) for member in self.members},
                 level,
             )
-            return found if found.longest <= _SHORT and found.distinct else None
+            return found if found.longest <= self._short and found.distinct else None
         rows = columns.spelled(self.columns, len(self.members), level)
         found = Spelling(dict(zip(self.members, rows, strict=True)), level)
         return found if found.distinct else None
@@ -209,15 +224,15 @@ class Names:
     that are asked for are read to their last argument.
     """
 
-    def __init__(self, *builds: Iterable[str]) -> None:
+    def __init__(self, *builds: Iterable[Key]) -> None:
         self._builds = [dict.fromkeys(symbols) for symbols in builds]
-        self._at: dict[int, dict[str, str]] = {}
-        self._own: dict[tuple[str, int], Mapping[str, str] | None] = {}
+        self._at: dict[int, dict[Key, str]] = {}
+        self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Counter[Node]] = {}
         self._forest = Forest()
-        self._trees: dict[str, Parsed] = {}
+        self._trees: dict[Key, Parsed] = {}
 
-    def of(self, symbol: str, width: int = WIDTH) -> str:
+    def of(self, symbol: Key, width: int = WIDTH) -> str:
         """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
         if symbol not in self._heads:
             return alone(symbol, width)
@@ -227,27 +242,27 @@ class Names:
         own = self._own[head, width]
         return (own if own is not None else self.at(width))[symbol]
 
-    def at(self, width: int) -> Mapping[str, str]:
+    def at(self, width: int) -> Mapping[Key, str]:
         """What each kernel is called, by its symbol."""
         width = max(width, LEAST)
         if width not in self._at:
             self._at[width] = self._apart(self._fitted(self._families.values(), width), width)
         return self._at[width]
 
-    def family(self, symbol: str) -> Family:
+    def family(self, symbol: Key) -> Family:
         """The family of a kernel."""
         return self._families[self._heads[symbol]]
 
-    def base(self, symbol: str) -> str:
+    def base(self, symbol: Key) -> str:
         """What a kernel's family is called."""
         return self.family(symbol).base if symbol in self._heads else alone(symbol)
 
-    def arguments(self, symbol: str, room: int) -> str:
+    def arguments(self, symbol: Key, room: int) -> str:
         """``<14, 64, F>``: an instance under its family's name; the whole name where that does not set it apart."""
         family, node = self.family(symbol), self._tree(symbol).node
         if self._copies(family)[node] > 1 or len(family.members) < 2:
             return self.of(symbol, room)
-        return f"<{family.clipped(node, family.fitting(room), room - 2)}>"
+        return family.bracketed(family.clipped(node, family.fitting(room), room - 2))
 
     def _copies(self, family: Family) -> Counter[Node]:
         """How many symbols of a build have one tree."""
@@ -258,7 +273,7 @@ class Names:
                 found |= Counter(self._tree(symbol).node for symbol in family.symbols if symbol in build)
         return found
 
-    def called(self, shown: str) -> list[str]:
+    def called(self, shown: str) -> list[Key]:
         """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
         for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)):
             if found := [symbol for symbol, name in self.at(width).items() if name == shown]:
@@ -269,32 +284,36 @@ class Names:
             for family in self._families.values()
             for spelling in family.spellings
             for node, text in spelling.texts.items()
-            if fits(family.base + (f"<{text}>" if text else ""))
+            if fits(family.base + family.bracketed(text))
         }
         return [symbol for symbol in self._heads if self._tree(symbol).node in nodes]
 
     # ---- trees ----------------------------------------------------------------------------------------------------
 
-    def _tree(self, symbol: str) -> Parsed:
+    def _tree(self, symbol: Key) -> Parsed:
         found = self._trees.get(symbol)
         if found is None:
-            tree = self._forest.parsed(printable(demangle.__wrapped__(symbol)))
-            found = self._trees[symbol] = Parsed(inner(tree.node, tree.parameters), tree.parameters)
+            tree = self._forest.parsed(printable(readable(symbol_of(symbol))))
+            node = inner(tree.node, tree.parameters)
+            if isinstance(symbol, Tuned):
+                settings = (self._forest.node(printable(each)) for each in symbol.words)
+                node = self._forest.node(node.head, (*node.args, *settings))
+            found = self._trees[symbol] = Parsed(node, tree.parameters)
         return found
 
     @cached_property
-    def _heads(self) -> dict[str, str]:
+    def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        head, full = self._forest.head, demangle.__wrapped__
+        head = self._forest.head
         return {
-            symbol: head(printable(full(symbol))) or self._tree(symbol).node.head
+            symbol: head(printable(readable(symbol_of(symbol)))) or self._tree(symbol).node.head
             for build in self._builds
             for symbol in build
         }
 
     @cached_property
     def _families(self) -> dict[str, Family]:
-        symbols: dict[str, list[str]] = defaultdict(list)
+        symbols: dict[str, list[Key]] = defaultdict(list)
         for symbol, head in self._heads.items():
             symbols[head].append(symbol)
         bases = columns.shortest(symbols)
@@ -312,7 +331,7 @@ class Names:
 
     # ---- widths ---------------------------------------------------------------------------------------------------
 
-    def _of_family(self, family: Family, width: int) -> Mapping[str, str] | None:
+    def _of_family(self, family: Family, width: int) -> Mapping[Key, str] | None:
         """The names of a family's kernels where no other family's may be like them: where its own name is shown in
         full, and is made of words. ``None`` where all names must be known."""
         base = family.base
@@ -323,11 +342,11 @@ class Names:
         names = self._apart(self._fitted([family], width), width)
         return names if all(name.startswith(base) for name in names.values()) else None
 
-    def _fitted(self, families: Iterable[Family], width: int) -> dict[str, str]:
+    def _fitted(self, families: Iterable[Family], width: int) -> dict[Key, str]:
         """Each kernel's name in the room that there is, not always apart from others."""
         by_node: dict[Node, str] = {}
         taken: set[str] = set()
-        found: dict[str, str] = {}
+        found: dict[Key, str] = {}
         for family in families:
             spelling = family.fitting(width - len(family.base))
             whole = base = family.base
@@ -337,11 +356,13 @@ class Names:
             taken.add(base)
             for node, text in spelling.texts.items():
                 own = whole if len(whole) + _bracketed(len(text)) <= width else base
-                by_node[node] = own + (f"<{family.clipped(node, spelling, width - len(own) - 2)}>" if text else "")
+                by_node[node] = own
+                if text:
+                    by_node[node] += family.bracketed(family.clipped(node, spelling, width - len(own) - 2))
             found |= {symbol: by_node[self._tree(symbol).node] for symbol in family.symbols}
         return found
 
-    def _apart(self, names: dict[str, str], width: int) -> dict[str, str]:
+    def _apart(self, names: dict[Key, str], width: int) -> dict[Key, str]:
         """The names, with what it takes behind those that several kernels share."""
         for symbols in self._clashing(names):
             if len(symbols) <= _MOST_OVERLOADS:
@@ -351,13 +372,13 @@ class Names:
         for size in (2, 4, 8, 32):
             for symbols in self._clashing(names):
                 for symbol in symbols:
-                    suffix = f"~{_digest(symbol, size)}"
+                    suffix = f"~{_digest(_whole(symbol), size)}"
                     names[symbol] = _middle(names[symbol].partition("~")[0], width - len(suffix)) + suffix
         return names
 
-    def _clashing(self, names: Mapping[str, str]) -> list[list[str]]:
+    def _clashing(self, names: Mapping[Key, str]) -> list[list[Key]]:
         """Kernels under one name that differ: of one build, or in more than their builds' hashes."""
-        of_name: dict[str, list[str]] = defaultdict(list)
+        of_name: dict[str, list[Key]] = defaultdict(list)
         for symbol, name in names.items():
             of_name[name].append(symbol)
         several = {name: symbols for name, symbols in of_name.items() if len(symbols) > 1}
@@ -370,7 +391,7 @@ class Names:
             symbols for name, symbols in several.items() if seen[name] > 1 or len({self._tree(s) for s in symbols}) > 1
         ]
 
-    def _suffixes(self, symbols: Sequence[str]) -> dict[str, str]:
+    def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
         forest = Forest()
         parameters = {symbol: self._tree(symbol).parameters or () for symbol in symbols}
@@ -378,7 +399,7 @@ class Names:
         distinct = list(dict.fromkeys(nodes.values()))
         rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)
         texts = {node: columns.joined(row, columns.FEWEST) for node, row in zip(distinct, rows, strict=True)}
-        files = {symbol: source_file(symbol) or _release(symbol) for symbol in symbols}
+        files = {symbol: source_file(symbol_of(symbol)) or _release(symbol_of(symbol)) for symbol in symbols}
         hidden = len({(nodes[symbol], files[symbol]) for symbol in symbols}) > len(distinct)
         return {
             symbol: (f"({texts[nodes[symbol]]})" if len(distinct) > 1 else "")
@@ -387,9 +408,13 @@ class Names:
         }
 
 
-def alone(symbol: str, width: int = WIDTH) -> str:
+def alone(symbol: Key, width: int = WIDTH) -> str:
     """What a kernel is called where nothing is known of others."""
     return Names([symbol]).at(width)[symbol]
+
+
+def _whole(key: Key) -> str:
+    return key if isinstance(key, str) else "\n".join((key.symbol, *key.words, key.place))
 
 
 def _release(symbol: str) -> str:

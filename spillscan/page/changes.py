@@ -42,7 +42,7 @@ def findings(
 
 def named(kernel: Kernel, called: Names) -> dict[str, Any]:
     """What tables call a kernel, and its arch."""
-    return {"name": shown_name(kernel.key.symbol, called), "arch": shown_arch(kernel.key.arch)}
+    return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
 
 
 def changes(
@@ -73,7 +73,7 @@ def changes(
             row["spills"] = kernel.spills
         if change.state == "renamed" and change.before is not None:
             row["old"] = clip(change.before.key.symbol, _LONGEST_SYMBOL)
-            row["old_name"] = shown_name(change.before.key.symbol, called)
+            row["old_name"] = shown_name(change.before.named_by, called)
             row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
             row["score"] = round(change.score, 3)
         if change.appeared:
@@ -125,7 +125,7 @@ def heat(matrix: Matrix, called: Names) -> dict[str, Any]:
         "metrics": [{"name": name, "label": figure(name).label, "unit": figure(name).unit} for name in matrix.metrics],
         "rows": [
             {
-                "name": shown_name(row.kernel.key.symbol, called),
+                "name": shown_name(row.kernel.named_by, called),
                 "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
                 "there": [int(cell is not None) for cell in row.cells],
                 "values": [matrix.values(row, name) for name in matrix.metrics],

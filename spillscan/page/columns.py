@@ -17,7 +17,7 @@ from spillscan.model import Kernel
 from spillscan.model.figures import BY_NAME
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.names import demangle
-from spillscan.naming import Names
+from spillscan.naming import Key, Names, symbol_of
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import clip, printable
@@ -44,8 +44,8 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
 
 def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
     """The kernels in the order given; ``None`` where the input did not say."""
-    names, arches, units, limiters = Texts(), Texts(), Texts(), Texts()
-    symbols: list[str] = []
+    arches, units, limiters = Texts(), Texts(), Texts()
+    keys: dict[Key, int] = {}
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for kernel in kernels:
         found = summaries.of(kernel)
@@ -56,9 +56,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         if found and occupancy:
             flags |= ASSUMED if found.assumed else AT_MOST if found.at_most else 0
             flags |= BY_BOUNDS if found.by_bounds else 0
-        symbol = names.number(kernel.key.symbol)
-        if symbol == len(symbols):
-            symbols.append(kernel.key.symbol)
+        symbol = keys.setdefault(kernel.named_by, len(keys))
         row = (
             symbol,
             None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
@@ -81,11 +79,13 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
             for each in shown
         ],
-        "names": [shown_name(symbol, called) for symbol in symbols],
+        "names": [shown_name(key, called) for key in keys],
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
-        "full": packed([(printable(symbol), printable(demangle.__wrapped__(symbol))) for symbol in symbols]),
+        "full": packed(
+            [(printable(symbol), printable(demangle.__wrapped__(symbol))) for symbol in map(symbol_of, keys)]
+        ),
     }
 
 
@@ -113,9 +113,9 @@ def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
 _FIGURES = dict(_figures())
 
 
-def shown_name(symbol: str, called: Names) -> str:
+def shown_name(key: Key, called: Names) -> str:
     """What tables call a kernel: short, printable."""
-    return called.of(symbol) or "(no name)"
+    return called.of(key) or "(no name)"
 
 
 def shown_arch(arch: str | None) -> str | None:

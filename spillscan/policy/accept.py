@@ -36,7 +36,7 @@ class Acceptance:
             return False
         names = [*hole.names, hole.origin.input if hole.origin else ""]
         if hole.kernel is not None:
-            names += names_of(hole.kernel.key.symbol)
+            names += names_of(hole.kernel.named_by)
         return compiled(self.match).fits(text_of(names), names)
 
 

@@ -52,7 +52,7 @@ class JudgedLaunch:
     def name(self) -> str:
         """The kernel's short name, with template arguments."""
         kernel = self.match.kernel
-        return alone(self.launch.kernel if kernel is None else kernel.key.symbol)
+        return alone(self.launch.kernel if kernel is None else kernel.named_by)
 
 
 def judge(profile: Profile, build: Build | None) -> tuple[JudgedLaunch, ...]:

@@ -73,7 +73,7 @@ class Report:
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
         columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
         kernels = (*(build.kernels for build in builds), *columns)
-        return Names(*([kernel.key.symbol for kernel in each if kernel is not None] for each in kernels))
+        return Names(*([kernel.named_by for kernel in each if kernel is not None] for each in kernels))
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

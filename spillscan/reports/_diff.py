@@ -143,11 +143,11 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
 def _renaming(change: Change, names: Names) -> str:
     """``old → new``, and how alike they are; where only what is around the names differs, the old one in full."""
     assert change.before is not None
-    old, new = names.of(change.before.key.symbol), names.of(change.kernel.key.symbol)
+    old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
     full = change.before.name
     both = (
         f"{old} → {new}"
-        if alone(change.before.key.symbol) != alone(change.kernel.key.symbol)
+        if alone(change.before.named_by) != alone(change.kernel.named_by)
         else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
     )
     return f"{both} ({change.score:.0%} alike)"

@@ -34,7 +34,7 @@ class Group:
     @property
     def family(self) -> bool:
         """Whether they are several instances of one template, of which the arguments say enough."""
-        return self.template is not None and len({kernel.key.symbol for kernel in self.kernels}) > 1
+        return self.template is not None and len({kernel.named_by for kernel in self.kernels}) > 1
 
     @property
     def shared(self) -> Sequence[str]:
@@ -76,7 +76,7 @@ def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> list[Group]:
 
 def _key(kernel: Kernel, by: By, names: Names) -> object:
     if by == "family":
-        return id(names.family(kernel.key.symbol))
+        return id(names.family(kernel.named_by))
     if by == "arch":
         return kernel.key.arch
     if by == "file":
@@ -90,7 +90,7 @@ def _key(kernel: Kernel, by: By, names: Names) -> object:
 def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
     first = kernels[0]
     if by == "family":
-        template = names.family(first.key.symbol)
+        template = names.family(first.named_by)
         label = template.base
     else:
         key, template = _key(first, by, names), None

@@ -32,12 +32,12 @@ MOST_ARCHES = 16
 def named(kernel: Kernel, names: Names, room: int = WIDTH) -> str:
     """The kernel's name in a table that has so much room for it, and what it is where it is no kernel."""
     role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
-    return names.of(kernel.key.symbol, room - len(role)) + role
+    return names.of(kernel.named_by, room - len(role)) + role
 
 
 def name_of(kernel: Kernel, names: Names) -> str:
     """What the kernel is called, printable and never long."""
-    return printable(names.of(kernel.key.symbol), LONGEST_NAME)
+    return printable(names.of(kernel.named_by), LONGEST_NAME)
 
 
 def label_of(kernel: Kernel, names: Names) -> str:
@@ -168,7 +168,7 @@ def by_family(findings: Iterable[Finding], names: Names) -> list[list[Finding]]:
     """Findings of one family by one rule together, the worst first; the groups in the order of the findings."""
     families: dict[object, list[Finding]] = {}
     for finding in findings:
-        key = finding.rule, finding.severity, finding.baseline_state, names.base(finding.kernel.key.symbol)
+        key = finding.rule, finding.severity, finding.baseline_state, names.base(finding.kernel.named_by)
         families.setdefault(key, []).append(finding)
     return [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
 
@@ -180,7 +180,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     log = printable(str(finding.origin)) if finding.origin else ""
     place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    more = f" (+{len(group) - 1:,} of {printable(report.names.base(kernel.key.symbol), 40)})" if len(group) > 1 else ""
+    more = f" (+{len(group) - 1:,} of {printable(report.names.base(kernel.named_by), 40)})" if len(group) > 1 else ""
     message, rest = message_of(finding), f" [{finding.rule}{state}]{more}"
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit and source is None else ""
@@ -193,7 +193,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     if excess() > 0:
         behind = ""
     if excess() > 0 and len(name) > _LEAST_NAME:
-        name = printable(report.names.of(kernel.key.symbol, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
+        name = printable(report.names.of(kernel.named_by, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
     if excess() > 0 and unit:
         unit = f", {posixpath.basename(unit.removeprefix(', '))}"
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]

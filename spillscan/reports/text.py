@@ -82,7 +82,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
 
     def fit(room: int) -> list[str]:
         return [
-            f"  {report.names.arguments(kernel.key.symbol, room - 2)}"
+            f"  {report.names.arguments(kernel.named_by, room - 2)}"
             if under.get(id(kernel))
             else named(kernel, report.names, room)
             for kernel in shown

@@ -170,5 +170,5 @@ def _predecessor(change: Change) -> str:
     """What the kernel may have been; less than near certainty excuses no spill."""
     assert change.before is not None
     spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
-    name = alone(change.before.key.symbol)
+    name = alone(change.before.named_by)
     return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"

@@ -220,6 +220,13 @@ def test_distinct_plain_names_stay_distinct(one: str, two: str) -> None:
         assert (canonical(left) == canonical(right)) == (one == two)
 
 
+def test_numba_counts_its_functions_and_that_says_nothing() -> None:
+    one, other = (f"_ZN6cudapy8__main__3addB{len(f'v{at}')}v{at}B8cw51cXTLE5ArrayIfLi1EE" for at in (3, 271))
+    assert canonical(one) == canonical(other) == canonical(canonical(one))
+    assert canonical(one.replace("XTL", "XTM")) != canonical(one)
+    assert canonical("_ZN4mine3addB2v1B2v2E") == "_ZN4mine3addB2v1B2v2E"
+
+
 def test_hostile_nesting_is_walked_once() -> None:
     deep = 20_000
     name = "_Z1f" + "Ul" * deep + "v" + "E3_" * deep

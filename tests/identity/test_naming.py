@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillscan.names import demangle
+from spillscan.names import Tuned, demangle, readable, short_name, tuned_for
 from spillscan.naming import Names, alone
 from spillscan.naming.tree import Forest
 from spillscan.output.safe import printable
@@ -51,6 +51,53 @@ def test_a_type_keeps_its_brackets_and_a_lambda_what_it_takes() -> None:
     shown = list(names.at(60).values())
     assert shown == ["sum<complex<double>>", "sum<complex<float>>", "sum<float>", "each<float>", "each<double>"]
     assert list(names.at(18).values())[:2] == ["sum<complex<f64>>", "sum<complex<f32>>"]
+
+
+def candidate(tile: str, warps: int, stages: int, place: str = "A/mm") -> Tuned:
+    pairs = (("tile", tile), ("num_warps", str(warps)), ("num_stages", str(stages)))
+    return Tuned("mm", tuned_for(pairs), place)
+
+
+def test_candidates_of_a_tuner_are_named_by_what_they_were_tuned_for() -> None:
+    assert alone(candidate("256×128×32", 8, 3)) == "mm[256×128×32, 8 warps, 3 stages]"
+    several = [
+        candidate(tile, warps, stages) for tile in ("256×128×32", "64×64×32") for warps in (4, 8) for stages in (1, 3)
+    ]
+    twins = [candidate("64×64×32", 8, 3, place) for place in ("B/mm", "C/mm")]
+    names = Names([*several, *twins, "add", "mm"])
+    assert names.of(several[0]) == "mm[256×128×32, 4 warps, 1 stage]"
+    assert names.of(several[0], 28) == "mm[256×128×32, 4w, 1s]"
+    assert (names.of("add"), names.of("mm")) == ("add", "mm")
+    for width in (16, 28, 44, 60):
+        shown = names.at(width)
+        assert len(set(shown.values())) == len(shown) == 12
+        assert max(map(len, shown.values())) <= width
+        assert all(names.called(name) == [key] for key, name in shown.items())
+    other = candidate("64×64×32", 4, 1, "D/mm")
+    both = Names(several, [other, *several[:4]])
+    assert both.of(other) == both.of(several[4]) == "mm[64×64×32, 4 warps, 1 stage]"
+
+
+def test_compilers_of_python_code_have_readable_names() -> None:
+    flags = "B96cw51cXTLSUwv1sCUt9Ww1FEw0NRRQPKiLTj0gIGIFp_2b2oLQFEYYkHSQB1OQAk0Bynm21OizQ1K0UoIGvDpQE8oxrNQE_3d"
+    arrays = [
+        f"_ZN6cudapy8__main__3addB2v{at}{flags}E5ArrayI{of}Li1E1A7mutable7alignedE" for at, of in ((1, "f"), (2, "d"))
+    ]
+    assert {short_name(symbol) for symbol in arrays} == {"add"}
+    assert alone(arrays[0]) == "add"
+    names = Names(arrays)
+    assert [names.of(symbol) for symbol in arrays] == ["add(f32)", "add(f64)"]
+    other = arrays[0].replace("8oxrNQE_3d", "8oxrNQE_3e")
+    assert len(set(Names([arrays[0], other]).at(60).values())) == 2
+    tiles = [f"matmul_Kt1_A2f16_1l0_2t1_Sf32_B1_I{size}_I_{size}" for size in (64, 128)]
+    assert readable(tiles[0]) == "matmul<Array<f16, 2>, f32, true, 64, -64>"
+    assert list(Names(tiles).at(60).values()) == ["matmul<64, -64>", "matmul<128, -128>"]
+    assert readable("k_Kt1_F3ff8000000000000_Cn__Pf32") == "k<1.5, None, f32*>"
+    assert readable("k_Kt1_Cs_text_I4") == "k_Kt1_Cs_text_I4"
+    inductor = ["triton_poi_fused__to_copy_add_relu_0", "triton_poi_fused__to_copy_add_relu_1", "triton_red_fused_12"]
+    assert list(Names(inductor).at(60).values()) == ["poi0_to_copy_add_relu", "poi1_to_copy_add_relu", "red12"]
+    clash = Names(["triton_red_fused_12", "red12"]).at(60)
+    assert len(set(clash.values())) == 2
 
 
 def test_overloads_and_kernels_that_files_hide_stay_apart() -> None:

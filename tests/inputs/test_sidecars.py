@@ -164,6 +164,15 @@ def test_the_same_candidates_of_two_releases_stand_side_by_side(caches: dict[str
     assert (done.returncode, b"a gate judges changes" in done.stderr) == (2, True)
 
 
+def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dict[str, Path]) -> None:
+    cache, name = caches[TRITON[0]], "mm[64×64×32, 4 warps, 3 stages]"
+    assert name in run("scan", cache).stdout.decode()
+    (chosen,) = json.loads(run("scan", cache, "--kernel", name, "-f", "json").stdout)["kernels"]
+    assert (chosen["symbol"], dict(chosen["configuration"])["tile"]) == ("mm", "64×64×32")
+    assert name in run("diff", cache, caches[TRITON[1]]).stdout.decode()
+    assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
+
+
 def test_a_candidate_of_one_release_alone_keeps_a_row_of_its_own(caches: dict[str, Path]) -> None:
     kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
     other = replace(kernel, configuration=(("tile", "4096"), *kernel.configuration[1:]))
