@@ -15,6 +15,7 @@ kernel is given (bindless) are no references: they stand in no cubin, and there 
 from __future__ import annotations
 
 import re
+import string
 import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -218,6 +219,7 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
+_PLAIN = b"\0_$." + string.ascii_letters.encode() + string.digits.encode()
 _DAMAGED_NAMES = re.compile(rb"[\x01-\x20\x7f]|\0_Z[\w$.]*[^\w$.\0]")
 """No name holds blanks; mangled ones are ASCII (Itanium C++ ABI 5.1.1)."""
 _DOT = ord(".")
@@ -285,8 +287,10 @@ class _Sections(NamedTuple):
 
 def _are_names(pool: bytes) -> bool:
     """Whether compilers may have called functions and sections so."""
+    if not pool.translate(None, _PLAIN):
+        return True
     try:
-        pool.isascii() or pool.decode()
+        pool.decode()
     except UnicodeDecodeError:
         return False
     return _DAMAGED_NAMES.search(pool) is None
@@ -347,7 +351,7 @@ class Cubin:
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
         elf = self.elf
-        text, infos, shared, local, banks = self._sections()
+        text, infos, shared, local, banks = self._sections
         if not text:
             return
         figures = self._figures
@@ -397,7 +401,7 @@ class Cubin:
             raise DamageError("sections with damaged names", elf.window.start)
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
-        text, infos, _, _, banks = self._sections()
+        text, infos, _, _, banks = self._sections
         symbols = self._symbols
         functions = symbols[(symbols["info"] & 15 == FUNC) & (symbols["section"] > 0)]
         if lost := len(set(functions["section"].tolist()).difference(text)):
@@ -413,7 +417,8 @@ class Cubin:
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
-        if lost := sum(not any(bank == 0 for bank, _ in banks.get(section, ())) for section in kernels):
+        with_parameters = {section for section, own in banks.items() if min(own)[0] == 0}
+        if lost := len(set(kernels).difference(with_parameters)):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
@@ -431,7 +436,8 @@ class Cubin:
         own = self._symbol_of(function.section)
         for section in (function.section, *self._owned.get(function.section, ())):
             if section != function.section:
-                hasher.update(self.elf.contents(section).view(0, self.elf.contents(section).size, "constants"))
+                held = self.elf.contents(section)
+                hasher.update(held.view(0, held.size, "constants"))
             for offset, kind, number, addend in self._relocated(section):
                 name = "" if number == own else canonical(self._name_of(number))
                 hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
@@ -439,19 +445,20 @@ class Cubin:
 
     def _relocated(self, section: int) -> Iterator[tuple[int, int, int, int]]:
         """(offset, kind, symbol, addend) of the relocations of one section; the addend may stand in its bytes."""
-        for index in self._relocations.get(section, ()):
+        for index, form in self._relocations.get(section, ()):
             table = self.elf.contents(index)
-            form = _RELA if self.elf.sections[index]["type"] == _RELA_SECTION else _REL
             for offset, info, *addend in table.array(form, table.size // form.itemsize, 0, "relocations").tolist():
                 yield offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
 
     @cached_property
-    def _relocations(self) -> dict[int, list[int]]:
-        """Relocation sections by the section that they are about."""
+    def _relocations(self) -> dict[int, list[tuple[int, np.dtype[Any]]]]:
+        """Relocation sections, and the form of their records, by the section that they are about."""
         kinds, owners = self.elf.sections["type"], self.elf.sections["info"]
-        found: dict[int, list[int]] = {}
-        for index in np.flatnonzero((kinds == _REL_SECTION) | (kinds == _RELA_SECTION)).tolist():
-            found.setdefault(int(owners[index]), []).append(index)
+        found: dict[int, list[tuple[int, np.dtype[Any]]]] = {}
+        for kind, form in ((_REL_SECTION, _REL), (_RELA_SECTION, _RELA)):
+            indices = np.flatnonzero(kinds == kind)
+            for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
+                found.setdefault(owner, []).append((index, form))
         return found
 
     @cached_property
@@ -516,6 +523,7 @@ class Cubin:
     def _of_tiles(self) -> bool:
         return any(name.startswith(b".nv.tileir.") for name in self.elf.names)
 
+    @cached_property
     def _sections(self) -> _Sections:
         """The sections that are of functions."""
         elf = self.elf

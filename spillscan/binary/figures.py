@@ -188,8 +188,6 @@ class Functions:
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
                     yield from _figures(cubin, arch, function, words)
-                    if words and not words.counts.settings and cubin.info_of(function).sets_registers:
-                        yield LostSetting(function.symbol)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             cubin.check()
@@ -239,7 +237,9 @@ class _Callee(NamedTuple):
     frame_bytes: int | None = None
 
 
-def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords | None) -> Iterator[Figures]:
+def _figures(
+    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None
+) -> Iterator[Figures | LostSetting]:
     """A function, and the callees in its code."""
     info = cubin.info_of(function)
     role, local, shared = function.role, None, None
@@ -304,6 +304,8 @@ def _figures(cubin: Cubin, arch: str, function: Function, words: _MachineWords |
         roles=roles,
         digest=cubin.digest_of(function),
     )
+    if counted and info.sets_registers and not counted.settings:
+        yield LostSetting(function.symbol)
     windows = [function.code.part(each.begin, each.end - each.begin, "callee") for each in callees]
     for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
         stores, loads = _spilled(each.local, "function")
