@@ -433,14 +433,15 @@ class Cubin:
         """
         code = function.code
         hasher = sha256(code.view(0, code.size, "code"))
-        own = self._symbol_of(function.section)
         for section in (function.section, *self._owned.get(function.section, ())):
             if section != function.section:
                 held = self.elf.contents(section)
                 hasher.update(held.view(0, held.size, "constants"))
-            for offset, kind, number, addend in self._relocated(section):
-                name = "" if number == own else canonical(self._name_of(number))
-                hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
+            if section in self._relocations:
+                own = self._symbol_of(function.section)
+                for offset, kind, number, addend in self._relocated(section):
+                    name = "" if number == own else canonical(self._name_of(number))
+                    hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
         return hasher.hexdigest()[:16]
 
     def _relocated(self, section: int) -> Iterator[tuple[int, int, int, int]]:
