@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError
+from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
     from spillscan.output.terminal import Style
-    from spillscan.reports._weights import Group, Weighed
+    from spillscan.reports._weights import Portion, Weighed
 
 NAME = "size"
 HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=("arch", "kind"),
         metavar="LEVEL,…",
         help=f"groups, and groups in these (default: arch,kind): {', '.join(_LEVELS)}",
+    )
+    parser.add_argument(
+        "--base",
+        action="append",
+        default=[],
+        metavar="INPUT",
+        help="an older input: show by how much each group grew, what changed most first; repeatable",
     )
     parser.add_argument(
         "--duplicates",
@@ -63,7 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     forms = _common.forms_of(arguments)
     limits = _policy.unpacking(_policy.policy_of(arguments))
-    weighed, issues = _weighed(arguments.inputs, limits, arguments.duplicates)
+    if arguments.base and arguments.duplicates:
+        raise UsageError("--base compares sizes, and --duplicates looks at one build", "leave one of both away")
+    issues: list[Issue] = []
+    base = _weighed(arguments.base, limits, False, issues)
+    weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
     most = _common.rows_of(arguments)
     if arguments.duplicates:
         _show_duplicates(forms, weighed, most)
@@ -71,32 +82,32 @@ def run(arguments: argparse.Namespace) -> int:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
-        whole = _weights.tree(weighed, levels)
+        whole = _weights.tree(weighed, levels, base)
+        heads = (*levels, "stored_bytes", "bytes", *(("base_stored_bytes", "base_bytes") if base else ()))
         gaps = _weights.unexplained(weighed)
         _common.answer(
             forms,
             text=lambda style: _text(whole, gaps, most, style),
             json=lambda: {"by": levels, **whole.document, "unexplained": gaps},
-            csv=lambda: ((*levels, "stored_bytes", "bytes"), *(row[1:] for row in whole.rows())),
+            csv=lambda: (heads, *(row[1:] for row in whole.rows())),
         )
     _common.report_issues(issues)
     return 2 if issues else 0
 
 
-def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool) -> tuple[list[Weighed], list[Issue]]:
+def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool, issues: list[Issue]) -> list[Weighed]:
     from spillscan.inputs import source
     from spillscan.output.progress import Progress, Reading
 
     sources = source.expand(inputs)
     weighed: list[Weighed] = []
-    issues: list[Issue] = []
     with Progress("weighing") as progress:
         reading = Reading(progress)
         reading.expect(sources)
         for each in sources:
             weighed.append(_of_one(each, limits, copies, issues))
             reading.read(each, each.bytes)
-    return weighed, issues
+    return weighed
 
 
 def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Issue]) -> Weighed:
@@ -117,24 +128,32 @@ def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Iss
     return Weighed(each.uri, weight)
 
 
-def _text(whole: Group, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
+def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
     from spillscan.output.terminal import table
 
-    total = max(1, whole.stored_bytes)
+    compared = whole.before is not None
 
-    def rows(group: Group, depth: int) -> Iterator[tuple[list[str], str]]:
-        share = f"{100 * group.stored_bytes / total:.1f}%"
-        yield [f"{'  ' * depth}{group.label}", f"{group.stored_bytes:,}", f"{group.bytes:,}", share], ""
-        if len(group.groups) == 1 and group.groups[0].label in group.label:
+    def cells(label: str, several: Sequence[Portion]) -> tuple[list[str], str]:
+        stored, plain = sum(each.stored_bytes for each in several), sum(each.bytes for each in several)
+        if compared:
+            more = sum(each.growth[0] for each in several), sum(each.growth[1] for each in several)
+            return [label, f"{stored:,}", f"{more[0]:+,}", f"{plain:,}", f"{more[1]:+,}"], ""
+        return [label, f"{stored:,}", f"{100 * stored / max(1, whole.stored_bytes):.1f}%", f"{plain:,}"], ""
+
+    def rows(portion: Portion, depth: int) -> Iterator[tuple[list[str], str]]:
+        yield cells("  " * depth + portion.label, [portion])
+        inner = portion.portions
+        if len(inner) == 1 and (inner[0].label in portion.label or portion.label in inner[0].label):
             return
-        for inner in group.groups[:most]:
-            yield from rows(inner, depth + 1)
-        if most is not None and (rest := group.groups[most:]):
-            stored, plain = sum(each.stored_bytes for each in rest), sum(each.bytes for each in rest)
-            share = f"{100 * stored / total:.1f}%"
-            yield [f"{'  ' * depth}  … {len(rest):,} more", f"{stored:,}", f"{plain:,}", share], ""
+        for each in inner[:most]:
+            yield from rows(each, depth + 1)
+        if most is not None and (rest := inner[most:]):
+            yield cells(f"{'  ' * depth}  … {len(rest):,} more", rest)
 
-    yield from table(("what", "stored B", "unpacked B", "stored"), list(rows(whole, 0)), style, ("what",))
+    heads = (
+        ("what", "stored B", "change", "unpacked B", "change") if compared else ("what", "stored B", "", "unpacked B")
+    )
+    yield from table(heads, list(rows(whole, 0)), style, ("what",))
     for gap in gaps[:_GAPS_SHOWN]:
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
         yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"

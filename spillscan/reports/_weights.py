@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from spillscan.binary.weight import Copy, Key, Measure, Weight
@@ -26,7 +27,7 @@ class Weighed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Portion:
     """Bytes that have something in common."""
 
     label: str
@@ -35,55 +36,84 @@ class Group:
     """As they stand in the file."""
     bytes: int
     """Unpacked."""
-    groups: Sequence[Group] = ()
-    """The same by what comes next, most stored bytes first."""
+    before: tuple[int, int] | None
+    """Both in the older inputs; ``None`` where there are none."""
+    portions: Sequence[Portion] = ()
+    """The same by what comes next, most stored bytes first; beside older inputs, what changed most."""
+
+    @property
+    def growth(self) -> tuple[int, int]:
+        """By how many bytes it grew: as stored, and unpacked."""
+        stored, plain = self.before or (0, 0)
+        return self.stored_bytes - stored, self.bytes - plain
 
     def rows(self, above: tuple[str, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-        """The groups without groups, each behind the labels of all groups around it."""
+        """The portions without portions, each behind the labels of all around it."""
         path = (*above, self.label)
-        if not self.groups:
-            yield *path, self.stored_bytes, self.bytes
-        for group in self.groups:
-            yield from group.rows(path)
+        if not self.portions:
+            yield *path, self.stored_bytes, self.bytes, *(self.before or ())
+        for portion in self.portions:
+            yield from portion.rows(path)
 
     @property
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        inner = {"groups": [group.document for group in self.groups]} if self.groups else {}
-        return {"label": self.label, "stored_bytes": self.stored_bytes, "bytes": self.bytes, **inner}
+        found: dict[str, Any] = {"label": self.label, "stored_bytes": self.stored_bytes, "bytes": self.bytes}
+        if self.before is not None:
+            found["base_stored_bytes"], found["base_bytes"] = self.before
+        if self.portions:
+            found["groups"] = [portion.document for portion in self.portions]
+        return found
 
 
-_Part = tuple[str, Key, Measure]
+class _Part(NamedTuple):
+    """The bytes under one key."""
+
+    name: str
+    """Of the input."""
+    key: Key
+    measure: Measure
+    old: bool
+    """Whether it is of an older input."""
 
 
-def tree(weighed: Sequence[Weighed], levels: Sequence[str]) -> Group:
-    """All bytes, in groups of groups."""
-    parts = [(each.name, key, measure) for each in weighed for key, measure in each.weight.sums.items()]
-    names = Names(dict.fromkeys(key.symbol for _, key, _ in parts if key.symbol))
-    return _group("total", parts, levels, _labels(names))
+_Label = Callable[[str, Key], str]
 
 
-def _group(
-    label: str, parts: Sequence[_Part], levels: Sequence[str], labels: Mapping[str, Callable[[str, Key], str]]
-) -> Group:
-    inner: list[Group] = []
+def tree(weighed: Sequence[Weighed], levels: Sequence[str], base: Sequence[Weighed] = ()) -> Portion:
+    """All bytes, in groups of groups; beside those of older inputs, where there are any."""
+    parts = [
+        _Part(each.name, key, measure, old)
+        for old, inputs in ((False, weighed), (True, base))
+        for each in inputs
+        for key, measure in each.weight.sums.items()
+    ]
+    names = Names(dict.fromkeys(part.key.symbol for part in parts if part.key.symbol))
+    labels = _labels(names)
+    return _portion("total", parts, [labels[level] for level in levels], bool(base))
+
+
+def _portion(label: str, parts: Sequence[_Part], levels: Sequence[_Label], compared: bool) -> Portion:
+    inner: list[Portion] = []
     if levels:
         found: defaultdict[str, list[_Part]] = defaultdict(list)
-        label_of = labels[levels[0]]
         for part in parts:
-            found[label_of(part[0], part[1])].append(part)
-        inner = [_group(each, members, levels[1:], labels) for each, members in found.items()]
-        inner.sort(key=lambda group: (-group.stored_bytes, -group.bytes, natural(group.label)))
-    return Group(
+            found[levels[0](part.name, part.key)].append(part)
+        inner = [_portion(each, members, levels[1:], compared) for each, members in found.items()]
+        inner.sort(key=lambda each: (-abs(each.growth[0]), -abs(each.growth[1]), natural(each.label)))
+    new = [part.measure for part in parts if not part.old]
+    old = [part.measure for part in parts if part.old]
+    return Portion(
         label=label,
-        stored_bytes=sum(measure.stored for *_, measure in parts),
-        bytes=sum(measure.plain for *_, measure in parts),
-        groups=inner,
+        stored_bytes=sum(measure.stored for measure in new),
+        bytes=sum(measure.plain for measure in new),
+        before=(sum(measure.stored for measure in old), sum(measure.plain for measure in old)) if compared else None,
+        portions=inner,
     )
 
 
-def _labels(names: Names) -> dict[str, Callable[[str, Key], str]]:
-    def of_kernel(label: Callable[[str], str]) -> Callable[[str, Key], str]:
+def _labels(names: Names) -> dict[str, _Label]:
+    def of_kernel(label: Callable[[str], str]) -> _Label:
         known = cache(label)
         return lambda _, key: known(key.symbol) if key.symbol else NO_KERNEL if key.form else HOST
 
@@ -95,7 +125,7 @@ def _labels(names: Names) -> dict[str, Callable[[str, Key], str]]:
         "kernel": of_kernel(names.of),
         "namespace": of_kernel(lambda symbol: namespace(demangle(symbol))),
         "object": lambda _, key: key.unit or "(not known)",
-        "member": lambda name, key: key.member or name,
+        "member": lambda name, key: key.member or PurePath(name).name,
         "file": lambda name, key: name,
     }
 

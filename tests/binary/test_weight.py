@@ -214,6 +214,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert f"unexplained: 30 bytes at {len(LIBRARY):#x}" in capsys.readouterr().out
 
 
+def test_growth_is_the_difference_of_two_trees() -> None:
+    old, new = Weighed("old.so", weighed(LIBRARY)), Weighed("new.so", weighed(zipped(*MEMBERS)))
+    levels = ("kind", "arch")
+    whole = tree([new], levels, [old])
+    assert whole.growth == (
+        tree([new], levels).stored_bytes - len(LIBRARY),
+        tree([new], levels).bytes - tree([old], levels).bytes,
+    )
+    for this, other in ((0, new), (2, old)):
+        alone = {row[:-2]: row[-2:] for row in tree([other], levels).rows()}
+        assert {row[:3]: row[3 + this : 5 + this] for row in whole.rows() if any(row[3 + this : 5 + this])} == alone
+
+
 def test_what_cannot_be_weighed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "build.log"
     text.write_text("ptxas info    : 0 bytes gmem\n")
