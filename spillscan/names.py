@@ -22,6 +22,8 @@ _DIGITS = re.compile("[0-9]+")
 _TAGS = re.compile(r"\[abi:[^\[\]]*\]")
 # TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
 _INDUCTOR = re.compile(r"triton_([a-z]{1,12})_fused(?:_(\w+))?_(\d{1,9})")
+_CUTE = "kernel_cutlass_"
+"""What CuTe DSL puts before a function's name and its parameters (4.8)."""
 # cuTile: NAME_KCONVENTION and a constraint for each parameter (compilation/_name_mangling.py of cuda-tile 1.7).
 _CUTILE = re.compile(r"(\w+)_K[a-z]+\d+_(?=[A-Z])((?:(?!_K).)+)")
 _CONSTRAINT = re.compile(
@@ -74,13 +76,15 @@ def _setting(name: str, value: str) -> str:
 
 
 def readable(symbol: str) -> str:
-    """The full name without what compilers of Python code put into it for themselves, their own ways of writing
-    arguments as those of a template: numba's tags, cuTile's constraints; of TorchInductor, the number first, which sets
+    """The full name without what compilers of Python code put into it for themselves: numba's tags, CuTe DSL's prefix.
+    cuTile's constraints are read as arguments of a template. Of TorchInductor the number stands first, which sets
     kernels apart (``poi0_add_relu``).
     """
     name = demangle.__wrapped__(symbol)
     if "[abi:" in name:
         return _TAGS.sub("", name)
+    if name.startswith(_CUTE):
+        return name[len(_CUTE) :]
     if name.startswith("triton_") and (found := _INDUCTOR.fullmatch(name)):
         kind, operations, number = found.groups()
         return f"{kind}{number}_{operations.lstrip('_')}" if operations else f"{kind}{number}"

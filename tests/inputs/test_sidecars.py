@@ -16,6 +16,7 @@ from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
 from spillscan.join.sidecars import attach
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
+from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import NOT_SET
 from spillscan.occupancy.launches import LaunchMap, settled
@@ -25,6 +26,8 @@ from tests.conftest import FIXTURES, run
 from tests.oracle import occupancy_header as header
 
 CACHES = sorted(path.name.removesuffix(".tar.xz") for path in (FIXTURES / "caches").iterdir())
+LAUNCHED = [name for name in CACHES if name.startswith(("triton", "warp", "cutile"))]
+"""What says how all its kernels are launched."""
 TRITON = [name for name in CACHES if name.startswith("triton")]
 
 
@@ -96,8 +99,50 @@ def test_a_cutile_kernel_has_all_its_shared_memory_in_its_code(caches: dict[str,
         assert (found.at_most, found.mark, kernel.dynamic_shared) == (False, "", False)
 
 
+def told(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, str]]:
+    """Of each kernel, by its readable name: where its launch comes from, the launch, and the mark of its occupancy."""
+    kernels = entries(folder)
+    names = Names([kernel.named_by for kernel in kernels])
+    found = {}
+    for kernel in kernels:
+        launch = settled(kernel, None)
+        mark = summarise(kernel.usage, kernel.key.arch, launch).mark
+        source = None if launch is None else launch.source
+        threads = None if launch is None else launch.threads_per_block
+        dynamic = None if launch is None else launch.dynamic_shared_bytes
+        found[names.of(kernel.named_by)] = (source, threads, dynamic, mark)
+    return found
+
+
+def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str, Path]) -> None:
+    assert told(caches["cupy-14.2.0"]) == {
+        "raw_sum": ("bounds", 256, None, "~≤"),
+        "turn<double, 64>": (None, None, None, "≤"),
+        "turn<float, 128>": (None, None, None, "≤"),
+    }
+    assert told(caches["numba-0.30.4"]) == {
+        "turn": ("bounds", 256, 0, "~"),
+        "add(f32)": (None, None, None, "≤"),
+        "add(f64)": (None, None, None, "≤"),
+    }
+    assert told(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
+    assert len(entries(caches["cute-4.8.1"])) == 2  # the dump, and the object of export_to_c
+
+
+def test_a_cubin_may_lack_the_last_byte_that_cupy_takes_and_no_more(caches: dict[str, Path], tmp_path: Path) -> None:
+    kept = next(path for path in caches["cupy-14.2.0"].iterdir() if "raw_sum" in path.read_text("latin-1"))
+    data = kept.read_bytes()
+    (tmp_path / "whole.cubin").write_bytes(data[40:] + b"\0")
+    (whole,) = entries(tmp_path)
+    (one,) = [kernel for kernel in entries(caches["cupy-14.2.0"]) if kernel.key.symbol == "raw_sum"]
+    assert (whole.usage, whole.spills, whole.launch_bounds) == (one.usage, one.spills, one.launch_bounds)
+    (tmp_path / "whole.cubin").write_bytes(data[:-1])
+    done = run("scan", tmp_path / "whole.cubin")
+    assert (done.returncode, b"do not fit" in done.stderr) == (2, True)
+
+
 def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
-    kernels = [kernel for folder in caches.values() for kernel in entries(folder)]
+    kernels = [kernel for name in LAUNCHED for kernel in entries(caches[name])]
     launches = [launch for kernel in kernels if (launch := settled(kernel, None)) is not None]
     assert len(launches) == len(kernels) >= 15
     rows = header.configurations(len(kernels), seed=1)
