@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spillscan import coverage
 from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
 from spillscan.policy import Policy
 from spillscan.rules import Undecided
@@ -57,6 +58,8 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
     if build.kernels and policy.expect_kernels is not None and kernels < policy.expect_kernels:
         message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
         yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
+    if build.kernels and policy.require_archs:
+        yield from coverage.holes(coverage.of_build(build), policy.require_archs)
     yield from holes_of_input(build, judged, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):

@@ -57,6 +57,12 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_archs(parser: argparse.ArgumentParser) -> None:
+    """--require-archs."""
+    key = SETTINGS["require_archs"]
+    parser.add_argument(key.option, metavar="ARCH,…", help=f"{key.help}; else exit 2")
+
+
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
     key = SETTINGS["fail_on"]

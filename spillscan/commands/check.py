@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
+    _policy.add_archs(parser)
     _policy.add_accept(parser)
     _baseline.add_arguments(parser)
 

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show code that stands there several times, what that costs, and architectures whose code is equal",
     )
+    parser.add_argument(
+        "--gpus",
+        action="store_true",
+        help="show which GPUs run this: what machine code, what PTX their driver compiles, and what does not run there",
+    )
+    _policy.add_archs(parser)
+    _policy.add_accept(parser)
     _common.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
     _common.add_formats(parser)
@@ -65,19 +72,24 @@ def _levels(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 where an input cannot be read, or part of it could not."""
+    """0; 2 where an input cannot be read, or part of it could not, or code is missing that the policy requires."""
+    from spillscan import coverage
     from spillscan.reports import _weights
+    from spillscan.verdict import holes_of_issues, verdict
 
     forms = _common.forms_of(arguments)
-    limits = _policy.unpacking(_policy.policy_of(arguments))
-    if arguments.base and arguments.duplicates:
-        raise UsageError("--base compares sizes, and --duplicates looks at one build", "leave one of both away")
+    policy = _policy.policy_of(arguments)
+    limits = _policy.unpacking(policy)
+    if bool(arguments.base) + arguments.duplicates + arguments.gpus > 1:
+        raise UsageError("--base, --duplicates and --gpus show different things", "give one of them")
     issues: list[Issue] = []
     base = _weighed(arguments.base, limits, False, issues)
     weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
     most = _common.rows_of(arguments)
     if arguments.duplicates:
         _show_duplicates(forms, weighed, most)
+    elif arguments.gpus:
+        _show_gpus(forms, weighed)
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -91,8 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
             json=lambda: {"by": levels, **whole.document, "unexplained": gaps},
             csv=lambda: (heads, *(row[1:] for row in whole.rows())),
         )
-    _common.report_issues(issues)
-    return 2 if issues else 0
+    holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
+    holes += coverage.holes(_weights.archs(weighed), policy.require_archs)
+    return _common.conclude(verdict((), holes, policy), issues)
 
 
 def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool, issues: list[Issue]) -> list[Weighed]:
@@ -207,3 +220,21 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
             [(*(getattr(each, name) for name in machine), each.saved_stored_bytes) for each in found],
         ),
     )
+
+
+def _show_gpus(forms: Sequence[Any], weighed: Sequence[Weighed]) -> None:
+    from spillscan.occupancy.devices import devices
+    from spillscan.reports._weights import archs
+
+    held = [each for each in archs(weighed).values() if each.machine or each.portable]
+    rows = []
+    for device in devices():
+        found = [each.for_gpu(device.target) for each in held]
+        lost = sum(not machine and not portable for machine, portable in found)
+        native = " ".join(dict.fromkeys(machine[-1] for machine, _ in found if machine))
+        compiled = " ".join(dict.fromkeys(portable[-1] for machine, portable in found if portable and not machine))
+        names = ", ".join(gpu.name for gpu in device.gpus[:2])
+        rows.append((device.compute_capability, names, native or None, compiled or None, len(held) - lost, lost))
+    heads = ("capability", "such as", "runs", "driver compiles", "files run", "files do not")
+    machine = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
+    _common.show(forms, heads, rows, left=heads[:4], machine=(machine, rows))

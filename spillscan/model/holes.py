@@ -69,6 +69,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "not-comparable": ("spills", "registers", "stack", "shared", "code", "launch"),
     "unit-missing": ("kernels",),
     "arch-missing": ("kernels",),
+    "arch-required": ("kernels",),
     "kernels-missing": ("kernels",),
     "nothing-compared": ("kernels",),
     "profile-unmatched": (),

@@ -179,6 +179,12 @@ class Policy:
         value = self.setting("devices").value
         return value if isinstance(value, tuple) else ()
 
+    @property
+    def require_archs(self) -> tuple[str, ...]:
+        """What every binary must hold code for."""
+        value = self.setting("require_archs").value
+        return value if isinstance(value, tuple) else ()
+
     def count(self, name: str) -> int:
         """What holds for a key of kind ``count`` that has a default."""
         value = self.setting(name).value

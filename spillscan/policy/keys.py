@@ -99,6 +99,12 @@ SETTINGS: dict[str, Key] = {
             default=(),
             help="devices on which resident blocks count, such as H100 or sm_90; without, each kernel's own arch",
         ),
+        Key(
+            name="require_archs",
+            kind="names",
+            default=(),
+            help="what each binary must hold: machine code (sm_90a), PTX for a GPU and all later ones (compute_120)",
+        ),
         _unpacking("max_unpack_ratio", 128, "most bytes that one stored byte of a binary or archive may become"),
         _unpacking("max_member_mib", 4096, "largest member of a binary or archive, decompressed, in MiB"),
         _unpacking("max_nesting", 6, "most containers inside each other"),

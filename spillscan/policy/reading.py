@@ -56,6 +56,7 @@ def load(options: Layer, *, config: str | None, search: bool, variables: Mapping
     layers = [read(path)] if path else []
     policy = Policy((*layers, from_environment(variables), options))
     _check_devices(policy)
+    _check_archs(policy)
     return policy
 
 
@@ -130,6 +131,17 @@ def _check_devices(policy: Policy) -> None:
             device(name)
         except UsageError as error:
             raise UsageError(f"{policy.setting('devices').origin}: {error.what}", error.hint) from None
+
+
+def _check_archs(policy: Policy) -> None:
+    if not policy.require_archs:
+        return
+    from spillscan.coverage import REQUIREMENT
+
+    for name in policy.require_archs:
+        if not REQUIREMENT.fullmatch(name):
+            origin = policy.setting("require_archs").origin
+            raise UsageError(f"{origin}: {name!r} is no arch", "sm_90a is machine code, compute_120 PTX")
 
 
 # ---- a file ---------------------------------------------------------------------------------------------------------

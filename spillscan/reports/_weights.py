@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from spillscan.binary.weight import Copy, Key, Measure, Weight
+from spillscan.coverage import Archs
 from spillscan.names import demangle, namespace, natural
 from spillscan.naming import Names
 
@@ -219,6 +220,20 @@ def alike(weighed: Sequence[Weighed]) -> list[Alike]:
             size = sum(sum(held[one][place].values()) for place in equal)
             found.append(Alike(archs=(one, other), functions=len(both), equal=len(equal), equal_bytes=size))
     return sorted(found, key=lambda each: -each.equal_bytes)
+
+
+def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
+    """What each file holds code for, each member of an archive that holds any; an input without any holds none."""
+    found: dict[str, Archs] = {}
+    for each in weighed:
+        here: dict[str, Archs] = {}
+        for key in each.weight.sums:
+            if key.form in ("SASS", "PTX"):
+                name = f"{each.name} > {key.member}" if key.member else each.name
+                held = here.setdefault(name, Archs())
+                (held.machine if key.form == "SASS" else held.portable).add(key.arch)
+        found |= here or {each.name: Archs()}
+    return found
 
 
 def unexplained(weighed: Iterable[Weighed]) -> list[dict[str, Any]]:

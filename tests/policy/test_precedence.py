@@ -19,7 +19,7 @@ VALUES: dict[str, tuple[tuple[str, object], ...]] = {
     "count": (("1", 1), ("2", 2), ("3", 3)),
     "choice": (("warning", "warning"), ("note", "note"), ("never", "never")),
     "flag": (("true", True), ("false", False), ("true", True)),
-    "names": (("H100", ("H100",)), ("A100", ("A100",)), ("sm_80", ("sm_80",))),
+    "names": (("sm_90", ("sm_90",)), ("sm_86", ("sm_86",)), ("sm_80", ("sm_80",))),
     "path": (("a.yaml", "a.yaml"), ("b.yaml", "b.yaml"), ("c.yaml", "c.yaml")),
 }
 """(as written, as it holds) in the file, the environment and on the command line."""
