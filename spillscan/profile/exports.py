@@ -3,7 +3,7 @@
 | format | known by |
 |---|---|
 | ``nsys export --type sqlite`` | SQLite, table ``CUPTI_ACTIVITY_KIND_KERNEL`` (NVIDIA, "Exporter SQLite Schema") |
-| ``nsys stats -r cuda_gpu_trace -f csv`` | columns ``BlkX`` and ``Name``; megabytes are rounded |
+| ``nsys stats -r cuda_gpu_trace -f csv`` | columns ``BlkX`` and ``Name``, after other lines; megabytes are rounded |
 | plain CSV | columns ``kernel`` and ``block`` (``256``, ``16x16x1``); there may be ``dynamic`` and ``cluster`` |
 """
 
@@ -26,7 +26,9 @@ LARGEST_BYTES = 1 << 28
 """Of a table in text."""
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _BLOCK = re.compile(r"\(?\s*(\d{1,4})(?:\s*[x,]\s*(\d{1,4}))?(?:\s*[x,]\s*(\d{1,4}))?\s*\)?")
-_SHARED = re.compile(r"DymSMem(?: \((B|bytes|KB|MB)\))?")
+_SHARED = re.compile(r"DymSMem(?: \((B|bytes|KB|MB)\)|:mem_B)?")
+_BEFORE = re.compile(r"\ufeff?(?:[ \t]*\r?\n|Processing \[[^\n]*\n)*")
+"""What ``nsys stats`` prints before a table."""
 _SCALES = {None: 1, "B": 1, "bytes": 1, "KB": 1e3, "MB": 1e6}
 
 
@@ -34,24 +36,32 @@ def reader_of(head: bytes) -> Callable[[Stream, str], Profile] | None:
     """What reads an input that begins with ``head``; ``None`` where it is none of these."""
     if head.startswith(SQLITE):
         return read_sqlite
-    first = head.lstrip(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
+    text = head.decode("utf-8", "replace")
+    first = text[_end_of_preamble(text) :].partition("\n")[0]
     names = {name.strip().strip('"') for name in first.split(",")}
     return read_csv if {"kernel", "block"} <= names or {"BlkX", "Name"} <= names else None
 
 
 def read_csv(stream: Stream, name: str) -> Profile:
     """The launches of a table in text, a row each. :class:`InputError` where a row is no launch."""
-    text = stream.read(LARGEST_BYTES).decode("utf-8-sig", "replace")
-    rows = csv.DictReader(io.StringIO(text), strict=True, skipinitialspace=True)
+    text = stream.read(LARGEST_BYTES).decode("utf-8", "replace")
+    start = _end_of_preamble(text)
+    before = text.count("\n", 0, start)
+    rows = csv.DictReader(io.StringIO(text[start:]), strict=True, skipinitialspace=True)
     take = _plain if {"kernel", "block"} <= set(rows.fieldnames or ()) else _traced
     try:
-        read = [take(row, Origin(input=name, line=rows.line_num, format="csv")) for row in rows]
+        read = [take(row, Origin(input=name, line=before + rows.line_num, format="csv")) for row in rows]
     except (csv.Error, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{name}:{rows.line_num}: this row is no launch: {error}", _HOW) from None
+        raise InputError(f"{name}:{before + rows.line_num}: this row is no launch: {error}", _HOW) from None
     return Profile(launches=tuple(launch for launch in read if launch is not None))
 
 
 _HOW = "a plain table has the columns kernel,block,dynamic: gemm,256,49152"
+
+
+def _end_of_preamble(text: str) -> int:
+    found = _BEFORE.match(text)
+    return found.end() if found else 0
 
 
 def _plain(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch:
@@ -76,7 +86,7 @@ def _traced(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch | None:
         return None
     column = next((match for each in row if each and (match := _SHARED.fullmatch(each))), None)
     shared = None if column is None else float(row[column[0]] or 0) * _SCALES[column[1]]
-    rounded = column is not None and column[1] in ("KB", "MB") and bool(shared)
+    rounded = column is not None and column[1] in ("KB", "MB")  # 499 B are 0.000 MB
     return _launch(
         row["Name"],
         (_count(row["BlkX"]), _count(row["BlkY"]), _count(row["BlkZ"])),

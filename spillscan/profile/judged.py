@@ -15,6 +15,7 @@ from spillscan.errors import UsageError
 from spillscan.model import Build, Issue, Launch, Usage
 from spillscan.naming import alone
 from spillscan.occupancy.launches import launch as launch_of
+from spillscan.occupancy.launches import settled
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
@@ -93,11 +94,14 @@ def usage_of(match: Match) -> Usage:
 
 
 def launch_figures(launch: ProfiledLaunch) -> Launch | None:
-    """How the kernel was launched, as a policy says it; ``None`` where the profile does not give it exactly."""
-    measured = launch.measured
-    if launch.threads is None or measured.dynamic_shared_bytes is None or "dynamic_shared_bytes" in measured.rounded:
+    """How the kernel was launched, as a policy says it; ``None`` where the profile does not give it exactly. Dynamic
+    shared memory that is rounded to nothing is left open: where the code declares none, it has none."""
+    measured, rounded = launch.measured, "dynamic_shared_bytes" in launch.measured.rounded
+    if launch.threads is None or measured.dynamic_shared_bytes is None or (rounded and measured.dynamic_shared_bytes):
         return None
-    figures = {"threads_per_block": launch.threads, "dynamic_shared_bytes": measured.dynamic_shared_bytes}
+    figures = {"threads_per_block": launch.threads}
+    if not rounded:
+        figures["dynamic_shared_bytes"] = measured.dynamic_shared_bytes
     if measured.cluster_blocks:
         figures["cluster_blocks"] = measured.cluster_blocks
     return launch_of(**figures)
@@ -109,11 +113,16 @@ def why_no_figures(launch: ProfiledLaunch) -> str:
         return "the profile does not give its block size"
     if launch.measured.dynamic_shared_bytes is None:
         return "the profile does not give its dynamic shared memory (--section LaunchStats)"
-    return "its dynamic shared memory is printed rounded (export with --print-units base)"
+    return _ROUNDED
+
+
+_ROUNDED = "its dynamic shared memory is printed rounded (export with --print-units base)"
 
 
 def _judged(match: Match) -> JudgedLaunch:
     launch = launch_figures(match.launch)
+    if launch is not None and match.kernel is not None:
+        launch = settled(match.kernel, launch)
     occupancy, unknown = None, ""
     if launch is None:
         unknown = why_no_figures(match.launch)
@@ -121,6 +130,8 @@ def _judged(match: Match) -> JudgedLaunch:
         try:
             summary = summarise(usage_of(match), match.launch.arch, launch)
             occupancy, unknown = summary.occupancy, summary.unknown
+            if summary.at_most:
+                occupancy, unknown = None, _ROUNDED
             if occupancy is not None and summary.barriers_assumed and _barriers_bind(match.launch.measured, occupancy):
                 occupancy, unknown = None, "the profile does not give its barriers, which limit it"
         except UsageError as error:

@@ -13,11 +13,15 @@ import yaml
 from tests.binary.support import stored
 from tests.conftest import FIXTURES, run
 
-TRACE = """Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,DymSMem (MB),Bytes (MB),Name
-10,20,1,8,1,1,16,16,1,32,0.000,,"add(int *, int)"
-40,20,2,8,1,1,128,1,1,32,0.066,,gemm
-70,20,3,,,,,,,,,1.5,[CUDA memcpy HtoD]
+TRACE = """Processing [report.sqlite] with [nsight-systems/target-linux-x64/reports/cuda_gpu_trace.py]...\x20
+
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput \
+(MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name
+10,20,0,8,1,1,16,16,1,32,0.000,0.000,,,,,NVIDIA H200 (0),0,,0,"add(int *, int)"
+40,20,2,8,1,1,128,1,1,168,0.000,0.066,,,,,NVIDIA H200 (0),0,,0,gemm
+70,20,3,,,,,,,,,,1.5,,,,NVIDIA H200 (0),0,,0,[CUDA memcpy HtoD]
 """
+"""What ``nsys stats -r cuda_gpu_trace -f csv`` of Nsight Systems 2023.4.4 prints of a database."""
 
 
 def launches(*arguments: str | Path) -> tuple[dict[str, dict[str, int]], str]:
@@ -64,8 +68,14 @@ def test_a_trace_of_nsight_systems_rounds_shared_memory(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     found, text = launches(path)
-    assert found == {"add": {"threads_per_block": 256, "dynamic_shared_bytes": 0}}
+    assert found == {"add": {"threads_per_block": 256}}  # 0.000 MB are 0 to 499 B
     assert "# left out: gemm: its dynamic shared memory is printed rounded" in text
+    exact = TRACE.partition("\n\n")[2].replace("DymSMem (MB)", "DymSMem:mem_B").replace("0.066", "65536")
+    path.write_text(exact.replace("0.000,0.000", "0,0"))
+    assert launches(path)[0] == {
+        "add": {"threads_per_block": 256, "dynamic_shared_bytes": 0},
+        "gemm": {"threads_per_block": 128, "dynamic_shared_bytes": 65536},
+    }
 
 
 def test_a_plain_table_is_a_launch_map(tmp_path: Path) -> None:
