@@ -397,13 +397,13 @@ class Cubin:
         elf = self.elf
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
-        if not _are_names(elf.pool) or any(head & 0xFF != _DOT for head in elf.heads[1:]):
+        if not _are_names(elf.pool) or (elf.heads[1:] & 0xFF != _DOT).any():
             raise DamageError("sections with damaged names", elf.window.start)
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
         text, infos, _, _, banks = self._sections
         symbols = self._symbols
-        functions = symbols[(symbols["info"] & 15 == FUNC) & (symbols["section"] > 0)]
+        functions = self._functions[self._functions["section"] > 0]
         if lost := len(set(functions["section"].tolist()).difference(text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
@@ -467,8 +467,8 @@ class Cubin:
         """By code section: the constant banks that the compiler filled for it."""
         owners = self.elf.sections["info"].tolist()
         found: dict[int, list[int]] = {}
-        for index, head in enumerate(self.elf.heads):
-            if head == _CONSTANT and not self.elf.begins(index, b".nv.constant0."):
+        for index in np.flatnonzero(self.elf.heads == _CONSTANT).tolist():
+            if not self.elf.begins(index, b".nv.constant0."):
                 found.setdefault(owners[index], []).append(index)
         return found
 
@@ -501,10 +501,15 @@ class Cubin:
         return found
 
     @cached_property
+    def _functions(self) -> NDArray[Any]:
+        """Its symbols of functions."""
+        found: NDArray[Any] = self._symbols[self._symbols["info"] & 15 == FUNC]
+        return found
+
+    @cached_property
     def _inner(self) -> dict[int, list[tuple[int, int]]]:
         """Functions that do not begin where their section does: offset and place of the name, ascending, by section."""
-        symbols = self._symbols
-        mine = symbols[(symbols["info"] & 15 == FUNC) & (symbols["value"] > 0)]
+        mine = self._functions[self._functions["value"] > 0]
         found: dict[int, list[tuple[int, int]]] = {}
         for section, begin, place in zip(*(mine[each].tolist() for each in ("section", "value", "name")), strict=True):
             found.setdefault(section, []).append((begin, place))
@@ -536,7 +541,7 @@ class Cubin:
         shared: dict[int, tuple[int, int]] = {}
         local: dict[int, int] = {}
         banks: dict[int, list[tuple[int, int]]] = {}
-        for index, head in enumerate(elf.heads):
+        for index, head in enumerate(elf.heads.tolist()):
             if head & _TEXT_MASK == _TEXT:
                 if flags[index] & EXECUTABLE_SECTION:
                     text.append(index)

@@ -128,11 +128,11 @@ class Elf:
         return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in self._places]
 
     @cached_property
-    def heads(self) -> list[int]:
+    def heads(self) -> NDArray[np.uint64]:
         """The first eight bytes of each section's name, as numbers; what is behind a NUL is another's."""
         pool = self.pool + bytes(_WORD)
         words: NDArray[np.uint64] = np.ndarray((len(pool) - _WORD + 1,), "<u8", pool, 0, (1,))
-        found: list[int] = words[np.minimum(self.sections["name"], len(self.pool))].tolist()
+        found: NDArray[np.uint64] = words[np.minimum(self.sections["name"], len(self.pool))]
         return found
 
     def begins(self, index: int, name: bytes) -> bool:
@@ -147,7 +147,7 @@ class Elf:
     def index(self, name: bytes) -> int | None:
         """Number of the first section of that name, which has eight letters at least."""
         wanted, whole = int.from_bytes(name[:_WORD], "little"), name + b"\0"
-        return next((at for at, head in enumerate(self.heads) if head == wanted and self.begins(at, whole)), None)
+        return next((at for at in np.flatnonzero(self.heads == wanted).tolist() if self.begins(at, whole)), None)
 
     def symbols(self, index: int) -> NDArray[Any]:
         """The symbols of a symbol table section of a 64-bit file."""
