@@ -490,9 +490,12 @@ class Cubin:
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
         kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
-        copied = f"${function.symbol}$".encode()
         found: dict[int, str] = {}
-        for begin, place in self._inner.get(function.section, ()):
+        inner = self._inner.get(function.section)
+        if inner is None:
+            return found
+        copied = f"${function.symbol}$".encode()
+        for begin, place in inner:
             if begin < function.code.size:
                 end = self._strings.find(b"\0", place)
                 name = self._strings[place:end]
