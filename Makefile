@@ -56,6 +56,8 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.cache_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle --public --quick
+	$(BIN)/python -m tests.oracle.size_oracle
+	$(BIN)/python -m tests.oracle.size_oracle --public --disassemble 0
 	$(BIN)/python -m tests.oracle.sweep_oracle
 	$(BIN)/python -m tests.oracle.audit_oracle
 	$(BIN)/python -m tests.oracle.dataset_oracle

@@ -72,7 +72,7 @@ def members(window: Window, budget: Budget) -> Iterator[Packed | Window | Damage
 def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageError]:
     try:
         archive = zipfile.ZipFile(cast(BinaryIO, _File(window)))
-        infos = sorted((info for info in archive.infolist() if not info.is_dir()), key=lambda info: info.header_offset)
+        infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     except Exception as error:  # of hostile bytes it raises anything: IndexError, struct.error …
         raise DamageError(f"not a sound zip archive: {error}", window.start) from error
     end = 0
@@ -89,6 +89,8 @@ def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageErr
             yield window.part(info.header_offset, begin - info.header_offset, "zip member")
             if info.flag_bits & _DESCRIBED_BEHIND:
                 yield _descriptor(window, end)
+            if info.is_dir():
+                continue
             if info.flag_bits & 1:
                 raise DamageError(f"member {info.filename!r} is encrypted", body.start)
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

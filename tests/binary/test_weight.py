@@ -136,6 +136,17 @@ def test_compressed_files_and_archives_in_archives(pack: Callable[..., bytes]) -
     assert kinds(weight)["code"] == kinds(plain)["code"] + kinds(weighed(stored("relocatable-13.5.a")))["code"]
 
 
+def test_folders_of_an_archive_are_members_that_its_directory_names() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in (("package/", b""), ("package/lib/", b""), ("package/lib/a.so", LIBRARY), ("end/", b"")):
+            archive.writestr(name, data)
+    weight = weighed(buffer.getvalue())
+    assert not weight.gaps
+    assert not weight.damages
+    assert kinds(weight)["code"] == kinds(weighed(LIBRARY))["code"]
+
+
 def test_what_nothing_explains_is_named() -> None:
     weight = weighed(LIBRARY + bytes(100) + b"appended by somebody")
     assert [(gap.offset, gap.bytes) for gap in weight.gaps] == [(len(LIBRARY), 120)]
