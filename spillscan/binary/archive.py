@@ -90,6 +90,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageErr
             if info.flag_bits & _DESCRIBED_BEHIND:
                 yield _descriptor(window, end)
             if info.is_dir():
+                yield body
                 continue
             if info.flag_bits & 1:
                 raise DamageError(f"member {info.filename!r} is encrypted", body.start)
