@@ -44,7 +44,7 @@ def show(
     heads = COLUMNS if one else ("candidate", "build", *COLUMNS)
     _common.answer(
         forms,
-        text=lambda style: _lines(rows, labels, whole, style),
+        text=lambda style: _lines(rows, labels, style),
         json=lambda: [dict(zip(heads, row, strict=True)) for row in machine],
         csv=lambda: (heads, *machine),
         html=lambda: html.render(replace(whole, by="config"), style_of(None, False)),
@@ -52,21 +52,24 @@ def show(
     )
 
 
-def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], report: Report, style: Style) -> Iterator[str]:
+def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) -> Iterator[str]:
+    from spillscan.naming import Names
     from spillscan.output.terminal import Row, fold, table
-    from spillscan.reports._words import count, named
+    from spillscan.reports._words import count
 
+    names = Names(row.latest.kernel.key.symbol for row in rows)  # what they were tuned for has a column
     shown = rows[: style.rows]
     lines: list[Row] = []
     for row in shown:
         kernel = row.latest.kernel
         told = [[_ABSENT] * 7 if cell is None else _figures(cell) for cell in row.cells]
         figures = [texts[0] if len(set(texts)) == 1 else " → ".join(texts) for texts in zip(*told, strict=True)]
-        name = named(kernel, report.names)
-        lines.append(([name, kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], ""))
+        lines.append(
+            ([names.of(kernel.key.symbol), kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], "")
+        )
 
     def fit(room: int) -> list[str]:
-        return [named(row.latest.kernel, report.names, room) for row in shown]
+        return [names.of(row.latest.kernel.key.symbol, room) for row in shown]
 
     yield from table(_HEADS, lines, style, _LEFT, fit=fit)
     yield from fold(len(rows) - len(shown), style)

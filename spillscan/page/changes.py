@@ -139,14 +139,16 @@ CANDIDATE = ("threads", "registers", "spills", "shared bytes", "blocks per SM", 
 """Figures of a candidate, as the heads of columns."""
 
 
-def tuned(rows: Sequence[CandidateRow], called: Names) -> dict[str, Any]:
+def tuned(rows: Sequence[CandidateRow]) -> dict[str, Any]:
     """The candidates of each tuned kernel, in the order given: of each its texts in each build, as :data:`CANDIDATE`;
     ``None`` where the build has no such candidate."""
+    called = Names(row.latest.kernel.key.symbol for row in rows)
     return {
         "heads": CANDIDATE,
         "rows": [
             {
-                **named(row.latest.kernel, called),
+                "name": shown_name(row.latest.kernel.key.symbol, called),
+                "arch": shown_arch(row.latest.kernel.key.arch),
                 "configuration": clip(row.latest.configuration, _LONGEST_SYMBOL),
                 "cells": [None if cell is None else _candidate(cell) for cell in row.cells],
             }

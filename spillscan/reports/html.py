@@ -61,7 +61,7 @@ def payload(report: Report) -> dict[str, Any]:
     if report.matrix is not None:
         found["heat"] = heat(report.matrix, report.names)
     if rows:
-        found["candidates"] = tuned(rows, report.names)
+        found["candidates"] = tuned(rows)
     found["kernels"] = columns(kernels, summaries, report.names)
     if kernels:
         before = {

@@ -113,6 +113,7 @@ def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Op
         "64×64×32, 4 warps, 1 stage 128 176 → 168 0 8,192 2 → 3 12 % → 19 % no",
         "32×32×32, 4 warps, 2 stages 128 → · 104 → · 0 → · 8,192 → · 4 → · 25 % → · yes → ·",
     ]
+    assert tab.page.locator(".heat").count() == 1
     tab.page.get_by_label("only what no other beats").check()
     assert tab.page.locator(".heat tbody tr").count() == 3
     assert tab.page.url.endswith("unbeaten=1")

@@ -26,7 +26,7 @@ from tests.conftest import FIXTURES, run
 from tests.oracle import occupancy_header as header
 
 CACHES = sorted(path.name.removesuffix(".tar.xz") for path in (FIXTURES / "caches").iterdir())
-LAUNCHED = [name for name in CACHES if name.startswith(("triton", "warp", "cutile"))]
+LAUNCHED = [name for name in CACHES if name.startswith(("triton", "inductor", "warp", "cutile"))]
 """What says how all its kernels are launched."""
 TRITON = [name for name in CACHES if name.startswith("triton")]
 
@@ -73,6 +73,27 @@ def test_a_triton_kernel_is_launched_as_its_metadata_says(name: str, caches: dic
         ("softmax", "2048", "8", "3"),
         ("add", "1024", "4", "3"),
     }
+
+
+def test_candidates_of_inductor_are_launched_as_their_metadata_says(caches: dict[str, Path]) -> None:
+    cache = caches["inductor-2.15.0"]
+    said = {path.parent.name: json.loads(path.read_text()) for path in cache.rglob("*.json")}
+    kernels = entries(cache)
+    assert len(kernels) == len(said) == 11
+    assert {kernel.key.symbol for kernel in kernels} >= {"triton_red_fused_1", "triton_per_fused_2"}
+    for kernel in kernels:
+        assert kernel.sass is not None
+        assert kernel.sass.origin is not None
+        assert kernel.launch is not None
+        one = said[Path(kernel.sass.origin.input).parent.name]
+        found = (kernel.key.symbol, kernel.launch.threads_per_block, kernel.launch.dynamic_shared_bytes)
+        assert found == (one["name"], 32 * one["num_warps"], one["shared"])
+    names = Names([kernel.named_by for kernel in kernels])
+    shown = {names.of(kernel.named_by) for kernel in kernels}
+    assert len(shown) == 11
+    assert {"red1[64×1, 8 warps, 1 stage]", "red1[64×1, 16 warps, 1 stage]"} < shown
+    table = run("scan", cache, "--by", "config").stdout.decode()
+    assert table.count("\nred1 ") == 6
 
 
 def test_a_warp_kernel_is_launched_with_the_blocks_of_its_source_and_the_memory_of_its_metadata(
