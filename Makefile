@@ -40,6 +40,7 @@ bench: $(TESTS)
 	$(BIN)/python -m tests.benchmarks.baseline
 	$(BIN)/python -m tests.benchmarks.pairing_bench
 	$(BIN)/python -m tests.benchmarks.binary_bench
+	$(BIN)/python -m tests.benchmarks.size_bench
 	$(BIN)/python -m tests.benchmarks.audit_bench
 	$(BIN)/python -m tests.benchmarks.dataset_bench
 	$(BIN)/python -m tests.benchmarks.page_bench
