@@ -2,7 +2,8 @@
 
 ncu writes its table to the stream that the profiled program writes to. A table begins with the names of its columns;
 what begins with a quoted number is a row of it, or the input is damaged; all other lines are the program's own or
-messages of ncu (``==PROF==``), and are passed over.
+messages of ncu (``==PROF==``), and are passed over. A program for tables may have written the file again: with other
+separators, without quotes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 AGAIN = "export the profile again: ncu -i REPORT --csv --page raw --print-units base"
 _HEADER = b'"ID","'
 _ROW = re.compile(rb'"\d*",')
+_REWRITTEN_HEADER = re.compile(rb'"?ID"?([,;\t])(?=.*\bKernel Name\b)')
+_REWRITTEN_ROW = re.compile(rb'"?\d*"?[,;\t]')
 _INNER_ROW = re.compile(rb'"\d+","')
 _MOST_TRIED = 4
 _MOST_JOINED_LINES = 256
@@ -60,12 +63,17 @@ class Around:
 def rows(stream: Stream, name: str, around: Around) -> Iterator[TableRow]:
     """Every row of every table, the row of units included; :class:`InputError` where one is damaged."""
     columns: tuple[str, ...] = ()
+    separator, a_row = ",", _ROW
     for at, line in _logical_lines(stream, name):
         if header := _header(line):
-            columns = tuple(_cells(header, name, at))
+            columns, separator, a_row = tuple(_cells(header, name, at)), ",", _ROW
             around.tables += 1
-        elif columns and _ROW.match(line):
-            yield TableRow(at, columns, _cells(line, name, at))
+        elif rewritten := _REWRITTEN_HEADER.match(line):
+            separator, a_row = rewritten[1].decode(), _REWRITTEN_ROW
+            columns = tuple(_cells(line, name, at, separator))
+            around.tables += 1
+        elif columns and a_row.match(line):
+            yield TableRow(at, columns, _cells(line, name, at, separator))
         elif columns and (cells := _behind(line, columns)):
             yield TableRow(at, columns, cells)
         elif line.startswith(b"==ERROR=="):
@@ -124,10 +132,10 @@ def _lines(stream: Stream) -> Iterator[bytes]:
         yield from (line.removesuffix(b"\r") for line in block.removesuffix(b"\n").split(b"\n"))
 
 
-def _cells(line: bytes, name: str, number: int) -> list[str]:
+def _cells(line: bytes, name: str, number: int, separator: str = ",") -> list[str]:
     try:
         text = line.decode()
-        return next(csv.reader([text], strict=True))
+        return next(csv.reader([text], strict=True, delimiter=separator))
     except (UnicodeDecodeError, csv.Error) as error:
         why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InputError(f"{name}:{number}: this row of the table cannot be read: {why}", AGAIN) from None
@@ -185,6 +193,10 @@ class Shape:
         self._check(row, len(self.columns) if self.wide else self._least)
         return {column: "" if place is None else row.cells[place] for column, place in self._identity}
 
+    def named(self, row: TableRow) -> str:
+        """Which figure a row of a long table is about; empty for rules, and in a raw page."""
+        return "" if self.wide else row.cells[self._places["Metric Name"]]
+
     def figures(self, row: TableRow) -> Iterator[tuple[MetricName, str, str, str]]:
         """(metric, printed value, unit, printed name) of each figure of the row that is read at all."""
         if self._units is not None:
@@ -226,6 +238,9 @@ def read_all(sources: Sequence[Source]) -> Profile:
         with each.open() as stream:
             profile = (reader_of(stream.head()) or read)(stream, each.uri)
         if not profile.launches and each.explicit:
+            if each.uri.endswith(_REPORT):
+                hint = f"write its tables: ncu -i {printable(each.uri, 200)} --csv --page raw --print-units base"
+                raise InputError(f"{_called(each.uri)} is a report of Nsight Compute, which only ncu reads", hint)
             why = f": {profile.issues[0].message}" if profile.issues else ""
             raise InputError(f"no launch of Nsight Compute in {_called(each.uri)}{why}", _HOW)
         launches += profile.launches
@@ -235,6 +250,7 @@ def read_all(sources: Sequence[Source]) -> Profile:
     return Profile(launches=tuple(launches), issues=tuple(issues))
 
 
+_REPORT = ".ncu-rep"
 _HOW = "make one with: ncu --csv --page raw --set full PROGRAM > profile.csv"
 
 
@@ -253,12 +269,27 @@ def read(stream: Stream, name: str) -> Profile:
             raise InputError(f"{_called(name)}:{row.line}: this row of the table names no kernel", AGAIN)
         key = (f"{row.line}" if shape.wide else f"table {around.tables}", *identity.values())
         draft = drafts.setdefault(key, _Draft(row.line, identity))
+        if named := shape.named(row):
+            draft.named.append(named)
         for metric, text, unit, printed_as in shape.figures(row):
             draft.take(metric, text, unit, printed_as, f"{_called(name)}:{row.line}")
+    _check_end(list(drafts.values()), _called(name))
     return Profile(
         launches=tuple(draft.launch(name) for draft in drafts.values()),
         issues=tuple(around.complaints),
     )
+
+
+def _check_end(drafts: Sequence[_Draft], name: str) -> None:
+    """ncu prints the same figures of each launch, in one order: the last of a long table has all that one before it
+    has, or the table was cut at the end of a row."""
+    if len(drafts) < 2:
+        return
+    last = drafts[-1].named
+    whole = next((draft.named for draft in drafts[:-1] if len(draft.named) > len(last) > 0), None)
+    if whole is not None and whole[: len(last)] == last:
+        message = f"the last launch has {len(last)} figures, one before it {len(whole)}: the file is cut off"
+        raise InputError(f"{name}:{drafts[-1].line}: {message}", AGAIN)
 
 
 @dataclass(slots=True)
@@ -270,6 +301,8 @@ class _Draft:
     figures: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Field -> (rank of the name it was printed under, value)."""
     rounded: set[str] = field(default_factory=set)
+    named: list[str] = field(default_factory=list)
+    """Names of the figures in a long table, in its order, whether they are read or not."""
 
     def take(self, metric: MetricName, text: str, unit: str, printed_as: str, where: str) -> None:
         scaled = factor(unit, metric.kind)

@@ -107,6 +107,42 @@ def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(raw: list[str
     assert profile_of("\n".join(raw).encode("utf-8-sig")).launches == plain
 
 
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_a_program_for_tables_may_have_written_the_file_again(raw: list[str], separator: str, quoting: int) -> None:
+    table = [line for line in raw if line.startswith('"')]
+    written = io.StringIO()
+    csv.writer(written, delimiter=separator, quoting=quoting).writerows(csv.reader(table))  # type: ignore[arg-type]
+    found, expected = (profile_of(text).launches for text in (written.getvalue(), "\n".join(table)))
+    assert [launch.measured for launch in found] == [launch.measured for launch in expected]
+    assert [(launch.kernel, launch.block) for launch in found] == [(launch.kernel, launch.block) for launch in expected]
+
+
+def test_decimals_behind_a_comma_are_refused(raw: list[str]) -> None:
+    table = [line for line in raw if line.startswith('"')]
+    written = io.StringIO()
+    rows = ([cell.replace(".", ",") if at else cell for at, cell in enumerate(row)] for row in csv.reader(table))
+    csv.writer(written, delimiter=";").writerows(rows)
+    assert "comma before decimals" in refusal(written.getvalue()) or "column" in refusal(written.getvalue())
+
+
+def test_a_long_table_that_ends_inside_of_a_launch_is_refused(long: list[str]) -> None:
+    table = [line for line in long if line.startswith('"')]
+    assert len(profile_of("\n".join(table)).launches) > 1
+    last = next(at for at in range(len(table) - 1, 0, -1) if table[at].partition(",")[0] != table[-1].partition(",")[0])
+    for end in range(last + 2, len(table) - 1, 7):
+        metrics = [row[12] for row in csv.reader(table[last + 1 : end]) if row[12]]
+        if metrics:
+            assert "the file is cut off" in refusal("\n".join(table[:end]) + "\n")
+
+
+def test_a_report_that_only_ncu_reads_is_named(tmp_path: Path) -> None:
+    report = tmp_path / "profile.ncu-rep"
+    report.write_bytes(b"NVR\0" + bytes(range(256)) * 8)
+    with pytest.raises(InputError, match=r"which only ncu reads.*ncu -i .*profile.ncu-rep --csv --page raw"):
+        read_all(expand([str(report)]))
+
+
 def test_rules_may_have_several_lines(long: list[str]) -> None:
     place = next(number_ for number_, line in enumerate(long) if '"OPT"' in line)
     broken = [*long[:place], *long[place].replace(" between ", " between\n", 1).split("\n"), *long[place + 1 :]]
