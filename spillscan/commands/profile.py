@@ -86,7 +86,7 @@ def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequenc
 
     def chosen(each: JudgedLaunch, arches: Sequence[str], globs: Sequence[str]) -> bool:
         kernel = each.match.kernel
-        names = names_of(each.launch.kernel if kernel is None else kernel.key.symbol)
+        names = names_of(each.launch.kernel if kernel is None else kernel.named_by)
         return (not arches or each.launch.arch in arches) and (
             not globs or any(compiled(pattern).fits(text_of(names), names) for pattern in globs)
         )

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from spillscan.model import Hole, Kernel, Launch, Level
+from spillscan.names import Tuned
 from spillscan.occupancy.launches import settled
 from spillscan.patterns import compiled, names_of, text_of
 from spillscan.policy.accept import Acceptance
@@ -87,16 +88,16 @@ class Matcher:
                 self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
-        self._names: dict[str, int] = {}
+        self._names: dict[str | Tuned, int] = {}
         self._archs: dict[str, int] = {}
         self._units: dict[str, int] = {}
 
     def mask(self, kernel: Kernel) -> int:
         """The bits that name ``kernel``."""
-        key = kernel.key
-        named = self._names.get(key.symbol)
+        key, called = kernel.key, kernel.named_by
+        named = self._names.get(called)
         if named is None:
-            named = self._names[key.symbol] = self._named(key.symbol)
+            named = self._names[called] = self._named(called)
         if not named:
             return 0
         arch, unit = key.arch or "", key.unit
@@ -106,11 +107,11 @@ class Matcher:
             self._units[unit] = _mask(self._by_unit, unit)
         return named & self._archs[arch] & self._units[unit]
 
-    def _named(self, symbol: str) -> int:
-        """The bits of the patterns that fit a name of ``symbol``; names are spelled out only where one is asked for."""
+    def _named(self, called: str | Tuned) -> int:
+        """The bits of the patterns that fit a name of a kernel; names are spelled out only where one is asked for."""
         if not self._by_name and not self._by_pattern:
             return self._always
-        names = names_of(symbol)
+        names = names_of(called)
         text = text_of(names)
         found = self._always
         for name in names:

@@ -261,6 +261,17 @@ def test_the_policy_wins(caches: dict[str, Path]) -> None:
     assert found == {("mm", 32, "policy"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
 
 
+def test_the_policy_may_speak_of_one_candidate(caches: dict[str, Path]) -> None:
+    call = ("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch")
+    found = {
+        (dict(each)["threads_per_block"], dict(each)["launch_source"])
+        for each in json.loads(run(*call, "mm[[]64×64×32,*=32,1024").stdout)
+        if each["symbol"] == "mm"
+    }
+    assert found == {(32, "policy"), (128, "sidecar"), (64, "sidecar")}
+    assert run(*call, "mm[[]16×*=32,1024").returncode == 2
+
+
 def test_a_cubin_alone_takes_what_lies_beside_it(caches: dict[str, Path]) -> None:
     path = next(caches[TRITON[0]].rglob("softmax.cubin"))
     (kernel,) = scan(path).kernels
