@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from os.path import basename
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _policy.add_accept(parser)
     _common.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
-    _common.add_formats(parser)
+    _common.add_formats(parser, ("text", "json", "csv", "html"))
 
 
 def _levels(text: str) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ def _levels(text: str) -> tuple[str, ...]:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not, or code is missing that the policy requires."""
     from spillscan import coverage
+    from spillscan.page.weights import weight_document
     from spillscan.reports import _weights
     from spillscan.verdict import holes_of_issues, verdict
 
@@ -82,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     limits = _policy.unpacking(policy)
     if bool(arguments.base) + arguments.duplicates + arguments.gpus > 1:
         raise UsageError("--base, --duplicates and --gpus show different things", "give one of them")
+    if any(form.name == "html" for form in forms) and (arguments.base or arguments.duplicates or arguments.gpus):
+        raise UsageError("the page is a treemap of sizes", "leave --base, --duplicates and --gpus away")
     issues: list[Issue] = []
     base = _weighed(arguments.base, limits, False, issues)
     weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
@@ -102,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
             text=lambda style: _text(whole, gaps, most, style),
             json=lambda: {"by": levels, **whole.document, "unexplained": gaps},
             csv=lambda: (heads, *(row[1:] for row in whole.rows())),
+            html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", whole.document),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
     holes += coverage.holes(_weights.archs(weighed), policy.require_archs)

@@ -12,6 +12,7 @@ from spillscan.compare.matrix import matrix
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
 from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
+from spillscan.page.weights import weight_document
 from spillscan.policy import Policy
 from spillscan.reports import Report
 from tests.conftest import FIXTURES
@@ -179,6 +180,24 @@ def sweep() -> Sweep:
     return Sweep(title="gemm.cu", kernels=kernels)
 
 
+WEIGHTS = {
+    "label": "total",
+    "stored_bytes": 1000,
+    "bytes": 4000,
+    "groups": [
+        {
+            "label": "sm_90a",
+            "stored_bytes": 700,
+            "bytes": 3000,
+            "groups": [
+                {"label": "code", "stored_bytes": 600, "bytes": 2500},
+                {"label": "symbols <img src=x onerror=alert(1)>", "stored_bytes": 100, "bytes": 500},
+            ],
+        },
+        {"label": "host and packing", "stored_bytes": 300, "bytes": 1000},
+    ],
+}
+
 PAGES: dict[str, Callable[[], str]] = {
     "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
     "check": lambda: rendered("html", checked()),
@@ -191,6 +210,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hostile-matrix": lambda: rendered("html", hostile_matrix()),
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
+    "size": lambda: "".join(weight_document("Size of a.so", WEIGHTS)),
     "trend": lambda: "".join(trend_document(trend())),
     "sweep": lambda: "".join(sweep_document(sweep())),
 }

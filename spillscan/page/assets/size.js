@@ -1,0 +1,86 @@
+// What files weigh: areas are stored bytes; a group opens to the groups in it, here and in the table below.
+(() => {
+  const { h, svg, number, link } = spillscan;
+  const WIDTH = 1000, HEIGHT = 520;
+  const TONES = 5, CHARACTER = 7.5, LINE = 16, ROWS = 200;
+
+  spillscan.view("size", (payload, id, box) => {
+    const path = [];
+    const trail = [payload.tree];
+    for (const at of id ? id.split(".") : []) {
+      const inner = trail[trail.length - 1].groups[Number(at)];
+      if (!inner) break;
+      path.push(at);
+      trail.push(inner);
+    }
+    const node = trail[trail.length - 1];
+    const inside = (at) => [...path, at].join(".");
+    spillscan.add(box,
+      h("h1", {}, payload.title),
+      h("p", {}, trail.map((each, at) => [at ? " › " : "",
+        at === trail.length - 1 ? h("b", {}, each.label) : h("a", { href: link("size", path.slice(0, at).join(".")) }, each.label)]),
+        ` · ${number(node.stored_bytes)} B stored, ${number(node.bytes)} B unpacked`),
+      node.groups.length ? [map(node, inside), list(node, inside, payload.tree.stored_bytes)] : null);
+  });
+
+  function map(node, inside) {
+    const tiles = node.groups.map((each, at) => ({ each, at, size: each.stored_bytes })).filter((tile) => tile.size > 0);
+    const drawn = [];
+    squarify(tiles, { x: 0, y: 0, w: WIDTH, h: HEIGHT }, ({ each, at }, area) => drawn.push(tile(each, at, area, inside)));
+    return h("figure", { class: "weights" }, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
+      "aria-label": `Stored bytes of ${node.label}, as areas; the table below has the figures` }, drawn));
+  }
+
+  function tile(each, at, { x, y, w, h: height }, inside) {
+    const opens = each.groups.length > 0;
+    const letters = Math.floor((w - 10) / CHARACTER);
+    const fits = letters >= 3 && height >= LINE + 6;
+    return svg("g", { class: opens ? "opens" : "", onclick: opens ? () => spillscan.go("size", inside(at)) : null },
+      svg("title", {}, `${each.label}: ${number(each.stored_bytes)} B stored, ${number(each.bytes)} B unpacked`),
+      svg("rect", { x, y, width: Math.max(w, 0), height: Math.max(height, 0), class: `tone-${at % TONES}` }),
+      fits ? svg("text", { x: x + 5, y: y + LINE }, each.label.length > letters ? `${each.label.slice(0, letters - 1)}…` : each.label) : null,
+      fits && height >= 2 * LINE + 6 ? svg("text", { x: x + 5, y: y + 2 * LINE, class: "bytes" }, number(each.stored_bytes).slice(0, letters)) : null);
+  }
+
+  // Rows of tiles along the shorter side, as long as that makes them more square (Bruls, Huizing and van Wijk, 2000).
+  function squarify(tiles, area, draw) {
+    let rest = tiles, { x, y, w, h: height } = area;
+    while (rest.length) {
+      const total = rest.reduce((sum, each) => sum + each.size, 0);
+      const side = Math.min(w, height), scale = (w * height) / total;
+      let row = 1, best = worst(rest.slice(0, 1), side, scale);
+      while (row < rest.length) {
+        const next = worst(rest.slice(0, row + 1), side, scale);
+        if (next > best) break;
+        best = next;
+        row += 1;
+      }
+      const taken = rest.slice(0, row), sum = taken.reduce((all, each) => all + each.size, 0);
+      const thick = side ? (sum * scale) / side : 0;
+      let along = 0;
+      for (const each of taken) {
+        const long = side * (each.size / sum);
+        draw(each, w >= height ? { x, y: y + along, w: thick, h: long } : { x: x + along, y, w: long, h: thick });
+        along += long;
+      }
+      if (w >= height) { x += thick; w -= thick; } else { y += thick; height -= thick; }
+      rest = rest.slice(row);
+    }
+  }
+
+  function worst(row, side, scale) {
+    const areas = row.map((each) => each.size * scale), sum = areas.reduce((all, each) => all + each, 0);
+    return Math.max((side * side * Math.max(...areas)) / (sum * sum), (sum * sum) / (side * side * Math.min(...areas)));
+  }
+
+  function list(node, inside, whole) {
+    const row = (each, at) => h("tr", {},
+      h("th", { scope: "row" }, each.groups.length ? h("a", { href: link("size", inside(at)) }, each.label) : each.label),
+      [number(each.stored_bytes), whole ? `${(100 * each.stored_bytes / whole).toFixed(1)} %` : "–", number(each.bytes)].map((cell) => h("td", {}, cell)));
+    const more = node.groups.length - ROWS;
+    return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups" }, h("table", { class: "weights" },
+      h("thead", {}, h("tr", {}, ["what", "stored B", "of all", "unpacked B"].map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, node.groups.slice(0, ROWS).map(row))),
+      more > 0 ? h("p", { class: "quiet" }, `… ${number(more)} smaller ones`) : null);
+  }
+})();
