@@ -205,6 +205,17 @@ _DERIVED = (
         rank=91,
         since=6,
     ),
+    Figure(
+        name="compile_ms",
+        label="compile time",
+        unit="ms",
+        about="whole milliseconds that ptxas took, where it prints them (12.8 and later); never the same twice, and "
+        "never compared",
+        rank=95,
+        compared=False,
+        since=None,
+        get=lambda kernel: None if kernel.compile_ms is None else round(kernel.compile_ms),
+    ),
     *_traffic("spill", "spill", "spill", "spill slots"),
     *_traffic("array", "array", "array", "arrays in local memory"),
     *_traffic("frame", "frame", "frame", "frames of callees, stack arguments and saved registers"),
@@ -217,7 +228,7 @@ FIGURES: tuple[Figure, ...] = tuple(
         key=lambda each: each.rank,
     )
 )
-"""Every figure, worst first. Compile time is none: it is never the same twice."""
+"""Every figure, worst first."""
 
 COMPARED = tuple(each for each in FIGURES if each.compared and each.kind == "number")
 """What two records are compared by."""

@@ -181,7 +181,7 @@ def sweep() -> Sweep:
 
 
 WEIGHTS = {
-    "label": "total",
+    "label": "total </script><img src=x onerror='owned=1'> \u202e\u2066",
     "stored_bytes": 1000,
     "bytes": 4000,
     "groups": [

@@ -322,7 +322,7 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
 
 
 @pytest.mark.parametrize(
-    "name", ["check", "diff", "matrix", "tuned", "hostile", "hostile-diff", "hostile-matrix", "trend", "sweep"]
+    "name", ["check", "diff", "matrix", "tuned", "hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size"]
 )
 def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
@@ -348,7 +348,7 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "sweep"])
+@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size"])
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)
