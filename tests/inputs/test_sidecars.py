@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -235,7 +236,12 @@ def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dic
     assert name in run("scan", cache).stdout.decode()
     (chosen,) = json.loads(run("scan", cache, "--kernel", name, "-f", "json").stdout)["kernels"]
     assert (chosen["symbol"], dict(chosen["configuration"])["tile"]) == ("mm", "64×64×32")
-    assert name in run("diff", cache, caches[TRITON[1]]).stdout.decode()
+    wide, narrow = (
+        run("diff", cache, caches[TRITON[1]], env={**os.environ, "COLUMNS": columns}).stdout.decode()
+        for columns in ("120", "80")
+    )
+    assert name in wide
+    assert "mm[64×64×32] " in narrow  # what distinguishes it from the others
     assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
 
 

@@ -109,7 +109,8 @@ def _compare(place: Path, made: Path, random: Random, kind: int, beside: bool, c
 
 def _said(kernel: Kernel) -> object:
     assert kernel.sass is not None
-    return kernel.usage, kernel.sass.local.groups, kernel.sass.shared_spills
+    stats = kernel.sass
+    return kernel.usage, stats.local.groups, stats.shared_spills, stats.instructions, stats.code_bytes
 
 
 def _laid_out(
