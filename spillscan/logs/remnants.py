@@ -25,9 +25,11 @@ PIECE = re.compile(
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
 _WORDS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
-    r"|spilled to local memory|in (?:the )?function '[^']+'$|\w{2}count option$"
+    r"|spilled to local memory|in (?:the )?function '[^']+'(?: in line \d+)?$|\w{2}count option$"
 )
 """What other text may say, too, but not at a log's head or among the lines of one kernel."""
+_OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
+"""A command that lacks its program; variables before one are in capitals."""
 _LONGEST_CHARACTERS = 4096
 
 HALF_HEAD = re.compile(r"(?:[\w.,=]|ptxas(?: \w*)? *:? *)\Z|\A(?:ptxas|nvlink) |\A[-+]\Z|(?:^| )-[A-Za-z][^>|]*\Z")
@@ -47,8 +49,10 @@ def may_remain(line: str) -> bool:
 
 
 def lacks_beginning(line: str) -> bool:
-    """Whether ``line`` may be a message that has lost its beginning."""
+    """Whether ``line`` may be a message, or a command, that has lost its beginning."""
     line = line[:_LONGEST_CHARACTERS]
+    if _OPTIONS.match(line):
+        return True
     ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
     return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
 
