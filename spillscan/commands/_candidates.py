@@ -11,7 +11,7 @@ from spillscan.commands import _common
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
-    from spillscan.compare.candidates import Candidate, CandidateRow
+    from spillscan.compare.candidates import CandidateRow
     from spillscan.model import Build
     from spillscan.output.terminal import Style
     from spillscan.reports import Report
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "csv", "html")
 _HEADS = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
 _LEFT = ("kernel", "arch", "configuration", "unbeaten")
-_ABSENT, _NOT_SAID = "·", "-"
+_NOT_SAID = "-"
+_OCCUPANCY = 5
+"""Its place among the texts of a candidate."""
 
 
 def show(
@@ -53,6 +55,7 @@ def show(
 
 
 def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) -> Iterator[str]:
+    from spillscan.compare.candidates import over_builds
     from spillscan.naming import Names
     from spillscan.output.terminal import Row, fold, table
     from spillscan.reports._words import count
@@ -62,8 +65,8 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
     lines: list[Row] = []
     for row in shown:
         kernel = row.latest.kernel
-        told = [[_ABSENT] * 7 if cell is None else _figures(cell) for cell in row.cells]
-        figures = [texts[0] if len(set(texts)) == 1 else " → ".join(texts) for texts in zip(*told, strict=True)]
+        figures = over_builds([None if cell is None else cell.texts(_NOT_SAID) for cell in row.cells])
+        figures[_OCCUPANCY] = figures[_OCCUPANCY].replace(" %", "%")
         lines.append(
             ([names.of(kernel.key.symbol), kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], "")
         )
@@ -78,11 +81,3 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
         beaten = sum(not each.unbeaten for each in there)
         build = f"{label}: " if len(labels) > 1 else ""
         yield f"{build}{count(len(there), 'candidate')}, {beaten} beaten in all of these by another of the same tile"
-
-
-def _figures(each: Candidate) -> list[str]:
-    _, _, _, threads, registers, spills, shared, *_, unbeaten = each.row
-    numbers = [_NOT_SAID if value is None else f"{value:,}" for value in (threads, registers, spills, shared)]
-    cells = each.summary.cells
-    occupancy = cells["occupancy"].replace(" ", "")
-    return [*numbers, cells["blocks"] or _NOT_SAID, occupancy or _NOT_SAID, "yes" if unbeaten else "no"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from spillscan.compare.matrix import by_build
+from spillscan.compare.matrix import ABSENT, by_build
 from spillscan.model import Build, Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import static_shared
@@ -56,6 +56,19 @@ class Candidate:
             self.summary.at_most,
             self.unbeaten,
         )
+
+    def texts(self, not_said: str) -> list[str]:
+        """Threads, registers, spill bytes, shared bytes, blocks, occupancy, and whether it is unbeaten, for people."""
+        cells = self.summary.cells
+        numbers = [not_said if value is None else f"{value:,}" for value in self.row[3:7]]
+        return [*numbers, cells["blocks"] or not_said, cells["occupancy"] or not_said, "yes" if self.unbeaten else "no"]
+
+
+def over_builds(cells: Sequence[Sequence[str] | None]) -> list[str]:
+    """Each text over the builds: ``64 → 72``, or ``64`` where it is the same in all; ``None``: a build without it."""
+    width = len(next(cell for cell in cells if cell is not None))
+    columns = zip(*([ABSENT] * width if cell is None else cell for cell in cells), strict=True)
+    return [texts[0] if len(set(texts)) == 1 else " → ".join(texts) for texts in columns]
 
 
 def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]:

@@ -15,6 +15,8 @@ from spillscan.names import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 By = Literal["build", "arch"]
+ABSENT = "·"
+"""What people see where a build or arch has no such kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spillscan.compare.candidates import Candidate, CandidateRow
+from spillscan.compare.candidates import CandidateRow
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Finding, Kernel, Severity
 from spillscan.model.figures import figure
@@ -150,15 +150,8 @@ def tuned(rows: Sequence[CandidateRow]) -> dict[str, Any]:
                 "name": shown_name(row.latest.kernel.key.symbol, called),
                 "arch": shown_arch(row.latest.kernel.key.arch),
                 "configuration": clip(row.latest.configuration, _LONGEST_SYMBOL),
-                "cells": [None if cell is None else _candidate(cell) for cell in row.cells],
+                "cells": [None if cell is None else cell.texts("–") for cell in row.cells],
             }
             for row in rows
         ],
     }
-
-
-def _candidate(each: Candidate) -> list[str]:
-    _, _, _, threads, registers, spills, shared, *_ = each.row
-    cells = each.summary.cells
-    numbers = ["–" if value is None else f"{value:,}" for value in (threads, registers, spills, shared)]
-    return [*numbers, cells["blocks"] or "–", cells["occupancy"] or "–", "yes" if each.unbeaten else "no"]

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from spillscan.compare.candidates import over_builds
 from spillscan.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
 from spillscan.page.document import text
 
 ROWS = 50
 """Kernels, changes and findings that are shown without JavaScript."""
-ABSENT = "·"
-"""A candidate that a build does not have."""
 
 
 def static(payload: Mapping[str, Any]) -> Iterator[str]:
@@ -75,16 +74,9 @@ def _heat(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _candidates(found: Mapping[str, Any]) -> Iterator[str]:
-    rows = ((row["name"], row["arch"] or "", row["configuration"], *_over(row["cells"])) for row in found["rows"])
+    rows = ((row["name"], row["arch"] or "", row["configuration"], *over_builds(row["cells"])) for row in found["rows"])
     heads = ("kernel", "arch", "configuration", *found["heads"])
     yield from table("Candidates", heads, rows, len(found["rows"]), numbers=3)
-
-
-def _over(cells: Sequence[Sequence[str] | None]) -> Iterator[str]:
-    """Each figure over the builds: ``64 → 72``, or ``64`` where it is the same in all."""
-    there = [cell for cell in cells if cell is not None]
-    for texts in zip(*([ABSENT] * len(there[0]) if cell is None else cell for cell in cells), strict=True):
-        yield texts[0] if len(set(texts)) == 1 else " → ".join(texts)
 
 
 def _kernels(found: Mapping[str, Any]) -> Iterator[str]:

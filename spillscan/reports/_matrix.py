@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from spillscan.compare.matrix import KernelRow, Matrix
+from spillscan.compare.matrix import ABSENT, KernelRow, Matrix
 from spillscan.model.figures import figure
 from spillscan.naming import Names
 from spillscan.output.terminal import DIM, GREEN, RED, Row, Style, fold, paint, table
 from spillscan.reports import Report
 from spillscan.reports._words import count, named, regression_lines
 
-ABSENT, NOT_SAID = "·", "-"
+NOT_SAID = "-"
 _NAME_AND_ARCH = 36
 """Columns that a kernel's name and arch should have."""
 
