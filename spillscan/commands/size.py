@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import astuple, fields
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from spillscan.commands import _common, _policy
 from spillscan.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from spillscan.coverage import Archs
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
     from spillscan.output.terminal import Style
@@ -89,11 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
     issues: list[Issue] = []
     base = _weighed(arguments.base, limits, False, issues)
     weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
+    held = _weights.archs(weighed)
     most = _common.rows_of(arguments)
     if arguments.duplicates:
         _show_duplicates(forms, weighed, most)
     elif arguments.gpus:
-        _show_gpus(forms, weighed)
+        _show_gpus(forms, held.values())
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -109,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
             html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", whole.document),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
-    holes += coverage.holes(_weights.archs(weighed), policy.require_archs)
+    holes += coverage.holes(held, policy.require_archs)
     return _common.conclude(verdict((), holes, policy), issues)
 
 
@@ -181,7 +184,7 @@ def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: S
 
 def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int | None) -> None:
     from spillscan.naming import Names
-    from spillscan.reports._weights import alike, duplicates
+    from spillscan.reports._weights import Duplicate, alike, duplicates
 
     found, pairs = duplicates(weighed), alike(weighed)
     names = Names(dict.fromkeys(each.symbol for each in found))
@@ -211,7 +214,6 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
         )
         for each in found
     ]
-    machine = ("symbol", "symbols", "copies", "objects", "archs", "files", "code_bytes", "saved_bytes")
     _common.show(
         forms,
         heads,
@@ -220,18 +222,14 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
         most=most,
         more=more,
         empty="no code stands there twice",
-        machine=(
-            (*machine, "saved_stored_bytes"),
-            [(*(getattr(each, name) for name in machine), each.saved_stored_bytes) for each in found],
-        ),
+        machine=([each.name for each in fields(Duplicate)], [astuple(each) for each in found]),
     )
 
 
-def _show_gpus(forms: Sequence[Any], weighed: Sequence[Weighed]) -> None:
+def _show_gpus(forms: Sequence[Any], files: Iterable[Archs]) -> None:
     from spillscan.occupancy.devices import devices
-    from spillscan.reports._weights import archs
 
-    held = [each for each in archs(weighed).values() if each.machine or each.portable]
+    held = [each for each in files if each.machine or each.portable]
     rows = []
     for device in devices():
         found = [each.for_gpu(device.target) for each in held]

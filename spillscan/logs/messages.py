@@ -254,8 +254,7 @@ def _headed(line: str) -> Message:
     if isinstance(found, Unknown):
         return _unknown(found, "ptxas", line)
     if isinstance(found, Ignored):
-        head = text_pattern("ptxas", "_head").match(line)
-        return Torn(line) if _of_two(line[head.end() :] if head else line) else found
+        return Torn(line) if _of_two(_parted(line)[1]) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
         broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off(text)
@@ -293,11 +292,16 @@ def _library_message(text: str) -> Message | None:
 
 def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
-    head = text_pattern(tool, "_head").match(line)
-    of_report = head is not None and _INFO.search(head[0]) is not None
-    text = line[head.end() :] if head else line
+    head, text = _parted(line, tool)
+    of_report = _INFO.search(head) is not None
     torn = remnants.of_known(text) or PIECE.search(line) or remnants.breaks_off(text, figures=of_report)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
+
+
+def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
+    """The head that a tool puts before a message, and what it says; no head where another speaks."""
+    head = text_pattern(tool, "_head").match(line)
+    return (head[0], line[head.end() :]) if head else ("", line)
 
 
 @cache
@@ -416,12 +420,10 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
     symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
     if symbol is not None and not _is_symbol(symbol):
         return Torn(line)
-    head_pattern = grammar.pattern("nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas", "_head")
-    printed = line.encode()
-    match = head_pattern.match(printed)
+    tool = "nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas"
     advisory = Advisory(
         kind=kind,
-        text=printed[match.end() if match else 0 :].decode(),
+        text=_parted(line, tool)[1],
         severity=cast(Printed, head["SEVERITY"]),
         location=head["LOCATION"].strip(" ;") if "LOCATION" in head else None,
         code=head["CODE"].strip(" ()") if "CODE" in head else None,
