@@ -44,7 +44,7 @@ def all_commands(only: str | None = None) -> list[Command]:
 
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("read", ("scan", "show", "size", "limiters", "profile", "launches")),
+    ("read", ("scan", "show", "size", "times", "limiters", "profile", "launches")),
     ("gate", ("check", "baseline")),
     ("compare", ("diff", "bisect", "sweep")),
     ("explain", ("explain", "occupancy", "devices")),

@@ -128,6 +128,30 @@ def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole:
     rows.add_argument("--all", action="store_true", help=f"show all {whole}")
 
 
+def add_levels(parser: argparse.ArgumentParser, levels: Sequence[str], default: Sequence[str]) -> None:
+    """--by and --base of what is added up in groups of groups."""
+
+    def known(text: str) -> tuple[str, ...]:
+        if wrong := [level for level in text.split(",") if level not in levels]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(levels)}")
+        return tuple(text.split(","))
+
+    parser.add_argument(
+        "--by",
+        type=known,
+        default=tuple(default),
+        metavar="LEVEL,…",
+        help=f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}",
+    )
+    parser.add_argument(
+        "--base",
+        action="append",
+        default=[],
+        metavar="INPUT",
+        help="an older input: show by how much each group grew, what changed most first; repeatable",
+    )
+
+
 def add_launches(parser: argparse.ArgumentParser) -> None:
     """--launch."""
     parser.add_argument(
@@ -346,7 +370,11 @@ def forms_of(arguments: argparse.Namespace) -> list[Form]:
     """What -f asks for: refused, where it is wrong, before any work is done."""
     from spillscan.output.files import parse_forms
 
-    return parse_forms(arguments.format, arguments.formats)
+    forms = parse_forms(arguments.format, arguments.formats)
+    for form in forms:
+        if form.name == "parquet" and (form.target is None or form.target.append):
+            raise UsageError("Parquet is no text", "give it a file of its own: -f parquet:FILE")
+    return forms
 
 
 def answer(
@@ -358,16 +386,19 @@ def answer(
     html: Callable[[], Iterable[str]] = tuple,
     rows: int | None = None,
 ) -> None:
-    """Write an answer in each of the ``forms``: lines of text, a value for JSON, rows of CSV, the pieces of a page."""
+    """Write an answer in each of the ``forms``: lines of text, a value for JSON, rows of CSV and Parquet, heads first,
+    the pieces of a page."""
     from spillscan.output import files, terminal
 
-    def pieces(form: Form) -> Iterable[str]:
+    def pieces(form: Form) -> Iterable[str | bytes]:
         if form.name == "text":
             return (f"{line}\n" for line in text(terminal.style_of(rows, form.target is None)))
         from spillscan.output import records
 
         if form.name == "json":
             return records.document(json())
+        if form.name == "parquet":
+            return [records.parquet(csv())]
         return map(records.row, csv()) if form.name == "csv" else html()
 
     files.put(forms, pieces)

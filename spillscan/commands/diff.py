@@ -144,6 +144,7 @@ def _report(
     from spillscan.compare.vanished import nothing_in_common, vanished
     from spillscan.reports import Report
     from spillscan.rules import judged, regressions, undecided_changes
+    from spillscan.rules.code import MAX_SLOWDOWN
     from spillscan.verdict import holes_of, holes_of_input, verdict
 
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
@@ -152,10 +153,12 @@ def _report(
     if by is not None:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
-    found = comparison(base, head, policy, policy.devices) if by is None or gated else Comparison()
-    held = gate.judge(regressions(found.changes, policy), head, builds[-1], of_changes=True)
+    timed = any(MAX_SLOWDOWN.name in entry.settings for entry in policy.entries)  # equal kernels may take longer, too
+    compared = by is None or gated
+    found = comparison(base, head, policy, policy.devices, all_pairs=timed) if compared else Comparison()
+    held = gate.judge(regressions((*found.changes, *found.equal), policy), head, builds[-1], of_changes=True)
     needs = judged((*base.kernels, *head.kernels), policy, "change", policy.fail_on)
-    undecided = undecided_changes((*found.changes, *found.unsettled), policy)
+    undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
     holes = [
         *gate.holes(held),
         *holes_of_input(builds[0], needs, strict=policy.strict),

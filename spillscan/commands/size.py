@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from spillscan.inputs.source import Source
     from spillscan.model import Issue
     from spillscan.output.terminal import Style
-    from spillscan.reports._weights import Portion, Weighed
+    from spillscan.reports._portions import Portion
+    from spillscan.reports._weights import Weighed
 
 NAME = "size"
 HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
@@ -36,20 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="library, executable, object, cubin, fat binary, wheel, or folder"
     )
-    parser.add_argument(
-        "--by",
-        type=_levels,
-        default=("arch", "kind"),
-        metavar="LEVEL,…",
-        help=f"groups, and groups in these (default: arch,kind): {', '.join(_LEVELS)}",
-    )
-    parser.add_argument(
-        "--base",
-        action="append",
-        default=[],
-        metavar="INPUT",
-        help="an older input: show by how much each group grew, what changed most first; repeatable",
-    )
+    _common.add_levels(parser, _LEVELS, ("arch", "kind"))
     parser.add_argument(
         "--duplicates",
         action="store_true",
@@ -64,21 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _policy.add_accept(parser)
     _common.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json", "csv", "html"))
-
-
-def _levels(text: str) -> tuple[str, ...]:
-    levels = tuple(text.split(","))
-    if wrong := [level for level in levels if level not in _LEVELS]:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(_LEVELS)}")
-    return levels
+    _common.add_formats(parser, ("text", "json", "csv", "parquet", "html"))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not, or code is missing that the policy requires."""
     from spillscan import coverage
     from spillscan.page.weights import weight_document
-    from spillscan.reports import _weights
+    from spillscan.reports import _portions, _weights
     from spillscan.verdict import holes_of_issues, verdict
 
     forms = _common.forms_of(arguments)
@@ -86,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     limits = _policy.unpacking(policy)
     if bool(arguments.base) + arguments.duplicates + arguments.gpus > 1:
         raise UsageError("--base, --duplicates and --gpus show different things", "give one of them")
-    if any(form.name == "html" for form in forms) and (arguments.base or arguments.duplicates or arguments.gpus):
-        raise UsageError("the page is a treemap of sizes", "leave --base, --duplicates and --gpus away")
+    if any(form.name == "html" for form in forms) and (arguments.duplicates or arguments.gpus):
+        raise UsageError("the page is a treemap of sizes", "leave --duplicates and --gpus away")
     issues: list[Issue] = []
     base = _weighed(arguments.base, limits, False, issues)
     weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
@@ -102,14 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
         whole = _weights.tree(weighed, levels, base)
-        heads = (*levels, "stored_bytes", "bytes", *(("base_stored_bytes", "base_bytes") if base else ()))
+        document = whole.document(_weights.BYTES)
         gaps = _weights.unexplained(weighed)
         _common.answer(
             forms,
             text=lambda style: _text(whole, gaps, most, style),
-            json=lambda: {"by": levels, **whole.document, "unexplained": gaps},
-            csv=lambda: (heads, *(row[1:] for row in whole.rows())),
-            html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", whole.document),
+            json=lambda: {"by": levels, **document, "unexplained": gaps},
+            csv=lambda: (_portions.heads(levels, _weights.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
+            html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", [document], _weights.BYTES),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
     holes += coverage.holes(held, policy.require_archs)
@@ -150,31 +131,9 @@ def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Iss
 
 
 def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
-    from spillscan.output.terminal import table
+    from spillscan.reports import _portions, _weights
 
-    compared = whole.before is not None
-
-    def cells(label: str, several: Sequence[Portion]) -> tuple[list[str], str]:
-        stored, plain = sum(each.stored_bytes for each in several), sum(each.bytes for each in several)
-        if compared:
-            more = sum(each.growth[0] for each in several), sum(each.growth[1] for each in several)
-            return [label, f"{stored:,}", f"{more[0]:+,}", f"{plain:,}", f"{more[1]:+,}"], ""
-        return [label, f"{stored:,}", f"{100 * stored / max(1, whole.stored_bytes):.1f}%", f"{plain:,}"], ""
-
-    def rows(portion: Portion, depth: int) -> Iterator[tuple[list[str], str]]:
-        yield cells("  " * depth + portion.label, [portion])
-        inner = portion.portions
-        if len(inner) == 1 and (inner[0].label in portion.label or portion.label in inner[0].label):
-            return
-        for each in inner[:most]:
-            yield from rows(each, depth + 1)
-        if most is not None and (rest := inner[most:]):
-            yield cells(f"{'  ' * depth}  … {len(rest):,} more", rest)
-
-    heads = (
-        ("what", "stored B", "change", "unpacked B", "change") if compared else ("what", "stored B", "", "unpacked B")
-    )
-    yield from table(heads, list(rows(whole, 0)), style, ("what",))
+    yield from _portions.lines([whole], _weights.BYTES, most, style)
     for gap in gaps[:_GAPS_SHOWN]:
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
         yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"

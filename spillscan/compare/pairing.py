@@ -27,6 +27,8 @@ class Comparison:
     unsettled: tuple[Change, ...] = ()
     """Pairs in which nothing is known to differ, but a build does not report all that the other reports, or neither
     reports registers or spills."""
+    equal: tuple[Change, ...] = ()
+    """Pairs in which nothing differs, where they were asked for."""
 
 
 def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> list[Change]:
@@ -34,14 +36,17 @@ def diff(base: Build, head: Build, launches: Launches | None = None, devices: Se
     return list(comparison(base, head, launches, devices).changes)
 
 
-def comparison(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Comparison:
-    """:func:`diff`, and the pairs that cannot be judged.
+def comparison(
+    base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = (), *, all_pairs: bool = False
+) -> Comparison:
+    """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
     own target.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
+    equal: list[Change] = []
     launches = launches or LaunchMap()
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
@@ -56,7 +61,13 @@ def comparison(base: Build, head: Build, launches: Launches | None = None, devic
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
                 alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
-    return Comparison(changes=tuple(sorted(changes, key=damage)), unsettled=tuple(sorted(unsettled, key=damage)))
+        elif all_pairs:
+            equal.append(Change(state="equal", before=before, after=after))
+    return Comparison(
+        changes=tuple(sorted(changes, key=damage)),
+        unsettled=tuple(sorted(unsettled, key=damage)),
+        equal=tuple(equal),
+    )
 
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:

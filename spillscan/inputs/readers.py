@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from spillscan.inputs.source import Stream
 from spillscan.model import Reading
 
-READERS = ("inputs.snapshot", "inputs.sidecars", "inputs.ptx", "dumps", "logs", "binary")
+READERS = ("inputs.snapshot", "inputs.sidecars", "inputs.ptx", "inputs.times", "dumps", "logs", "binary")
 """The modules of all readers below ``spillscan``."""
 
 

@@ -37,7 +37,8 @@ class Kernel:
     origins: tuple[Origin, ...] = ()
     """Where it was read; the first is where its record begins."""
     compile_ms: float | None = None
-    """Compile time as printed (ptxas 12.8 and later); never the same twice, never judged."""
+    """Compile time as printed (ptxas 12.8 and later), or as nvcc traced it; never the same twice, and judged by no
+    limit that nobody set."""
     source: str = ""
     """Source file that the build step compiles, as its command line names it; empty where no line says."""
     sass: SassStats | None = None
@@ -131,6 +132,30 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What a part of a compilation took, without the parts inside it, as the compiler driver wrote it down."""
+
+    milliseconds: float
+    """What it took, of all times that it occurred."""
+    file: str = ""
+    """The source file, or what is linked; empty where it belongs to none."""
+    arch: str | None = None
+    """``compute_90`` for what makes PTX, ``sm_90`` for what makes machine code; ``None`` for what serves all."""
+    tool: str = ""
+    """``cicc``, ``ptxas``, ``cudafe++`` …"""
+    step: str = ""
+    """What the tool did: ``NVVM Optimizer``; empty where only the tool is known."""
+    symbol: str = ""
+    """The function that it was done for; empty where it is not one function's."""
+    about: str = ""
+    """What else it was done for: a header, an instance of a template."""
+    kernel: bool = False
+    """Whether it is what ptxas prints as a kernel's compile time."""
+    origin: Origin
+    """Where it was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """All that was read from the inputs of one build."""
 
@@ -144,6 +169,8 @@ class Build:
     """What is not yet machine code, in the order of the inputs."""
     empty_units: tuple[str, ...] = ()
     """Objects that a log says were compiled, and that hold no kernel."""
+    timings: tuple[Timing, ...] = ()
+    """What compilations took, as the compiler driver wrote it down; in no snapshot."""
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
@@ -222,6 +249,8 @@ class Reading:
     stats: Stats = field(default_factory=Stats)
     portable: list[PortableCode] = field(default_factory=list)
     empty_units: list[str] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    """What compilations took."""
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -233,6 +262,7 @@ class Reading:
         self.stats += other.stats
         self.portable += other.portable
         self.empty_units += other.empty_units
+        self.timings += other.timings
 
     @property
     def understood(self) -> bool:

@@ -64,9 +64,9 @@ class Effect:
 class Change:
     """What became of one kernel between two builds."""
 
-    state: Literal["added", "removed", "changed", "renamed", "unknown"]
+    state: Literal["added", "removed", "changed", "renamed", "unknown", "equal"]
     """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not report
-    all that the other reports; such a pair is in no list of changes."""
+    all that the other reports; such a pair is in no list of changes, nor is one that is ``equal``."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None

@@ -12,11 +12,21 @@ from typing import Literal
 
 from spillscan.model.usage import Origin, Severity
 
-Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages"]
+Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages", "time"]
 """What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures;
-``messages``: what the compiler says of a kernel besides."""
+``messages``: what the compiler says of a kernel besides; ``time``: what it took to compile."""
 
-EVERYTHING: tuple[Hidden, ...] = ("kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages")
+EVERYTHING: tuple[Hidden, ...] = (
+    "kernels",
+    "spills",
+    "registers",
+    "stack",
+    "shared",
+    "code",
+    "launch",
+    "messages",
+    "time",
+)
 
 KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "no-kernel": ("kernels",),
@@ -48,6 +58,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "damaged": ("kernels",),
     "ptx-only": ("kernels",),
     "damaged-lines": (),
+    "damaged-times": ("time",),
     "tool-message": (),
     "undecodable": (),
     "spill-mismatch": ("spills",),
@@ -65,6 +76,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unknown-shared": ("shared",),
     "unknown-blocks": ("launch",),
     "unknown-code": ("code",),
+    "unknown-time": ("time",),
     "fewer-kernels": ("kernels",),
     "not-comparable": ("spills", "registers", "stack", "shared", "code", "launch"),
     "unit-missing": ("kernels",),

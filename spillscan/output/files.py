@@ -178,7 +178,7 @@ def _form(text: str, names: Sequence[str]) -> Form:
     return Form(name, target)
 
 
-def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str]]) -> None:
+def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) -> None:
     """Write the ``pieces`` of each form where it was asked for: all files first, then standard output."""
     drafts: list[Draft] = []
     try:
@@ -199,9 +199,12 @@ def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str]]) -> None:
             _copy(pieces(form), sys.stdout)
 
 
-def _copy(pieces: Iterable[str], file: TextIO) -> None:
+def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
     batch: list[str] = []
     for piece in pieces:
+        if isinstance(piece, bytes):
+            file.buffer.write(piece)
+            continue
         batch.append(piece)
         if len(batch) >= BATCH_PIECES or len(piece) >= LARGE_PIECE:
             file.write("".join(batch))

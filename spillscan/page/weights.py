@@ -1,8 +1,8 @@
-"""What files weigh, as a page: a treemap that opens group by group, and the same as a table."""
+"""What is added up in groups of groups, as a page: a treemap that opens group by group, and the same as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan import __version__
@@ -11,28 +11,48 @@ from spillscan.page.columns import LONGEST_NAME
 from spillscan.page.document import document
 from spillscan.page.static import figure, table
 
-_SIZES = ("stored_bytes", "bytes")
+BEFORE = "base_"
+"""Before the name of a measure: its value in the older inputs."""
+
+Measure = tuple[str, str, int]
+"""Name of a figure of the groups, head of its column, digits behind the point."""
 
 
-def weight_document(title: str, tree: Mapping[str, Any]) -> Iterator[str]:
-    """The page's text, piece by piece; ``tree``: groups with ``label``, ``stored_bytes``, ``bytes`` and ``groups``."""
+def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> Iterator[str]:
+    """The page's text, piece by piece. Each group has a ``label``, its ``measures``, perhaps also those before, and
+    ``groups``; areas are the first measure."""
+    names = [name for name, *_ in measures]
+    root = groups[0] if len(groups) == 1 else {"label": "all", **dict.fromkeys(names, 0), "groups": groups}
+    compared = f"{BEFORE}{names[0]}" in groups[0]
     payload = {
         "title": clip(title, LONGEST_NAME),
         "tool": f"spillscan {__version__}",
         "kind": "size",
         "views": [{"name": "size", "label": "Size"}],
-        "tree": _node(tree),
+        "measures": [{"head": head, "digits": digits} for _, head, digits in measures],
+        "compared": compared,
+        "tree": _node(root, names),
     }
-    yield from document(title, payload, ("size",), _static(clip(title, LONGEST_NAME), tree))
+    yield from document(title, payload, ("size",), _static(clip(title, LONGEST_NAME), root, measures, compared))
 
 
-def _node(group: Mapping[str, Any]) -> dict[str, Any]:
-    found = {"label": clip(group["label"], LONGEST_NAME), **{name: group[name] for name in _SIZES}}
-    inner = sorted(group.get("groups", ()), key=lambda each: -each["stored_bytes"])
-    return {**found, "groups": [_node(each) for each in inner]}
+def _node(group: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    values = [group[name] for name in names]
+    found = {"label": clip(group["label"], LONGEST_NAME), "values": values}
+    if f"{BEFORE}{names[0]}" in group:
+        found["before"] = [group[f"{BEFORE}{name}"] for name in names]
+    return {**found, "groups": [_node(each, names) for each in group.get("groups", ())]}
 
 
-def _static(title: str, tree: Mapping[str, Any]) -> Iterator[str]:
+def _static(title: str, tree: Mapping[str, Any], measures: Sequence[Measure], compared: bool) -> Iterator[str]:
     groups = tree.get("groups", ())
-    rows = ((clip(each["label"], LONGEST_NAME), *(figure(each[name]) for name in _SIZES)) for each in groups)
-    yield from table(title, ("what", "stored B", "unpacked B"), rows, len(groups), numbers=1)
+
+    def cells(group: Mapping[str, Any]) -> Iterator[str]:
+        for name, _, digits in measures:
+            yield figure(round(group[name], digits or None))
+            if compared:
+                yield f"{group[name] - group[BEFORE + name]:+,.{digits}f}"
+
+    heads = [text for _, head, _ in measures for text in ((head, "change") if compared else (head,))]
+    rows = ((clip(each["label"], LONGEST_NAME), *cells(each)) for each in groups)
+    yield from table(title, ("what", *heads), rows, len(groups), numbers=1)

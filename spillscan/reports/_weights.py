@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from spillscan.binary.weight import Copy, Key, Measure, Weight
+from spillscan.binary.weight import Copy, Key, Weight
 from spillscan.coverage import Archs
-from spillscan.names import demangle, namespace, natural
+from spillscan.names import natural
 from spillscan.naming import Names
+from spillscan.reports._portions import NO_KERNEL, Measure, Part, Portion, of_kernels, whole
 
-NO_KERNEL, HOST = "(no kernel)", "host and packing"
+BYTES = (Measure("stored_bytes", "stored B"), Measure("bytes", "unpacked B"))
+HOST = "host and packing"
 
 
 class Weighed(NamedTuple):
@@ -27,104 +28,32 @@ class Weighed(NamedTuple):
     """What it consists of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
-    """Bytes that have something in common."""
-
-    label: str
-    """What."""
-    stored_bytes: int
-    """As they stand in the file."""
-    bytes: int
-    """Unpacked."""
-    before: tuple[int, int] | None
-    """Both in the older inputs; ``None`` where there are none."""
-    portions: Sequence[Portion] = ()
-    """The same by what comes next, most stored bytes first; beside older inputs, what changed most."""
-
-    @property
-    def growth(self) -> tuple[int, int]:
-        """By how many bytes it grew: as stored, and unpacked."""
-        stored, plain = self.before or (0, 0)
-        return self.stored_bytes - stored, self.bytes - plain
-
-    def rows(self, above: tuple[str, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-        """The portions without portions, each behind the labels of all around it."""
-        path = (*above, self.label)
-        if not self.portions:
-            yield *path, self.stored_bytes, self.bytes, *(self.before or ())
-        for portion in self.portions:
-            yield from portion.rows(path)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """For JSON."""
-        found: dict[str, Any] = {"label": self.label, "stored_bytes": self.stored_bytes, "bytes": self.bytes}
-        if self.before is not None:
-            found["base_stored_bytes"], found["base_bytes"] = self.before
-        if self.portions:
-            found["groups"] = [portion.document for portion in self.portions]
-        return found
-
-
-class _Part(NamedTuple):
-    """The bytes under one key."""
-
-    name: str
-    """Of the input."""
-    key: Key
-    measure: Measure
-    old: bool
-    """Whether it is of an older input."""
-
-
 _Label = Callable[[str, Key], str]
 
 
 def tree(weighed: Sequence[Weighed], levels: Sequence[str], base: Sequence[Weighed] = ()) -> Portion:
     """All bytes, in groups of groups; beside those of older inputs, where there are any."""
-    parts = [
-        _Part(each.name, key, measure, old)
-        for old, inputs in ((False, weighed), (True, base))
-        for each in inputs
+    inputs = [*((each, False) for each in weighed), *((each, True) for each in base)]
+    labels = _labels(Names(dict.fromkeys(key.symbol for each, _ in inputs for key in each.weight.sums if key.symbol)))
+    wanted = [labels[level] for level in levels]
+    parts = (
+        Part(tuple(label(each.name, key) for label in wanted), (measure.stored, measure.plain), old)
+        for each, old in inputs
         for key, measure in each.weight.sums.items()
-    ]
-    names = Names(dict.fromkeys(part.key.symbol for part in parts if part.key.symbol))
-    labels = _labels(names)
-    return _portion("total", parts, [labels[level] for level in levels], bool(base))
-
-
-def _portion(label: str, parts: Sequence[_Part], levels: Sequence[_Label], compared: bool) -> Portion:
-    inner: list[Portion] = []
-    if levels:
-        found: defaultdict[str, list[_Part]] = defaultdict(list)
-        for part in parts:
-            found[levels[0](part.name, part.key)].append(part)
-        inner = [_portion(each, members, levels[1:], compared) for each, members in found.items()]
-        inner.sort(key=lambda each: (-abs(each.growth[0]), -abs(each.growth[1]), natural(each.label)))
-    new = [part.measure for part in parts if not part.old]
-    old = [part.measure for part in parts if part.old]
-    return Portion(
-        label=label,
-        stored_bytes=sum(measure.stored for measure in new),
-        bytes=sum(measure.plain for measure in new),
-        before=(sum(measure.stored for measure in old), sum(measure.plain for measure in old)) if compared else None,
-        portions=inner,
     )
+    return whole(parts, BYTES, bool(base))
 
 
 def _labels(names: Names) -> dict[str, _Label]:
     def of_kernel(label: Callable[[str], str]) -> _Label:
-        known = cache(label)
-        return lambda _, key: known(key.symbol) if key.symbol else NO_KERNEL if key.form else HOST
+        return lambda _, key: label(key.symbol) if key.symbol else NO_KERNEL if key.form else HOST
 
+    kernels = of_kernels(names)
     return {
         "arch": lambda _, key: f"{key.arch} ({key.form})" if key.form not in ("", "SASS") else key.arch or HOST,
         "kind": lambda _, key: key.kind,
         "section": lambda _, key: key.section,
-        "family": of_kernel(lambda symbol: names.family(symbol).base),
-        "kernel": of_kernel(names.of),
-        "namespace": of_kernel(lambda symbol: namespace(demangle(symbol))),
+        **{level: of_kernel(label) for level, label in kernels.items()},
         "object": lambda _, key: key.unit or "(not known)",
         "member": lambda name, key: key.member or PurePath(name).name,
         "file": lambda name, key: name,

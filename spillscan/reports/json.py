@@ -271,6 +271,7 @@ def _array(name: str, values: Iterable[Any]) -> Iterator[str]:
 
 
 def _change(change: Change) -> ChangeJson:
+    assert change.state != "equal"
     before, after = (None if kernel is None else kernel_json(kernel) for kernel in (change.before, change.after))
     return ChangeJson(
         change.state,

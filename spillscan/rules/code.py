@@ -1,11 +1,45 @@
-"""The size of a kernel's machine code, against its limit and an older build's."""
+"""What a kernel costs before it runs, the size of its machine code and its compile time: against limits and an older
+build. Without a limit anything is fine: compile times are never the same twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from spillscan.model import Change, Finding, Kernel, Limit, Rule
+from spillscan.model import Change, Finding, Hidden, Kernel, Limit, Rule
 from spillscan.rules import Terms, finding
+
+
+class _Cost(NamedTuple):
+    """One such figure."""
+
+    what: str
+    """As messages call it."""
+    unit: str
+    key: str
+    """In a baseline."""
+    get: Callable[[Kernel], int | None]
+    silent: str
+    """Why it may be unknown."""
+    limit: Rule
+    growth: Rule
+
+
+def _rules(name: str, needs: Hidden, most: Limit, growth: Limit) -> tuple[Rule, Rule]:
+    limit = Rule(id=name, severity="error", judges=("build",), needs=(needs,), limits=(most,))
+    grown = f"{name.partition('-')[0]}-growth"
+    return limit, Rule(
+        id=grown, severity="error", judges=("change",), needs=(needs,), limits=(growth,), recorded_as=name
+    )
+
+
+def _bytes(kernel: Kernel) -> int | None:
+    return kernel.sass.code_bytes if kernel.sass is not None and kernel.sass.instructions else None
+
+
+def _milliseconds(kernel: Kernel) -> int | None:
+    return None if kernel.compile_ms is None else round(kernel.compile_ms)
+
 
 MAX_BYTES = Limit(
     name="max_code_bytes",
@@ -14,6 +48,13 @@ MAX_BYTES = Limit(
     judges="build",
     order=35,
 )
+MAX_MILLISECONDS = Limit(
+    name="max_compile_ms",
+    default=None,
+    help="most milliseconds that ptxas may take for a kernel",
+    judges="build",
+    order=36,
+)
 MAX_GROWTH = Limit(
     name="max_code_growth_percent",
     default=None,
@@ -21,63 +62,76 @@ MAX_GROWTH = Limit(
     judges="change",
     order=75,
 )
-LIMIT = Rule(
-    id="code-size",
-    severity="error",
-    judges=("build",),
-    needs=("code",),
-    limits=(MAX_BYTES,),
+MAX_SLOWDOWN = Limit(
+    name="max_compile_growth_percent",
+    default=None,
+    help="most percent by which the compile time of a kernel may grow",
+    judges="change",
+    order=76,
 )
-GROWTH = Rule(
-    id="code-growth",
-    severity="error",
-    judges=("change",),
-    needs=("code",),
-    limits=(MAX_GROWTH,),
-    recorded_as="code-size",
+_COSTS = (
+    _Cost(
+        "code",
+        "B",
+        "bytes",
+        _bytes,
+        "no input shows its machine code; give its binary",
+        *_rules("code-size", "code", MAX_BYTES, MAX_GROWTH),
+    ),
+    _Cost(
+        "compile time",
+        "ms",
+        "milliseconds",
+        _milliseconds,
+        "no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
+        *_rules("compile-time", "time", MAX_MILLISECONDS, MAX_SLOWDOWN),
+    ),
 )
 
-RULES = (LIMIT, GROWTH)
-_SILENT = "no input shows its machine code; give its binary"
+RULES = tuple(rule for cost in _COSTS for rule in (cost.limit, cost.growth))
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
-    """A kernel with more code than allowed."""
-    most, size = terms.limit(MAX_BYTES), _size(kernel)
-    if most is not None and size is not None and size > most:
-        yield finding(LIMIT, f"{size:,} B of code, {most:,} B allowed", kernel)
+    """A kernel that costs more than allowed."""
+    for cost in _COSTS:
+        most, value = terms.limit(*cost.limit.limits), cost.get(kernel)
+        if most is not None and value is not None and value > most:
+            yield finding(cost.limit, f"{value:,} {cost.unit} of {cost.what}, {most:,} {cost.unit} allowed", kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose machine code was not read."""
-    silent = terms.limit(MAX_BYTES) is not None and _size(kernel) is None
-    return (LIMIT, _SILENT) if silent else None
+    """A kernel of which an input does not say what it costs."""
+    for cost in _COSTS:
+        if terms.limit(*cost.limit.limits) is not None and cost.get(kernel) is None:
+            return cost.limit, cost.silent
+    return None
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
-    """Code that grew by more than the policy tolerates; without a limit any growth is fine."""
-    most = terms.limit(MAX_GROWTH)
-    if most is None or change.before is None or change.after is None:
+    """What grew by more than the policy tolerates."""
+    if change.before is None or change.after is None:
         return
-    before, after = _size(change.before), _size(change.after)
-    if before is not None and after is not None and 100 * (after - before) > most * before:
-        percent = f"+{100 * (after - before) / before:.0f} %" if before else "from nothing"
-        yield finding(GROWTH, f"code {before:,} → {after:,} B ({percent}, {most} % allowed)", change.after)
+    for cost in _COSTS:
+        most, before, after = terms.limit(*cost.growth.limits), cost.get(change.before), cost.get(change.after)
+        if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
+            percent = f"+{100 * (after - before) / before:.0f} %" if before else "from nothing"
+            text = f"{cost.what} {before:,} → {after:,} {cost.unit} ({percent}, {most} % allowed)"
+            yield finding(cost.growth, text, change.after)
 
 
 def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose machine code was read of one build at most."""
-    if terms.limit(MAX_GROWTH) is None or change.before is None or change.after is None:
+    """A kernel whose cost one build at most shows."""
+    if change.before is None or change.after is None:
         return None
-    return (GROWTH, _SILENT) if None in (_size(change.before), _size(change.after)) else None
+    for cost in _COSTS:
+        limited = terms.limit(*cost.growth.limits) is not None
+        if limited and None in (cost.get(change.before), cost.get(change.after)):
+            return cost.growth, cost.silent
+    return None
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Bytes of code."""
-    size = _size(kernel)
-    return None if rule != LIMIT.id or size is None else {"bytes": size}
-
-
-def _size(kernel: Kernel) -> int | None:
-    """Bytes of its code; ``None`` where it was not read."""
-    return kernel.sass.code_bytes if kernel.sass is not None and kernel.sass.instructions else None
+    """What it costs."""
+    found = {cost.limit.id: (cost.key, cost.get(kernel)) for cost in _COSTS}
+    key, value = found.get(rule, ("", None))
+    return None if value is None else {key: value}

@@ -205,7 +205,7 @@ def test_each_level_holds_all_bytes(level: str) -> None:
     weight = weighed(LIBRARY)
     whole = tree([Weighed("a.so", weight)], [level, "kind"])
     assert sum(row[-2] for row in whole.rows()) == len(LIBRARY)  # type: ignore[misc]
-    assert whole.stored_bytes == len(LIBRARY)
+    assert whole.values[0] == len(LIBRARY)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,8 +230,8 @@ def test_growth_is_the_difference_of_two_trees() -> None:
     levels = ("kind", "arch")
     whole = tree([new], levels, [old])
     assert whole.growth == (
-        tree([new], levels).stored_bytes - len(LIBRARY),
-        tree([new], levels).bytes - tree([old], levels).bytes,
+        tree([new], levels).values[0] - len(LIBRARY),
+        tree([new], levels).values[1] - tree([old], levels).values[1],
     )
     for this, other in ((0, new), (2, old)):
         alone = {row[:-2]: row[-2:] for row in tree([other], levels).rows()}

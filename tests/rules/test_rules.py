@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from spillscan import rules
-from spillscan.compare.pairing import diff
+from spillscan.compare.pairing import comparison
 from spillscan.explained import explanations
 from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
 from spillscan.model.code import LocalTraffic, SassStats
@@ -101,7 +101,8 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     head = scan(paths)
     policy = policy_of(case)
     if base:
-        return rules.regressions(diff(scan(base), head, policy), policy)
+        found = comparison(scan(base), head, policy, all_pairs=True)
+        return rules.regressions((*found.changes, *found.equal), policy)
     return list(rules.check(head, policy).findings)
 
 
