@@ -281,9 +281,12 @@ class Writer:
         callees = {}
         if self._account.complete and not (self._unended or self._interleaved or context.relocatable):
             callees = self._callees()
+        summed: dict[tuple[int, tuple[int, int]], Usage] = {}  # equal figures share one record
         for line, section, step, kernel in self._kernels:
             if line in callees:
-                kernel = replace(kernel, usage=with_callees(kernel.usage, callees[line]))  # noqa: PLW2901
+                figures = id(kernel.usage), callees[line]
+                usage = summed.get(figures) or summed.setdefault(figures, with_callees(kernel.usage, callees[line]))
+                kernel = replace(kernel, usage=usage)  # noqa: PLW2901
             if plain and not section.notes and not step.relocatable:
                 yield line, kernel
             else:
@@ -294,9 +297,9 @@ class Writer:
                 kernel = replace(kernel, usage=with_callees(kernel.usage, callees[draft.line]))
             yield draft.line, finished(kernel, draft.section, draft.step, context)
 
-    def _callees(self) -> dict[int, list[Usage]]:
-        """What the callees of each kernel use, by the kernel's line: whole programs list them behind it, relocatable
-        code and debug builds before all kernels of a module."""
+    def _callees(self) -> dict[int, tuple[int, int]]:
+        """What the callees of each kernel spill, by the kernel's line, where that is known of all of them: whole
+        programs list them behind it, relocatable code and debug builds before all kernels of a module."""
         entries: dict[int, list[int]] = defaultdict(list)
         for line, section, _, _ in self._kernels:
             entries[id(section)].append(line)
@@ -307,12 +310,16 @@ class Writer:
             elif draft.role == "function" and not draft.section.relocatable and not draft.step.relocatable:
                 functions.append(draft)
         ordered = {section: sorted(lines) for section, lines in entries.items()}
-        found: dict[int, list[Usage]] = defaultdict(list)
+        found: dict[int, tuple[int, int] | None] = {}
         for draft in functions:
             lines = ordered.get(id(draft.section), [])
             if place := bisect_left(lines, draft.line):
-                found[lines[place - 1]].append(Usage() if draft.reasons else draft.figures)
-        return found
+                caller, spills = lines[place - 1], draft.spills
+                before = found.get(caller, (0, 0))
+                found[caller] = (
+                    None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])
+                )
+        return {caller: spills for caller, spills in found.items() if spills is not None}
 
     def _relocatable(self, sections: Iterable[Section]) -> bool:
         """Whether the log shows relocatable code (-rdc, -dc).
@@ -555,7 +562,7 @@ class Writer:
             case "foreign" | "misplaced":
                 return not (self._overlapped and complete)
             case "bare":
-                return self._stack_lines > 0
+                return self._stack_lines > 0 or self._names > 0
             case "nameless":
                 return self._names > 0
             case "unindented":

@@ -22,12 +22,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
 from spillscan.logs.steps import announced, lines_with, plain, same_object
 from spillscan.model import Issue, Origin
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 LANDMARKS = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
@@ -44,6 +47,8 @@ _LONGEST_LINE_BYTES = 1 << 14
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
 
+_REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
+"""A line of a report: no tool's failure. The grammar takes longer to get ready than to read a small log."""
 _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
 _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
@@ -342,9 +347,7 @@ class Failures:
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
-        elif (
-            last and not line[:1].isspace() and grammar.parse("buildfailure", last[:_LONGEST_LINE_BYTES], start="last")
-        ):
+        elif not line[:1].isspace() and _tree(last[:_LONGEST_LINE_BYTES], "last"):
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
             yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
@@ -389,10 +392,16 @@ def _stem(path: str) -> str:
     return posixpath.basename(path.replace("\\", "/")).partition(".")[0]
 
 
+def _tree(text: str, start: str) -> Tree[Token] | None:
+    if not text or _REPORT.match(text):
+        return None
+    return grammar.parse("buildfailure", text, start=start)
+
+
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    tree = grammar.parse("buildfailure", text, start="line") if text else None
+    tree = _tree(text, "line")
     if tree is None:
         return "", {}
     return str(tree.data), {token.type: str(token) for token in tree.children if isinstance(token, str)}

@@ -19,9 +19,12 @@ from spillscan.logs.interleaved import prints_constant_banks
 from spillscan.logs.messages import (
     EntryLine,
     Ignored,
+    LinkProperties,
+    LinkUsed,
     Message,
     Module,
     Note,
+    Properties,
     Stack,
     Torn,
     Unknown,
@@ -40,8 +43,6 @@ _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _HEAD = "ptxas info    : "
-_SINGULAR = ("barrier", "texture", "surface", "sampler")
-"""Ends of a registers line whose last letter is missing."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
@@ -263,7 +264,7 @@ class _Log:
             return None
         if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
             self._cut = line  # kernels follow, or the rest of it
-        if isinstance(found, Used) and (found.cut or self._default[0].timed or line.endswith(_SINGULAR)):
+        if isinstance(found, Used) and (found.cut or self._default[0].timed):
             self._cut = line
             return replace(found, cut=True)
         return found
@@ -349,11 +350,14 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
 
 
 def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
-    """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines."""
+    """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
+    they link begins with a module's."""
     if found is None:
         return may_remain(line) or lacks_beginning(line) or (half_quoted(line) and following.startswith(b"ptxas "))
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
-    return not named and _NAMED.search(following) is not None
+    return not named and (
+        isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
+    )
 
 
 def _may_begin_report(line: str) -> bool:

@@ -264,7 +264,9 @@ def _headed(line: str) -> Message:
 
 def _of_two(text: str) -> bool:
     """Whether ``text``, which may say much, holds what only another line says."""
-    return remnants.half_quoted(text) or any(pattern.search(text) for pattern in (PIECE, _OF_BUILDERS))
+    return remnants.half_quoted(text) or any(
+        pattern.search(text) for pattern in (PIECE, _OF_BUILDERS, remnants.HALF_SENTENCE)
+    )
 
 
 def _is_symbol(name: str) -> bool:
@@ -294,7 +296,8 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
     head, text = _parted(line, tool)
     of_report = _INFO.search(head) is not None
-    torn = remnants.of_known(text) or PIECE.search(line) or remnants.breaks_off(text, figures=of_report)
+    pieces = remnants.of_known(text) or remnants.breaks_off(text, figures=of_report)
+    torn = pieces or PIECE.search(line) or _OF_BUILDERS.search(text)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
 
 

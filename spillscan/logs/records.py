@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -81,6 +81,13 @@ class Draft:
         """Its registers and stack lines together; a stack in doubt is left out."""
         return self.usage if self.stack is None or self.stack_in_doubt else _with_stack(self.usage, self.stack)
 
+    @property
+    def spills(self) -> tuple[int, int] | None:
+        """Bytes of (spill stores, spill loads); ``None`` where they are not known for sure."""
+        if self.reasons:
+            return None
+        return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
+
 
 @dataclass(slots=True)
 class PendingUse:
@@ -103,12 +110,11 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
     )
 
 
-def with_callees(usage: Usage, callees: Sequence[Usage]) -> Usage:
+def with_callees(usage: Usage, callees: tuple[int, int]) -> Usage:
     """The usage of a kernel with what it and its callees spill together."""
-    known = [pair for pair in (each.spills for each in (usage, *callees)) if pair is not None]
-    if len(known) <= len(callees):
+    if usage.spills is None:
         return usage
-    stores, loads = map(sum, zip(*known, strict=True))
+    stores, loads = map(sum, zip(usage.spills, callees, strict=True))
     return replace(usage, cumulative_spill_store_bytes=stores, cumulative_spill_load_bytes=loads)
 
 

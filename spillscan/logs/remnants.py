@@ -39,6 +39,8 @@ HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
 """A tool's name of which letters are lost."""
 ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
 """How people write that they left out the end of a line."""
+HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")
+"""The one sentence of ptxas on deprecated instructions, without its end (11.8 to 13.5)."""
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
 """Apostrophes aside."""
 
@@ -87,8 +89,11 @@ _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 
 
 def of_known(text: str) -> bool:
-    """Whether ``text``, which no rule describes, is the beginning of a known message, or holds pieces of others."""
+    """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends as one does, or
+    holds pieces of others."""
     if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
+        return True
+    if any(text.startswith(start) and text.endswith(end) for start, end in _frames()):
         return True
     text = _NUMBER.sub("N", text)
     stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
@@ -101,7 +106,7 @@ def breaks_off(text: str, *, figures: bool = False) -> bool:
     letters = _FIGURE_LETTERS if figures else _ADVICE_LETTERS
     for opening in _openings():
         same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
-        if same >= letters and opening[same - 1 : same + 1].isalpha():
+        if same >= letters and any(each[same - 1 : same + 1].isalpha() for each in (opening, text)[: 1 + figures]):
             return True
     return False
 
@@ -111,6 +116,17 @@ def _openings() -> tuple[str, ...]:
     """What the messages begin with that the grammar describes, where that is no single short word."""
     found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
     return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
+
+
+@cache
+def _frames() -> tuple[tuple[str, str], ...]:
+    """How messages begin and end that have names and figures between."""
+    found: list[tuple[str, str]] = re.findall(
+        r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE
+    )
+    return tuple(
+        (start[:_ADVICE_LETTERS], end[-_ADVICE_LETTERS:]) for start, end in found if len(end) >= _ADVICE_LETTERS
+    )
 
 
 @cache
@@ -142,7 +158,7 @@ _CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
 """How clauses begin: with a number, and words that are whole."""
 _NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
 _JOINED = re.compile(
-    r"\b(?:registers|barriers|cumulative|stack|[sl]mem|textures|surfaces|samplers)\b"
+    r"\b(?:registers|barriers|cumulative|stack|[sgl]mem|textures|surfaces|samplers)\b"
     r"|ptxas|info|spill|frame|cmem|=|[a-z]\d+ |\d bytes .*\d"
 )
 

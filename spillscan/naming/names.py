@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fnmatch import translate
 from functools import cached_property
 from hashlib import blake2s
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 from spillscan.identity.symbol import source_file
@@ -30,6 +30,9 @@ _SHORT = 28
 _MOST_OVERLOADS = 64
 _WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
+_NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
+_GOES_ON = re.compile(r"\A[^I]|\n[^I]|\n\Z|E(?:L?\d|[CDU]|(?!v)[a-z][A-Za-z])|_\d")
+"""Signs that a name may go on behind its template's arguments: a member's name, a constructor, an operator."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _LEAST_WORD = 8
@@ -304,12 +307,17 @@ class Names:
     @cached_property
     def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        head = self._forest.head
-        return {
-            symbol: head(printable(readable(symbol_of(symbol)))) or self._tree(symbol).node.head
-            for build in self._builds
-            for symbol in build
-        }
+        found = dict.fromkeys(chain.from_iterable(self._builds), "")
+        for start, several in _of_one_start(found).items():
+            alike = len(several) > 1 and _plain_template(start, several)
+            for symbol in several[:1] if alike else several:
+                found[symbol] = self._head(symbol)
+            if alike:
+                found.update(dict.fromkeys(several, found[several[0]]))
+        return found
+
+    def _head(self, symbol: Key) -> str:
+        return self._forest.head(printable(readable(symbol_of(symbol)))) or self._tree(symbol).node.head
 
     @cached_property
     def _families(self) -> dict[str, Family]:
@@ -406,6 +414,26 @@ class Names:
             + (f"@{files[symbol]}" if hidden and files[symbol] else "")
             for symbol in symbols
         }
+
+
+def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:
+    """Symbols by what stands before the first ``I``, which opens the arguments of a template."""
+    found: dict[str, list[Key]] = defaultdict(list)
+    for symbol in symbols:
+        found[symbol_of(symbol).partition("I")[0]].append(symbol)
+    return found
+
+
+def _plain_template(start: str, symbols: Iterable[Key]) -> bool:
+    """Whether all symbols that begin with ``start`` are instances of one template, which stands in no other (Itanium
+    C++ ABI, 5.1): ``_ZN2ns4gemmIfLi4EEEvPT_``. It then takes one of them to know what all are called."""
+    match = _NESTED.match(start)
+    at = match.end() if match else len(start)
+    while word := _LENGTH.match(start, at):
+        at = word.end() + int(word[0])
+        if at == len(start):
+            return _GOES_ON.search("\n".join(symbol_of(symbol)[at:] for symbol in symbols)) is None
+    return False
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:

@@ -88,12 +88,15 @@ class Matcher:
                 self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
+        self._for_all = not named and not any(entry.arch or entry.unit for entry in entries)
         self._names: dict[str | Tuned, int] = {}
         self._archs: dict[str, int] = {}
         self._units: dict[str, int] = {}
 
     def mask(self, kernel: Kernel) -> int:
         """The bits that name ``kernel``."""
+        if self._for_all:
+            return self._always
         key, called = kernel.key, kernel.named_by
         named = self._names.get(called)
         if named is None:

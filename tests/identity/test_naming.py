@@ -175,3 +175,15 @@ def test_deep_and_long_names_are_read_quickly() -> None:
         assert len(alone(symbol)) <= 60
     forest = Forest()
     assert forest.parsed("f<A<int>, A<int>>()").node.args[0] is forest.parsed("g<A<int>>()").node.args[0]
+
+
+def test_what_begins_alike_is_one_family_only_where_nothing_follows_the_arguments() -> None:
+    """``Box<int>::run()`` and ``Box<int>::stop()`` begin alike."""
+    names = Names(
+        [
+            *("_Z4axpyIfEvPT_", "_Z4axpyIdEvPT_", "_ZN3BoxIiE3runEv", "_ZN3BoxIfE3runEv", "_ZN3BoxIiE4stopEv"),
+            *("_ZN3BoxIiEclEf", "_ZN3BoxIiEC1Ev", "_ZN2ns4gemmINS_4TileEEEvT_", "_ZN2ns4gemmIfEEvT_"),
+        ]
+    )
+    families = [names.base(symbol) for symbol in names.at(60)]
+    assert families == ["axpy", "axpy", "run", "run", "stop", "Box", "Box::Box", "gemm", "gemm"]

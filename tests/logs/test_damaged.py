@@ -86,6 +86,8 @@ def test_an_entry_line_without_arch() -> None:
         (STACK + USED + BLOCK.replace("spills'", "b'").replace("for spills", "for b"), "spills"),
         (USED + BLOCK, "registers"),
         (ENTRY + NAME + STACK, "registers"),
+        (ENTRY + NAME + USED, "registers"),
+        ((NAME + STACK).replace("ptxas info", "info"), "kernels"),
         (ENTRY + USED + BLOCK.replace("spills'", "b'").replace("for spills", "for b"), "spills"),
         (WARNING[:60] + "\n" + BLOCK.replace("780", "0").replace("820", "0"), "spills"),
         (BLOCK + ENTRY[:40], "kernels"),
@@ -130,6 +132,12 @@ REMNANTS = (
     "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to detninja: Entering directory",
     "ptxas warning : Local memory used for function 'local_and_spinction 'local_f64', size of stack frame: 128 bytes",
     "ptxas warning : Use of module scoped .local or .reg variable 'mod variable 'module_local' found, disabling ABI",
+    *(
+        "ptxas warning : Stack size for annot be statically determined",
+        "ptxas warning : ninja: Entering directory 'build'",
+    ),
+    "ptxas info    : Usedads",
+    "ptxas x.ptx, line 15; warning : Instruction 'vote' without '.sync' is deprecated since PTX ISA version 6.0 and wi",
 )
 """What is left of lines between which bytes are lost."""
 
@@ -176,7 +184,11 @@ def test_a_log_begins_inside_a_tool_s_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "clause", ["gisters", "1048 bytes arriers", "1 tThe Meson build system", "0 bs", "16384 bytes smck size"]
+    "clause",
+    [
+        *("gisters", "1048 bytes arriers", "1 tThe Meson build system", "0 bs", "16384 bytes smck size"),
+        *("used 1 barrier", " 0 bytes gmem"),
+    ],
 )
 def test_a_clause_of_pieces_is_a_cut_one(clause: str) -> None:
     used = f"{USED.rstrip()}, {clause}\n"
