@@ -8,17 +8,30 @@ with a letter, for those that run machine code with that letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from spillscan.model import Build, Hole, Origin
-from spillscan.names import arch_family, natural
+from spillscan.model import Build, Hole, Issue, Origin
+from spillscan.names import ISA_OF_RELEASE, arch_family, natural
 from spillscan.occupancy.devices import resolve, runs_on
 
 REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
 """What may be required: machine code for just this arch; PTX that any GPU from this compute capability on can run."""
 _TEGRA = frozenset({"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_101", "sm_110"})
 """Machine code is compatible neither among these nor with others (the same guide, "Binary Compatibility")."""
+
+
+class Terms(Protocol):
+    """What a policy demands of a file."""
+
+    @property
+    def require_archs(self) -> tuple[str, ...]:
+        """What it must hold."""
+
+    @property
+    def driver_release(self) -> str | None:
+        """The CUDA release whose drivers must take its PTX; ``None``: any."""
 
 
 @dataclass(slots=True)
@@ -29,10 +42,45 @@ class Archs:
     """``sm_90a``."""
     portable: set[str] = field(default_factory=set)
     """PTX: ``compute_90``."""
+    versions: dict[str, set[str | None]] = field(default_factory=dict)
+    """Of the PTX for an arch, its ISA versions: ``8.5``; ``None`` where it does not say."""
+
+    def add_ptx(self, arch: str, version: str | None) -> None:
+        """A module."""
+        self.portable.add(arch)
+        self.versions.setdefault(arch, set()).add(version)
+
+    def too_new(self, release: str) -> dict[str, list[str]]:
+        """PTX that a driver of a CUDA ``release`` does not take, or is not known to: its ISA versions, by arch."""
+        most = _number(ISA_OF_RELEASE[release])
+        found = {
+            arch: [version or "unknown" for version in versions if version is None or _number(version) > most]
+            for arch, versions in self.versions.items()
+        }
+        return {arch: sorted(found[arch], key=natural) for arch in sorted(found, key=natural) if found[arch]}
+
+    def for_driver(self, release: str | None) -> Archs:
+        """What a driver of a CUDA ``release`` can do with it; ``None``: one that takes all."""
+        new = self.too_new(release) if release is not None else {}
+        return Archs(machine=self.machine, portable=self.portable - new.keys(), versions=self.versions)
 
     def lacks(self, wanted: Iterable[str]) -> list[str]:
         """Those of what is ``wanted`` that it does not hold."""
         return [arch for arch in wanted if arch not in self.machine and not self._compiles(arch)]
+
+    def unasked(self, wanted: Sequence[str]) -> list[str]:
+        """What it holds and none of what is ``wanted`` asks for."""
+        extra = [arch for arch in self.machine if arch not in wanted]
+        extra += [arch for arch in self.portable if not any(_serves(arch, each) for each in wanted)]
+        return sorted(extra, key=natural)
+
+    def without_fallback(self) -> list[str]:
+        """Machine code for just one compute capability or family, without PTX that later GPUs can run."""
+        return [
+            arch
+            for arch in sorted(self.machine, key=natural)
+            if not arch[-1].isdigit() and not self._compiles(f"compute_{arch[3:-1]}")
+        ]
 
     def _compiles(self, wanted: str) -> bool:
         return any(_serves(arch, wanted) for arch in self.portable)
@@ -60,6 +108,10 @@ def _runs(portable: str, name: str) -> bool:
     return divmod(int(number), 10) <= resolve(name)[0].version
 
 
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def of_build(build: Build) -> dict[str, Archs]:
     """By binary; where no binary was read, of the whole build, under no name."""
     found: dict[str, Archs] = {}
@@ -69,20 +121,35 @@ def of_build(build: Build) -> dict[str, Archs]:
             found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
     for module in build.portable:
         if module.form == "PTX" and module.arch:
-            found.setdefault(module.origin.input if module.origin else "", Archs()).portable.add(module.arch)
+            found.setdefault(module.origin.input if module.origin else "", Archs()).add_ptx(module.arch, module.version)
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
-def holes(held: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Hole]:
-    """What files do not hold that they must."""
+def holes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Hole]:
+    """What files do not hold that they must, and what they hold for newer drivers alone."""
     for name, archs in held.items():
-        if lacking := archs.lacks(wanted):
+        terms = terms_of(name)
+        origin = Origin(input=name, format="binary") if name else None
+        if lacking := archs.for_driver(terms.driver_release).lacks(terms.require_archs):
             have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
             message = f"no code for {', '.join(lacking)}, which the policy requires; it has {have}"
-            yield Hole(
-                code="arch-required",
-                message=message,
-                hides=("kernels",),
-                origin=Origin(input=name, format="binary") if name else None,
-                names=tuple(lacking),
-            )
+            yield Hole(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
+        if terms.driver_release and (new := archs.too_new(terms.driver_release)):
+            listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
+            most = ISA_OF_RELEASE[terms.driver_release]
+            message = f"{listed}; drivers of CUDA {terms.driver_release} take PTX ISA {most} and older"
+            yield Hole(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))
+
+
+def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:
+    """What nobody asked for, and what no later GPU can run, of files of which something is required."""
+    for name, archs in held.items():
+        terms = terms_of(name)
+        origin = Origin(input=name, format="binary") if name else None
+        if terms.require_archs and (extra := archs.unasked(terms.require_archs)):
+            message = f"code for {', '.join(extra)}, which the policy does not ask for"
+            yield Issue(code="arch-unasked", message=message, severity="note", origin=origin)
+        alone = archs.for_driver(terms.driver_release).without_fallback()
+        if alone and (terms.require_archs or terms.driver_release):
+            message = f"{', '.join(alone)} runs on its own GPUs alone, and no PTX stands beside it for later ones"
+            yield Issue(code="no-fallback", message=message, severity="note", origin=origin)

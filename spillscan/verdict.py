@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from spillscan import coverage
 from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
 from spillscan.policy import Policy
+from spillscan.policy.files import terms_of
 from spillscan.rules import Undecided
 
 
@@ -27,6 +29,8 @@ class Verdict:
     """What may be hidden, and the policy accepts."""
     expired: bool = False
     """Whether a suppression of the baseline holds no longer."""
+    oversized: bool = False
+    """Whether a file has more bytes than the policy allows."""
     fails: bool = True
     """Whether the gate may fail at all."""
 
@@ -35,12 +39,19 @@ class Verdict:
         """The exit status."""
         if not self.fails:
             return 0
-        if self.failing or self.expired:
+        if self.failing or self.expired or self.oversized:
             return 1
         return 2 if self.holes else 0
 
 
-def verdict(findings: Iterable[Finding], holes: Iterable[Hole], policy: Policy, *, expired: bool = False) -> Verdict:
+def verdict(
+    findings: Iterable[Finding],
+    holes: Iterable[Hole],
+    policy: Policy,
+    *,
+    expired: bool = False,
+    oversized: bool = False,
+) -> Verdict:
     """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``holes`` of what it judges."""
     found = [policy.acceptance(hole) for hole in holes]
     return Verdict(
@@ -48,6 +59,7 @@ def verdict(findings: Iterable[Finding], holes: Iterable[Hole], policy: Policy, 
         holes=tuple(hole for hole in found if hole.accepted is None),
         accepted=tuple(hole for hole in found if hole.accepted is not None),
         expired=expired,
+        oversized=oversized,
         fails=policy.fail_on != "never",
     )
 
@@ -58,8 +70,8 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
     if build.kernels and policy.expect_kernels is not None and kernels < policy.expect_kernels:
         message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
         yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
-    if build.kernels and policy.require_archs:
-        yield from coverage.holes(coverage.of_build(build), policy.require_archs)
+    if build.kernels:
+        yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))
     yield from holes_of_input(build, judged, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from spillscan.binary import archive, elf, fatbin, host
 from spillscan.binary.window import Budget, DamageError, Window
+from spillscan.inputs.ptx import version
 from spillscan.inputs.source import BARREN
 from spillscan.model.code import PortableForm
 
@@ -98,6 +99,8 @@ class Intermediate(Member):
 
     form: PortableForm = "PTX"
     """What it is written in."""
+    version: str | None = None
+    """Of PTX, its ISA version: ``8.5``; ``None`` where its beginning does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ class Damage:
     place: Place
     """In which member."""
 
+
+_PTX_HEAD_BYTES = 1024
+"""Within these a module says its version; comments of its compiler stand before."""
 
 Found = Image | Intermediate | Damage
 
@@ -272,7 +278,7 @@ def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, pl
     try:
         budget.enter(place.depth + 1, entry.stored.start)
         fatbin.claim(entry, budget)
-        begin = fatbin.head(entry, 18)
+        begin = fatbin.head(entry, _PTX_HEAD_BYTES if entry.kind == fatbin.PTX else 18)
     except DamageError as error:
         return Damage(error, place)
     identifier = entry.identifier
@@ -282,10 +288,10 @@ def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, pl
     if entry.kind == fatbin.LTO_IR:
         return Intermediate(entry, place, file.window, entry.target, form="LTO-IR")
     if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
-        return Intermediate(entry, place, file.window, entry.target)
+        return Intermediate(entry, place, file.window, entry.target, version=version(begin))
     if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
         return Damage(DamageError("a fat binary's entry that is not of its kind", entry.stored.start), place)
-    return Image(entry, place, file.window, entry.target, begin[16:] == b"\1\0")
+    return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
 def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:

@@ -427,6 +427,7 @@ class Records:
                     bytes=member.plain_bytes,
                     unit=identifier,
                     origin=origin,
+                    version=member.version if isinstance(member, Intermediate) else None,
                 )
             elif isinstance(each, LostSetting):
                 what = (

@@ -128,6 +128,11 @@ class Weight:
     damages: list[Damage] = field(default_factory=list)
     """What could not be read."""
 
+    @property
+    def stored_bytes(self) -> int:
+        """All bytes, as they stand in the file."""
+        return sum(measure.stored for measure in self.sums.values())
+
 
 def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, copies: bool = False) -> Weight:
     """What a file consists of; ``stored_bytes``: its size on disk, which differs where ``buffer`` is unpacked already.
@@ -222,7 +227,8 @@ class _Scales:
         unit = member.place.unit("", "")
         try:
             if isinstance(member, Intermediate):
-                key = Key(file.member, unit, member.form, f"compute_{member.target}", "", member.form)
+                section = f"{member.form} {member.version}" if member.version else member.form
+                key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
                 sums = _one(key, member.plain_bytes)
             else:
                 sums = self._of_cubin(file, member, unit)

@@ -58,9 +58,16 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
 
 
 def add_archs(parser: argparse.ArgumentParser) -> None:
-    """--require-archs."""
-    key = SETTINGS["require_archs"]
-    parser.add_argument(key.option, metavar="ARCH,…", help=f"{key.help}; else exit 2")
+    """--require-archs and --driver-release."""
+    for name, metavar in (("require_archs", "ARCH,…"), ("driver_release", "RELEASE")):
+        key = SETTINGS[name]
+        parser.add_argument(key.option, type=_word(key), metavar=metavar, help=f"{key.help}; else exit 2")
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """--max-file-bytes."""
+    key = SETTINGS["max_file_bytes"]
+    parser.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help}, or none; else exit 1")
 
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:

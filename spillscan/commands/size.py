@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import astuple, fields
+from functools import cache, partial
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show which GPUs run this: what machine code, what PTX their driver compiles, and what does not run there",
     )
     _policy.add_archs(parser)
+    _policy.add_budget(parser)
     _policy.add_accept(parser)
     _common.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
@@ -56,9 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 where an input cannot be read, or part of it could not, or code is missing that the policy requires."""
+    """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
+    code is missing that the policy requires."""
     from spillscan import coverage
+    from spillscan.output.terminal import complain
     from spillscan.page.weights import weight_document
+    from spillscan.policy.files import terms_of
     from spillscan.reports import _portions, _weights
     from spillscan.verdict import holes_of_issues, verdict
 
@@ -73,11 +78,17 @@ def run(arguments: argparse.Namespace) -> int:
     base = _weighed(arguments.base, limits, False, issues)
     weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
     held = _weights.archs(weighed)
+    terms = cache(partial(terms_of, policy))
+    oversized = [
+        {"file": each.name, "bytes": size, "allowed": most}
+        for each in weighed
+        if (most := terms(each.name).max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
+    ]
     most = _common.rows_of(arguments)
     if arguments.duplicates:
         _show_duplicates(forms, weighed, most)
     elif arguments.gpus:
-        _show_gpus(forms, held.values())
+        _show_gpus(forms, [archs.for_driver(terms(name).driver_release) for name, archs in held.items()])
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -88,13 +99,16 @@ def run(arguments: argparse.Namespace) -> int:
         _common.answer(
             forms,
             text=lambda style: _text(whole, gaps, most, style),
-            json=lambda: {"by": levels, **document, "unexplained": gaps},
+            json=lambda: {"by": levels, **document, "unexplained": gaps, "oversized": oversized},
             csv=lambda: (_portions.heads(levels, _weights.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
             html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", [document], _weights.BYTES),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
-    holes += coverage.holes(held, policy.require_archs)
-    return _common.conclude(verdict((), holes, policy), issues)
+    holes += coverage.holes(held, terms)
+    issues += coverage.notes(held, terms)
+    for each in oversized:
+        complain(f"{each['file']}: error: {each['bytes']:,} B, {each['allowed']:,} B allowed [max_file_bytes]")
+    return _common.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
 
 
 def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool, issues: list[Issue]) -> list[Weighed]:

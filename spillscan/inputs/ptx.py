@@ -16,6 +16,7 @@ LARGEST_BYTES = 1 << 32
 """A module is read as a whole."""
 
 _BEGINNING = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d+\.\d+\s", re.DOTALL)
+_VERSION = re.compile(rb"^\s*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 _LINKAGE = re.compile(rb"^\s*(?:\.(?:visible|weak)\s+)*$")
 _NAME = re.compile(rb"\s+([A-Za-z_$%][\w$%]*)")
@@ -34,7 +35,12 @@ def read(stream: Stream, name: str) -> Reading:
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
     module = PortableCode(
-        form="PTX", arch=target(text), kernels=tuple(kernels(text)), bytes=len(text.rstrip(b"\0")), origin=origin
+        form="PTX",
+        arch=target(text),
+        kernels=tuple(kernels(text)),
+        bytes=len(text.rstrip(b"\0")),
+        origin=origin,
+        version=version(text),
     )
     return Reading(portable=[module], stats=Stats(inputs=1, bytes=len(text), lines=text.count(b"\n")))
 
@@ -43,6 +49,12 @@ def target(text: bytes) -> str | None:
     """``compute_90a``; ``None`` where the module does not say."""
     match = _TARGET.search(text)
     return f"compute_{match[1].decode()}" if match else None
+
+
+def version(text: bytes) -> str | None:
+    """``8.5``; ``None`` where the beginning of a module does not say."""
+    match = _VERSION.search(text)
+    return match[1].decode() if match else None
 
 
 def kernels(text: bytes) -> Iterator[str]:

@@ -468,3 +468,5 @@ class PortableCode:
     """As that of a kernel."""
     origin: Origin | None = None
     """Where it stands."""
+    version: str | None = None
+    """Of PTX, its ISA version: ``8.5``; ``None`` where that is not known."""

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from spillscan.names import ISA_OF_RELEASE
+
 if TYPE_CHECKING:
     from spillscan.model import Rule
 
-Kind = Literal["limit", "count", "choice", "flag", "names", "path"]
+Kind = Literal["limit", "count", "choice", "flag", "names", "path", "files"]
 """``limit``: a whole number or ``none``; ``count``: a whole number; ``choice``: one of some words; ``flag``: true or
-false; ``names``: a list of words; ``path``: a file, relative to the policy's own folder."""
+false; ``names``: a list of words; ``path``: a file, relative to the policy's own folder; ``files``: entries of them."""
 
-Value = str | int | bool | tuple[str, ...] | None
+Value = str | int | bool | tuple[Any, ...] | None
 """What a key may hold; ``None``: no limit, nothing given."""
 
 PREFIX = "SPILLSCAN_"
@@ -29,6 +31,8 @@ VERSION = 1
 
 LARGEST = 2**31 - 1
 """No figure of a kernel is larger."""
+LARGEST_FILE = 2**50
+"""Nor any file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ class Key:
     """Limits: whether a build or a change is held against it. ``all``: no limit of a kernel, but of the whole run."""
     choices: tuple[str, ...] = ()
     """The words of a ``choice``."""
+    largest: int = LARGEST
+    """Largest whole number."""
     unpacking: bool = False
     """Whether it bounds what a hostile binary or archive may make of itself."""
 
@@ -105,6 +111,21 @@ SETTINGS: dict[str, Key] = {
             default=(),
             help="what each binary must hold: machine code (sm_90a), PTX for a GPU and all later ones (compute_120)",
         ),
+        Key(
+            name="driver_release",
+            kind="choice",
+            default=None,
+            help='CUDA release whose drivers must take all PTX, such as "12.4"',
+            choices=tuple(ISA_OF_RELEASE),
+        ),
+        Key(
+            name="max_file_bytes",
+            kind="limit",
+            default=None,
+            help="most bytes that an input of size may have, as it is stored",
+            largest=LARGEST_FILE,
+        ),
+        Key(name="files", kind="files", default=(), help="the three above, for some files"),
         _unpacking("max_unpack_ratio", 128, "most bytes that one stored byte of a binary or archive may become"),
         _unpacking("max_member_mib", 4096, "largest member of a binary or archive, decompressed, in MiB"),
         _unpacking("max_nesting", 6, "most containers inside each other"),
@@ -113,6 +134,10 @@ SETTINGS: dict[str, Key] = {
     )
 }
 """Every key that holds one value for the whole run, by name."""
+
+
+FILES = ("require_archs", "driver_release", "max_file_bytes")
+"""Keys that an entry of ``files`` may set."""
 
 
 @cache
@@ -211,7 +236,9 @@ def _value(key: Key) -> dict[str, Any]:
     about: dict[str, Any] = {"description": key.help}
     if key.default not in (None, ()):
         about["default"] = key.default
-    number = {"type": "integer", "minimum": 0, "maximum": LARGEST}
+    if key.kind == "files":
+        return _files(key.help)
+    number = {"type": "integer", "minimum": 0, "maximum": key.largest}
     if key.kind == "limit":
         return {"anyOf": [number, {"const": "none"}], **about}
     if key.kind == "count":
@@ -221,6 +248,16 @@ def _value(key: Key) -> dict[str, Any]:
     if key.kind == "choice":
         return {"enum": list(key.choices), **about}
     return {**_WORD, **about} if key.kind == "path" else {**_words(), **about}
+
+
+def _files(text: str) -> dict[str, Any]:
+    entry = {
+        "match": _words("globs, or re: expressions, that must fit a whole name of the file, or its last part"),
+        **{name: _value(SETTINGS[name]) for name in FILES},
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
+    items = {**_mapping(entry), "required": ["match"], "allOf": [_one_of(FILES)]}
+    return {"type": "array", "description": text, "items": items}
 
 
 def _words(text: str = "") -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 from spillscan.model import Kernel, Launch, Level, Rule
 from spillscan.policy.effective import DEFAULT, Override, Policy, Setting
@@ -16,7 +17,7 @@ _Line = tuple[str, str]
 
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """The policy in force, a line each; read as a file it says the same."""
-    lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
+    lines = [_setting(key, policy.setting(key.name)) for key in keys().values() if key.kind != "files"]
     lines += _severities(rules, [layer.levels for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
     if accepted:
@@ -25,6 +26,14 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
         parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
         text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
         lines.append((f"  - {{{text}}}", each.origin))
+    files: Any = policy.setting("files").value
+    if files:
+        lines.append(("files:", ""))
+    for each in files:
+        words = [f"match: {_value(each.match)}"]
+        words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
+        words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
+        lines.append((f"  - {{{', '.join(words)}}}", each.origin))
     entries = policy.in_force()
     if entries:
         lines.append(("kernels:", ""))

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from spillscan.coverage import REQUIREMENT
 from spillscan.errors import UsageError, nearest
 from spillscan.model import Launch, Level
 from spillscan.nodes import Node, described, parse_toml, parse_yaml
@@ -19,7 +20,9 @@ from spillscan.occupancy.launches import launch, parse_launch
 from spillscan.patterns import compiled
 from spillscan.policy.accept import Acceptance, holes, parse_accept
 from spillscan.policy.effective import Layer, Override, Policy, Setting
+from spillscan.policy.files import FileEntry
 from spillscan.policy.keys import (
+    FILES,
     LARGEST,
     LAUNCH_KEYS,
     LEVELS,
@@ -134,13 +137,10 @@ def _check_devices(policy: Policy) -> None:
 
 
 def _check_archs(policy: Policy) -> None:
-    if not policy.require_archs:
-        return
-    from spillscan.coverage import REQUIREMENT
-
-    for name in policy.require_archs:
+    entries: Any = policy.setting("files").value
+    wanted = [policy.setting("require_archs"), *(each.settings.get("require_archs") for each in entries)]
+    for name, origin in ((name, setting.origin) for setting in wanted if setting for name in setting.value):
         if not REQUIREMENT.fullmatch(name):
-            origin = policy.setting("require_archs").origin
             raise UsageError(f"{origin}: {name!r} is no arch", "sm_90a is machine code, compute_120 PTX")
 
 
@@ -201,9 +201,29 @@ def _override(node: Node, folder: str) -> Override:
     )
 
 
+def _file_entry(node: Node, folder: str) -> FileEntry:
+    table = _mapping(node, ("match", *FILES, "reason"))
+    if "match" not in table:
+        raise node.error("an entry of files must say which it means", "give match")
+    if not any(key in table for key in FILES):
+        raise node.error("this entry sets nothing", f"give one of {', '.join(FILES)}")
+    return FileEntry(
+        match=_patterns(table["match"]),
+        settings={
+            name: Setting(_value(keys()[name], table[name], folder), table[name].place)
+            for name in FILES
+            if name in table
+        },
+        reason=_word(table["reason"]) if "reason" in table else "",
+        origin=node.place,
+    )
+
+
 def _value(key: Key, node: Node, folder: str) -> Value:
     if key.kind == "limit":
-        return None if node.value == "none" else _whole(node, 0, LARGEST, "or none")
+        return None if node.value == "none" else _whole(node, 0, key.largest, "or none")
+    if key.kind == "files":
+        return tuple(_file_entry(each, folder) for each in _list(node))
     if key.kind == "count":
         return _whole(node, 0, LARGEST)
     if key.kind == "flag":
@@ -298,7 +318,7 @@ def value(key: Key, text: str) -> Value:
     if key.kind in ("limit", "count"):
         if key.kind == "limit" and text == "none":
             return None
-        if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > LARGEST:
+        if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > key.largest:
             also = " or none" if key.kind == "limit" else ""
             raise UsageError(f"a whole number of 0 or more{also} is wanted, not {text[:60]!r}")
         return int(text)
@@ -308,6 +328,8 @@ def value(key: Key, text: str) -> Value:
         return _TRUTH[text.lower()]
     if key.kind == "names":
         return tuple(word.strip() for word in text.split(",") if word.strip())
+    if key.kind == "files":
+        raise UsageError("entries stand in a policy file alone")
     if key.kind == "choice" and text not in key.choices:
         raise UsageError(f"{', '.join(key.choices[:-1])} or {key.choices[-1]} is wanted, not {text[:60]!r}")
     return text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.compare.figures import figures, moved_to_shared
 from spillscan.model import Build, Change, Effect, Kernel, Metric
-from spillscan.model.figures import FIGURES, figure
+from spillscan.model.figures import BY_NAME, FIGURES, figure
 from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
@@ -25,6 +25,8 @@ _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
+_FAMILIES = 5
+"""How many families code grew by are named."""
 _WIDEST = 60
 """Characters of a full name."""
 
@@ -75,10 +77,32 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
+    yield from _growth(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     yield from regression_lines(report, style)
     yield from unknown_lines(report, style)
+
+
+def _growth(report: Report) -> Iterator[str]:
+    """By how much the machine code grew, and the families that it grew or shrank most by; nothing where a kernel's code
+    is not known."""
+    size = BY_NAME["code_bytes"].get
+    assert size is not None
+    families: Counter[str] = Counter()
+    for change in report.changes:
+        before, after = (0 if side is None else size(side) for side in (change.before, change.after))
+        if before is None or after is None:
+            return
+        families[report.names.base(change.kernel.named_by)] += after - before
+    if not (grown := sum(families.values())):
+        return
+    ranked = sorted(
+        ((each, name) for name, each in families.items() if each), key=lambda pair: (-abs(pair[0]), pair[1])
+    )
+    listed = ", ".join(f"{name} {bytes_:+,} B" for bytes_, name in ranked[:_FAMILIES])
+    more = f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else ""
+    yield f"machine code {grown:+,} B: {listed}{more}"
 
 
 class _Wide:

@@ -160,7 +160,10 @@ def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
             if key.form in ("SASS", "PTX"):
                 name = f"{each.name} > {key.member}" if key.member else each.name
                 held = here.setdefault(name, Archs())
-                (held.machine if key.form == "SASS" else held.portable).add(key.arch)
+                if key.form == "SASS":
+                    held.machine.add(key.arch)
+                else:
+                    held.add_ptx(key.arch, key.section.partition(" ")[2] or None)
         found |= here or {each.name: Archs()}
     return found
 

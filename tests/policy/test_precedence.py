@@ -12,7 +12,8 @@ from spillscan.policy import Policy
 from spillscan.policy.keys import Key, keys
 from spillscan.policy.reading import from_options, load
 
-KEYS = keys()
+KEYS = {name: key for name, key in keys().items() if key.kind != "files"}
+"""Those that all layers may say."""
 
 VALUES: dict[str, tuple[tuple[str, object], ...]] = {
     "limit": (("1", 1), ("2", 2), ("none", None)),
@@ -20,6 +21,7 @@ VALUES: dict[str, tuple[tuple[str, object], ...]] = {
     "choice": (("warning", "warning"), ("note", "note"), ("never", "never")),
     "flag": (("true", True), ("false", False), ("true", True)),
     "names": (("sm_90", ("sm_90",)), ("sm_86", ("sm_86",)), ("sm_80", ("sm_80",))),
+    "driver_release": (('"12.4"', "12.4"), ("12.5", "12.5"), ("13.0", "13.0")),
     "path": (("a.yaml", "a.yaml"), ("b.yaml", "b.yaml"), ("c.yaml", "c.yaml")),
 }
 """(as written, as it holds) in the file, the environment and on the command line."""
@@ -39,7 +41,8 @@ def kernel(symbol: str = "k", arch: str = "sm_80", unit: str = "") -> Kernel:
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 @pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)), ids=str)
 def test_the_strongest_that_speaks_holds(key: Key, said: tuple[bool, ...], tmp_path: Path) -> None:
-    (in_file, file_value), (in_environment, environment_value), (on_line, line_value) = VALUES[key.kind]
+    values = VALUES.get(key.name, VALUES[key.kind])
+    (in_file, file_value), (in_environment, environment_value), (on_line, line_value) = values
     found = policy(
         tmp_path,
         file=f"{key.name}: {in_file}\n" if said[0] else "",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spillscan.errors import UsageError
 from spillscan.nodes import Node, parse_yaml
-from spillscan.policy.keys import LAUNCH_KEYS, LEVELS, keys, schema
+from spillscan.policy.keys import FILES, LAUNCH_KEYS, LEVELS, keys, schema
 from spillscan.policy.reading import layer
 from spillscan.rules import all_rules
 from tests.conftest import ROOT
@@ -64,12 +64,14 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
         "path": st.just("baseline.yaml"),
     }[key.kind]
     for name, key in KEYS.items()
+    if key.kind != "files"
 }
 GOOD["severity"] = table(list(RULES), {rule: st.sampled_from(LEVELS) for rule in RULES})
 GOOD["launch"] = table(list(LAUNCH_KEYS), {name: st.integers(*span) for name, span in LAUNCH_KEYS.items()})
 for selector in ("match", "arch", "unit"):
     GOOD[selector] = st.one_of(st.just("gemm*"), st.just(["a", "b"]))
 GOOD["reason"] = st.just("because")
+GOOD["files"] = st.lists(table(["match", "match", "match", "reason", *FILES], GOOD), max_size=3)
 ENTRIES = table(
     ["match", "match", "arch", "unit", "severity", "launch", "reason", *(k for k, v in KEYS.items() if v.per_kernel)],
     GOOD,
@@ -115,6 +117,8 @@ def test_every_key_is_accepted_by_both() -> None:
             name: {"limit": 1, "count": 1, "flag": True, "names": ["H100"], "path": "b"}.get(key.kind, "error")
             for name, key in KEYS.items()
         },
+        "driver_release": "12.4",
+        "files": [{"match": "*.so", "require_archs": "sm_80", "max_file_bytes": 2**40, "driver_release": "13.0"}],
         "severity": dict.fromkeys(RULES, "off"),
         "kernels": [
             {
