@@ -29,6 +29,8 @@ TRACE = "trace"
 """Format of what a trace says, in :class:`Origin`; rows of a table have the reader's own."""
 
 _GRAMMAR = "nvcc_times"
+_FIRST_COLUMN = b"source file name"
+"""Every input is asked for it: the grammar takes longer to get ready than to read a small log."""
 _TRACE = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{')
 _END_BYTES = 200
 """The last columns of a row are shorter."""
@@ -44,7 +46,7 @@ def sniff(head: bytes) -> bool:
     """A table begins with its heading, a trace with what was compiled for which targets."""
     if _TRACE.match(head):
         return b'"targetArchs"' in head and b'"traceEvents"' in head
-    return grammar.line("head", _GRAMMAR).match(head) is not None
+    return head.startswith(_FIRST_COLUMN) and grammar.line("head", _GRAMMAR).match(head) is not None
 
 
 def read(stream: Stream, name: str) -> Reading:
