@@ -116,7 +116,8 @@ def all_limits() -> tuple[Limit, ...]:
 def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
-    figures = [_figures(*each) for each in kernels]
+    timed = any("time" in _needs(terms, "build", "note") for terms in {id(each): each for _, each in kernels}.values())
+    figures = [_figures(*each, timed=timed) for each in kernels]
     # What no rule objects to in one kernel, none does in those of the same figures: names and places decide nothing.
     first = dict(zip(reversed(figures), reversed(kernels), strict=True))
     found = _judged([pair for shared, pair in first.items() if shared])
@@ -125,9 +126,17 @@ def check(build: Build, policy: Demands) -> Judgement:
     return _judged([pair for shared, pair in zip(figures, kernels, strict=True) if shared not in clean])
 
 
-def _figures(kernel: Kernel, terms: Terms) -> tuple[object, ...]:
-    """Equal for kernels of equal figures and terms; empty for those of which more is known than a log says."""
-    if kernel.sass or kernel.reasons or kernel.advisories or kernel.launch_bounds or kernel.dynamic_shared is not None:
+def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]:
+    """Equal for kernels of equal figures and terms; empty for those of which more is known than a log says, and where
+    compile times decide, which are never equal."""
+    if (
+        timed
+        or kernel.sass
+        or kernel.reasons
+        or kernel.advisories
+        or kernel.launch_bounds
+        or kernel.dynamic_shared is not None
+    ):
         return ()
     return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch, id(terms)
 
@@ -196,12 +205,18 @@ def judged(kernels: Iterable[Kernel], policy: Demands, by: Judged, fail_on: str)
     """What a gate must know of ``kernels``: the needs of every rule whose findings are at least ``fail_on``."""
     needs: set[Hidden] = set()
     for terms in {id(terms): terms for terms in map(policy.terms_of, kernels)}.values():
-        for rule in all_rules().values():
-            level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
-            limited = not limits or any(terms.limit(limit) is not None for limit in limits)
-            if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
-                needs.update(rule.needs)
+        needs |= _needs(terms, by, fail_on)
     return frozenset(needs)
+
+
+def _needs(terms: Terms, by: Judged, fail_on: str) -> set[Hidden]:
+    needs: set[Hidden] = set()
+    for rule in all_rules().values():
+        level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
+        limited = not limits or any(terms.limit(limit) is not None for limit in limits)
+        if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
+            needs.update(rule.needs)
+    return needs
 
 
 def recorded_as(rule: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,22 @@ def test_every_finding_in_a_build_has_figures_by_which_it_gets_worse(rule: str, 
         figures = rules.measure(rule, finding.kernel, policy.terms_of(finding.kernel))
         assert (figures is None) == (rule in WITHOUT_FIGURES)
         assert figures is None or any(value > 0 for _, value in figures)
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES if "build" in rule.judges])
+def test_a_kernel_of_the_same_figures_excuses_none(rule: str, tmp_path: Path) -> None:
+    """Equal kernels are judged once: what a rule judges by must be part of what makes them equal."""
+    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
+    all_found = findings(example, tmp_path)
+    objected = Counter(id(finding.kernel) for finding in all_found)
+    found = min((each for each in all_found if each.rule == rule), key=lambda each: objected[id(each.kernel)])
+    for field in dataclasses.fields(Kernel):
+        if field.name == "key" or field.default is dataclasses.MISSING:
+            continue
+        for value in (field.default, *((0.5,) if isinstance(getattr(found.kernel, field.name), float) else ())):
+            twin = replace(found.kernel, **{field.name: value})
+            judged = rules.check(Build(kernels=(twin, found.kernel)), policy_of(example)).findings
+            assert any(each.rule == rule and each.kernel is found.kernel for each in judged), field.name
 
 
 def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
