@@ -12,15 +12,17 @@ import signal
 import struct
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from spillscan.errors import SpillscanError
 from spillscan.inputs import source
 
+_T = TypeVar("_T")
 POSSIBLE = hasattr(os, "fork")
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
@@ -153,3 +155,43 @@ def _make(part: Iterable[Any], descriptor: int) -> NoReturn:
         status = 0
     finally:
         os._exit(status)
+
+
+LEAST_BYTES = 64 << 20
+"""Of a share, decompressed: below, a process costs more than it saves."""
+_MOST = 8
+"""Processes."""
+_OWN_WORK = 0.12
+"""What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
+
+
+def shared(
+    found: Sequence[_T], sizes: Sequence[int], read: Callable[[_T], Iterable[Any]], origin: str
+) -> Iterator[tuple[_T, Iterable[Any]]]:
+    """Each thing that was ``found``, in order, with what is ``read`` of it, by as many processes as pay; ``sizes``: how
+    much that is. What is read of one is to be taken before the next is asked for. Raises
+    :class:`~spillscan.errors.SpillscanError` where a process dies."""
+    count = max(1, min(processors(), sum(sizes) // LEAST_BYTES, _MOST)) if POSSIBLE else 1
+    owners = dealt(sizes, count)
+
+    def share(owner: int) -> Iterator[list[Any]]:
+        for each, by in zip(found, owners, strict=True):
+            if by == owner:
+                yield list(read(each))
+
+    with Workers([share(owner) for owner in range(1, count)], origin) as running:
+        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
+        for each, by in zip(found, owners, strict=True):
+            yield each, next(said[by]) if by else read(each)
+        for others in said[1:]:
+            next(others, None)
+
+
+def dealt(sizes: Sequence[int], count: int) -> list[int]:
+    """For each size whose it is: neighbours belong together, so that this process, which is first, seldom waits. Its
+    share is smaller by what else it does."""
+    total = max(1, sum(sizes))
+    own = total * max(0.0, (1 - _OWN_WORK * (count - 1)) / count)
+    other = (total - own) / max(1, count - 1)
+    middles = [end - size / 2 for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]

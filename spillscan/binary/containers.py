@@ -371,7 +371,9 @@ class _Contents:
     def __init__(self) -> None:
         self._known: dict[int, list[Member]] = {}
         """By size: those of which no other had the size until now."""
-        self._digests: dict[int, set[bytes]] = {}
+        self._seen: dict[_Sight, list[Member]] = {}
+        """Likewise, of those of one size: those that no other looked like."""
+        self._digests: dict[_Sight, set[bytes]] = {}
 
     def add(self, member: Member) -> None:
         """Remember one."""
@@ -379,12 +381,35 @@ class _Contents:
 
     def holds(self, member: Member) -> bool:
         """Whether the same bytes were found before; they are remembered in any case."""
-        digests = self._digests.setdefault(member.plain_bytes, set())
-        digests.update(map(_digest, self._known.pop(member.plain_bytes, ())))
+        for other in self._known.pop(member.plain_bytes, ()):
+            self._seen.setdefault(_sight(other), []).append(other)
+        sight = _sight(member)
+        alike = self._seen.pop(sight, [])
+        if not alike and sight not in self._digests:
+            self._seen[sight] = [member]
+            return False
+        digests = self._digests.setdefault(sight, set())
+        digests.update(map(_digest, alike))
         own = _digest(member)
         known = own in digests
         digests.add(own)
         return known
+
+
+_Sight = tuple[int, bytes]
+"""Size and first bytes; equal for what is equal."""
+_SIGHT_BYTES = 512
+"""In cubins the names of functions stand at the beginning."""
+
+
+def _sight(member: Member) -> _Sight:
+    stored = member.stored
+    try:
+        if isinstance(stored, Window):
+            return stored.size, stored.copy(0, min(stored.size, _SIGHT_BYTES), "image")
+        return stored.plain_bytes, fatbin.head(stored, min(stored.plain_bytes, _SIGHT_BYTES))
+    except DamageError:
+        return member.plain_bytes, b""
 
 
 def _digest(member: Member) -> bytes:
@@ -396,4 +421,4 @@ def _digest(member: Member) -> bytes:
         data: bytes | memoryview = window.view(0, window.size, "image")
     except DamageError as error:
         data = str(error).encode()
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return hashlib.sha256(data).digest()

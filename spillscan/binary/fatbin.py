@@ -270,8 +270,9 @@ def _lz4_head(data: memoryview, size: int) -> bytes:
             at, copied = _lz4_length(data, at + 2, token & 15)
             if not 0 < distance <= len(plain):
                 raise ValueError("a copy from before its beginning")
-            for _ in range(min(copied + 4, size)):
-                plain.append(plain[-distance])
+            count = min(copied + 4, size)
+            repeated = bytes(plain[-distance:][:count])
+            plain += (repeated * (count // distance + 1))[:count]
     except IndexError as error:
         raise ValueError("it breaks off") from error
     return bytes(plain[:size])

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spillscan import workers
@@ -513,12 +512,6 @@ def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
         yield f"{len(rest)} others", sum(count for _, count in rest)
 
 
-LEAST_BYTES = 64 << 20
-"""Of a share, decompressed: below, a process costs more than it saves."""
-_MOST = 8
-"""Processes."""
-_OWN_WORK = 0.12
-"""What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
 _HEAP_BYTES = 31 << 20
 """glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
 gives back what is free beyond twice that: each member's pages would be made anew. So one that is never touched is freed
@@ -561,33 +554,10 @@ def together(
     functions: Functions, found: Sequence[Numbered], origin: str
 ) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
-    sizes = [functions.work_of(each) for _, each in found]
-    count = max(1, min(workers.processors(), sum(sizes) // LEAST_BYTES, _MOST)) if workers.POSSIBLE else 1
-    owners = dealt(sizes, count)
     bytes(_HEAP_BYTES)
     pages = Pages()
-
-    def share(owner: int) -> Iterator[list[Stated]]:
-        for (_, each), by in zip(found, owners, strict=True):
-            if by == owner:
-                yield list(_of_member(functions, each, pages))
-
-    with workers.Workers([share(owner) for owner in range(1, count)], origin) as running:
-        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
-        for each, by in zip(found, owners, strict=True):
-            yield each, next(said[by]) if by else _of_member(functions, each[1], pages)
-        for others in said[1:]:
-            next(others, None)
-
-
-def dealt(sizes: Sequence[int], count: int) -> list[int]:
-    """For each size whose it is: neighbours belong together, so that this process, which is first, seldom waits. Its
-    share is smaller by what else it does."""
-    total = max(1, sum(sizes))
-    own = total * max(0.0, (1 - _OWN_WORK * (count - 1)) / count)
-    other = (total - own) / max(1, count - 1)
-    middles = [end - size / 2 for size, end in zip(sizes, accumulate(sizes), strict=True)]
-    return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]
+    sizes = [functions.work_of(each) for _, each in found]
+    yield from workers.shared(found, sizes, lambda pair: _of_member(functions, pair[1], pages), origin)
 
 
 def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple, TypeVar
 
+from spillscan import workers
 from spillscan.binary import archive, containers, elf, fatbin, host
 from spillscan.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
 from spillscan.binary.cubin import Cubin
@@ -64,15 +66,19 @@ class Key(NamedTuple):
     @property
     def kind(self) -> str:
         """What is in such a section."""
-        if self.section in _WHOLE:
-            return self.section
-        if self.section in _HEADERS:
-            return "headers"
-        if self.form in ("PTX", "LTO-IR"):
-            return self.form
-        kinds = _KINDS if self.form else _HOST_KINDS
-        found = (kind for names, kind in kinds if self.section.startswith(names))
-        return next(found, "attributes" if self.form else "host data")
+        return _kind(self.form, self.section)
+
+
+@cache
+def _kind(form: str, section: str) -> str:
+    if section in _WHOLE:
+        return section
+    if section in _HEADERS:
+        return "headers"
+    if form in ("PTX", "LTO-IR"):
+        return form
+    found = (kind for names, kind in (_KINDS if form else _HOST_KINDS) if section.startswith(names))
+    return next(found, "attributes" if form else "host data")
 
 
 @dataclass(slots=True)
@@ -138,12 +144,30 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, copies: bool = F
     """What a file consists of; ``stored_bytes``: its size on disk, which differs where ``buffer`` is unpacked already.
     ``copies``: also what code its functions have."""
     window = Window(buffer)
-    scales = _Scales(copies)
+    scales = _Scales()
     scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
-    for each in containers.walk(window, Budget(limits, window.size)):
-        scales.put(each)
+    reader = _Cubins(copies)
+    passed: Iterable[Passed] = containers.walk(window, Budget(limits, window.size))
+    if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
+        read: Iterable[tuple[Passed, Iterable[_Contents | DamageError]]]
+        read = ((each, reader.read(each)) for each in passed)  # small, or each member is decompressed where it is found
+    else:
+        passed = list(passed)
+        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file")
+    for each, contents in read:
+        scales.put(each, contents)
     scales.close(0)
     return scales.weight
+
+
+def _member_of(passed: Passed) -> Member | None:
+    found = passed.member if isinstance(passed, Again) else passed
+    return found if isinstance(found, Member) else None
+
+
+def _work(passed: Passed) -> int:
+    member = _member_of(passed)
+    return 0 if member is None or isinstance(member, Intermediate) else member.plain_bytes
 
 
 @dataclass(slots=True)
@@ -172,24 +196,25 @@ class _File:
     def claim(self, window: Window, sums: Sums, plain_bytes: int) -> None:
         """Something takes these bytes; ``plain_bytes``: unpacked, of all that shares them."""
         place = window.start, window.end
-        _add(self.claims.setdefault(place, _Claim(*place, plain_bytes)).sums, sums)
+        if (known := self.claims.get(place)) is None:
+            self.claims[place] = _Claim(*place, plain_bytes, sums)
+        else:
+            _add(known.sums, sums)
 
 
 class _Scales:
     """Weighs a file while it is walked."""
 
-    def __init__(self, copies: bool) -> None:
+    def __init__(self) -> None:
         self.weight = Weight()
-        self._copies = copies
         self._open: list[_File] = []
-        self._pages = Pages()
 
     def open(self, file: _File) -> None:
         """A file, before what it holds."""
         self._open.append(file)
 
-    def put(self, passed: Passed) -> None:
-        """The next thing on the way."""
+    def put(self, passed: Passed, contents: Iterable[_Contents | DamageError]) -> None:
+        """The next thing on the way, and what is in it, where it is a cubin."""
         depth = passed.place.depth
         if isinstance(passed, Enclosed):
             self.close(depth)
@@ -202,8 +227,8 @@ class _Scales:
         elif isinstance(passed, Overhead):
             size = passed.window.size
             file.claim(passed.window, _one(Key(member=file.member, section="archive headers"), size), size)
-        else:
-            self._member(file, passed.member if isinstance(passed, Again) else passed)
+        elif (member := _member_of(passed)) is not None:
+            self._member(file, member, contents)
 
     def close(self, depth: int) -> None:
         """No file at that depth or deeper has more to come."""
@@ -216,7 +241,7 @@ class _Scales:
                 _apportion(sums, file.packed.stored.size)
                 self.weight.sums = sums
 
-    def _member(self, file: _File, member: Member) -> None:
+    def _member(self, file: _File, member: Member, contents: Iterable[_Contents | DamageError]) -> None:
         """GPU code."""
         entry = member.stored
         if isinstance(entry, fatbin.Entry):
@@ -225,44 +250,29 @@ class _Scales:
                 if (window.start, window.end) not in file.claims:
                     file.claim(window, _one(key, window.size), window.size)
         unit = member.place.unit("", "")
-        try:
-            if isinstance(member, Intermediate):
-                section = f"{member.form} {member.version}" if member.version else member.form
-                key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
-                sums = _one(key, member.plain_bytes)
-            else:
-                sums = self._of_cubin(file, member, unit)
-        except DamageError as error:
-            self.weight.damages.append(Damage(error, member.place))
-            sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
+        if isinstance(member, Intermediate):
+            section = f"{member.form} {member.version}" if member.version else member.form
+            key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
+            sums = _one(key, member.plain_bytes)
+        else:
+            sums = {}
+            for found in contents:
+                if isinstance(found, DamageError):
+                    self.weight.damages.append(Damage(found, member.place))
+                    sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
+                else:
+                    sums = self._of_cubin(file.member, unit, found)
         file.claim(member.raw, sums, entry.size if isinstance(entry, Window) else entry.packed.plain_bytes)
-        self._pages.leave(member.raw)
 
-    def _of_cubin(self, file: _File, member: Member, unit: str) -> Sums:
-        window = member.window
-        cubin = Cubin(window)
-        arch = f"sm_{member.target}" if member.target else cubin.arch
-        own = Key(file.member, unit, "SASS", arch)
-        sums: Sums = {}
-        known: dict[_Label, Measure] = {}
-        for begin, end, named in _partition(window.size, _sections_of(cubin)):
-            label = named or (self._between(file.member, window, begin, end), b"")
-            if (measure := known.get(label)) is None:
-                symbol = label[1].decode("utf-8", "backslashreplace")
-                measure = known[label] = sums.setdefault(own._replace(symbol=symbol, section=label[0]), Measure())
-            measure.stored += end - begin
-            measure.plain += end - begin
-        if self._copies:
-            for function in cubin.functions():
-                self.weight.copies.append(
-                    Copy(
-                        key=own._replace(symbol=function.symbol),
-                        digest=cubin.digest_of(function),
-                        entry=function.role == "entry",
-                        code_bytes=function.code.size,
-                    )
-                )
-        return sums
+    def _of_cubin(self, member: str, unit: str, found: _Contents) -> Sums:
+        self.weight.gaps += [Gap(member, offset, size) for offset, size in found.gaps]
+        for symbol, digest, entry, size in found.copies:
+            key = Key(member, unit, "SASS", found.arch, symbol)
+            self.weight.copies.append(Copy(key=key, digest=digest, entry=entry, code_bytes=size))
+        return {
+            Key(member, unit, "SASS", found.arch, symbol, section): Measure(size, size)
+            for (section, symbol), size in found.sizes.items()
+        }
 
     def _of_file(self, file: _File) -> Sums:
         """All bytes of a file, of which everything that stands in it is known."""
@@ -290,36 +300,101 @@ class _Scales:
         return sums
 
     def _between(self, member: str, window: Window, begin: int, end: int) -> str:
-        """What stands where nothing is said to stand: zeros, or what nothing explains."""
-        if not window.copy(begin, end - begin, "gap").strip(b"\0"):
-            return PADDING
-        self.weight.gaps.append(Gap(member, begin, end - begin))
-        return UNEXPLAINED
+        if not _is_padding(window, begin, end):
+            self.weight.gaps.append(Gap(member, begin, end - begin))
+            return UNEXPLAINED
+        return PADDING
 
 
-_Label = tuple[str, bytes]
+def _is_padding(window: Window, begin: int, end: int) -> bool:
+    """Whether zeros stand where nothing is said to stand."""
+    return not window.copy(begin, end - begin, "gap").strip(b"\0")
+
+
+_Label = tuple[str, str]
 """Of a section of a cubin: its name without the function's, and the function."""
 
 
-def _sections_of(cubin: Cubin) -> Iterator[tuple[int, int, _Label]]:
-    """(begin, end, label) of everything in a cubin."""
-    for what, (offset, size) in cubin.elf.headers.items():
-        yield offset, offset + size, (what, b"")
-    names, sections = cubin.elf.names, cubin.elf.sections
-    functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
-    columns = (sections[column].tolist() for column in ("offset", "size", "type"))
-    for name, offset, size, kind in zip(names, *columns, strict=True):
-        if kind not in (0, elf.NOBITS):
-            yield offset, offset + size, _label(name, functions)
+class _Contents(NamedTuple):
+    """What is in one cubin."""
+
+    arch: str
+    sizes: dict[_Label, int]
+    """Bytes by section and function."""
+    gaps: list[tuple[int, int]]
+    """(offset, size) of what nothing explains."""
+    copies: list[tuple[str, str, bool, int]]
+    """(symbol, digest, whether it is a kernel, bytes of code) of each function, where they were asked for."""
 
 
-def _label(name: bytes, functions: Container[bytes]) -> _Label:
+class _Cubins:
+    """Reads cubins: their headers and tables of sections."""
+
+    def __init__(self, copies: bool) -> None:
+        self._copies = copies
+        self._pages = Pages()
+        self._labels: dict[bytes, tuple[_Label, bytes]] = {}
+        """Of sections of functions, which most cubins have in common."""
+
+    def read(self, passed: Passed) -> Iterator[_Contents | DamageError]:
+        """One, where a cubin was passed."""
+        member = _member_of(passed)
+        if member is None or isinstance(member, Intermediate):
+            return
+        try:
+            yield self._contents(member)
+        except DamageError as error:
+            yield error
+        self._pages.leave(member.raw)
+
+    def _contents(self, member: Member) -> _Contents:
+        window = member.window
+        cubin = Cubin(window)
+        found = _Contents(f"sm_{member.target}" if member.target else cubin.arch, {}, [], [])
+        sizes = found.sizes
+        for begin, end, named in _partition(window.size, self._sections(cubin)):
+            label = named
+            if label is None:
+                padding = _is_padding(window, begin, end)
+                label = PADDING if padding else UNEXPLAINED, ""
+                found.gaps.extend([] if padding else [(begin, end - begin)])
+            sizes[label] = sizes.get(label, 0) + end - begin
+        if self._copies:
+            for function in cubin.functions():
+                digest = cubin.digest_of(function)
+                found.copies.append((function.symbol, digest, function.role == "entry", function.code.size))
+        return found
+
+    def _sections(self, cubin: Cubin) -> list[tuple[int, int, _Label]]:
+        """(begin, end, label) of everything in a cubin."""
+        found = [(offset, offset + size, (what, "")) for what, (offset, size) in cubin.elf.headers.items()]
+        names, sections = cubin.elf.names, cubin.elf.sections
+        functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
+        columns = (sections[column].tolist() for column in ("offset", "size", "type"))
+        labels = self._labels
+        for name, offset, size, kind in zip(names, *columns, strict=True):
+            if kind not in (0, elf.NOBITS):
+                known = labels.get(name)
+                if known is None or known[1] not in functions:
+                    known = _label(name, functions)
+                    if known[1]:
+                        labels[name] = known
+                found.append((offset, offset + size, known[0]))
+        return found
+
+
+def _label(name: bytes, functions: Container[bytes]) -> tuple[_Label, bytes]:
+    """And the function, as it stands there."""
     at = name.find(b".", 1)
     while at >= 0:
-        if name[at + 1 :] in functions:
-            return name[:at].decode("utf-8", "backslashreplace"), name[at + 1 :]
+        if (symbol := name[at + 1 :]) in functions:
+            return (_text(name[:at]), _text(symbol)), symbol
         at = name.find(b".", at + 1)
-    return name.decode("utf-8", "backslashreplace") or UNEXPLAINED, b""
+    return (_text(name) or UNEXPLAINED, ""), b""
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
 
 
 def _sections_around(window: Window) -> list[tuple[int, int, str]]:
@@ -337,7 +412,7 @@ def _sections_around(window: Window) -> list[tuple[int, int, str]]:
 def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
     """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
     at = 0
-    for first, last, label in sorted(spans, key=lambda span: (span[0], -span[1])):
+    for first, last, label in sorted(spans, key=_from_first):
         begin, end = max(at, min(first, size)), min(last, size)
         if begin > at:
             yield at, begin, None
@@ -346,6 +421,10 @@ def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tupl
         at = max(begin, end)
     if at < size:
         yield at, size, None
+
+
+def _from_first(span: tuple[int, int, object]) -> tuple[int, int]:
+    return span[0], -span[1]
 
 
 def _overlaps(free: Sequence[tuple[int, int]], parts: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T]]:

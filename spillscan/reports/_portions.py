@@ -82,7 +82,15 @@ class Portion:
 
 def whole(parts: Iterable[Part], measures: Sequence[Measure], compared: bool, label: str = "total") -> Portion:
     """All parts; ``compared``: there are older inputs."""
-    every = list(parts)
+    sums: dict[tuple[tuple[str, ...], bool], list[float]] = {}
+    for part in parts:
+        known = sums.get((part.labels, part.old))
+        if known is None:
+            sums[part.labels, part.old] = [*part.values]
+        else:
+            for at, value in enumerate(part.values):
+                known[at] += value
+    every = [Part(labels, tuple(values), old) for (labels, old), values in sums.items()]
     return _portion(label, every, 0, len(every[0].labels) if every else 0, (0,) * len(measures), compared)
 
 

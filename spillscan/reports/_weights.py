@@ -156,14 +156,16 @@ def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
     found: dict[str, Archs] = {}
     for each in weighed:
         here: dict[str, Archs] = {}
-        for key in each.weight.sums:
-            if key.form in ("SASS", "PTX"):
-                name = f"{each.name} > {key.member}" if key.member else each.name
-                held = here.setdefault(name, Archs())
-                if key.form == "SASS":
-                    held.machine.add(key.arch)
-                else:
-                    held.add_ptx(key.arch, key.section.partition(" ")[2] or None)
+        machine = {(key.member, key.arch) for key in each.weight.sums if key.form == "SASS"}
+        portable = {(key.member, key.arch, key.section) for key in each.weight.sums if key.form == "PTX"}
+
+        def held(member: str, here: dict[str, Archs] = here, name: str = each.name) -> Archs:
+            return here.setdefault(f"{name} > {member}" if member else name, Archs())
+
+        for member, arch in sorted(machine):
+            held(member).machine.add(arch)
+        for member, arch, section in sorted(portable):
+            held(member).add_ptx(arch, section.partition(" ")[2] or None)
         found |= here or {each.name: Archs()}
     return found
 

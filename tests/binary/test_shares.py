@@ -13,7 +13,8 @@ import zstandard
 
 from spillscan import binary, workers
 from spillscan.binary import containers, fatbin
-from spillscan.binary import figures as shares
+from spillscan.binary.weight import weigh
+from spillscan.binary.window import DEFAULT
 from spillscan.errors import SpillscanError
 from tests.conftest import ROOT
 
@@ -43,14 +44,14 @@ def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPa
     alone = list(binary.items(mapped, "all.fatbin"))
     assert len(alone) > 10
     assert list(binary.items(bytes(mapped), "all.fatbin")) == alone
-    monkeypatch.setattr(shares, "LEAST_BYTES", 1)
+    monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     for count in (2, 3):
         monkeypatch.setattr(workers, "processors", lambda count=count: count)
         assert list(binary.items(mapped, "all.fatbin")) == alone
 
 
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "LEAST_BYTES", 1)
+    monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 2)
     parent, window = os.getpid(), containers.Image.window.fget
 
@@ -65,9 +66,22 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_neighbours_stay_together() -> None:
-    assert shares.dealt([5, 5, 0, 10, 1, 9], 3) == [0, 0, 1, 1, 2, 2]
-    assert shares.dealt([4, 6], 1) == [0, 0]
-    assert shares.dealt([1] * 10, 2).count(0) == 4  # the first has more to do than to read
-    assert shares.dealt([1] * 10, 8) == [1, 1, 2, 3, 4, 4, 5, 6, 6, 7]
-    assert shares.dealt([], 2) == []
-    assert set(shares.dealt([0, 0], 2)) == {0}
+    assert workers.dealt([5, 5, 0, 10, 1, 9], 3) == [0, 0, 1, 1, 2, 2]
+    assert workers.dealt([4, 6], 1) == [0, 0]
+    assert workers.dealt([1] * 10, 2).count(0) == 4  # the first has more to do than to read
+    assert workers.dealt([1] * 10, 8) == [1, 1, 2, 3, 4, 4, 5, 6, 6, 7]
+    assert workers.dealt([], 2) == []
+    assert set(workers.dealt([0, 0], 2)) == {0}
+
+
+def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = weigh(mapped, len(mapped), DEFAULT, copies=True)
+    assert len(alone.copies) > 10
+    assert alone.damages
+    assert weigh(bytes(mapped), len(mapped), DEFAULT, copies=True).sums == alone.sums
+    monkeypatch.setattr(workers, "LEAST_BYTES", 1)
+    for count in (2, 3):
+        monkeypatch.setattr(workers, "processors", lambda count=count: count)
+        several = weigh(mapped, len(mapped), DEFAULT, copies=True)
+        assert (several.sums, several.copies, several.gaps) == (alone.sums, alone.copies, alone.gaps)
+        assert [str(each) for each in several.damages] == [str(each) for each in alone.damages]
