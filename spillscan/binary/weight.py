@@ -140,13 +140,13 @@ class Weight:
         return sum(measure.stored for measure in self.sums.values())
 
 
-def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, copies: bool = False) -> Weight:
+def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = True, copies: bool = False) -> Weight:
     """What a file consists of; ``stored_bytes``: its size on disk, which differs where ``buffer`` is unpacked already.
-    ``copies``: also what code its functions have."""
+    ``symbols``: whose the sections are, too; ``copies``: also what code its functions have."""
     window = Window(buffer)
     scales = _Scales()
     scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
-    reader = _Cubins(copies)
+    reader = _Cubins(symbols, copies)
     passed: Iterable[Passed] = containers.walk(window, Budget(limits, window.size))
     if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
         read: Iterable[tuple[Passed, Iterable[_Contents | DamageError]]]
@@ -330,7 +330,8 @@ class _Contents(NamedTuple):
 class _Cubins:
     """Reads cubins: their headers and tables of sections."""
 
-    def __init__(self, copies: bool) -> None:
+    def __init__(self, symbols: bool, copies: bool) -> None:
+        self._symbols = symbols
         self._copies = copies
         self._pages = Pages()
         self._labels: dict[bytes, tuple[_Label, bytes]] = {}
@@ -377,6 +378,8 @@ class _Cubins:
                 known = labels.get(name)
                 if known is None or known[1] not in functions:
                     known = _label(name, functions)
+                    if not self._symbols:
+                        known = (known[0][0], ""), known[1]
                     if known[1]:
                         labels[name] = known
                 found.append((offset, offset + size, known[0]))

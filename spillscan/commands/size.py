@@ -30,6 +30,7 @@ HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
 ORDER = 16
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
+_OF_KERNELS = frozenset({"family", "kernel", "namespace"})
 _GAPS_SHOWN = 5
 
 
@@ -75,8 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     if any(form.name == "html" for form in forms) and (arguments.duplicates or arguments.gpus):
         raise UsageError("the page is a treemap of sizes", "leave --duplicates and --gpus away")
     issues: list[Issue] = []
-    base = _weighed(arguments.base, limits, False, issues)
-    weighed = _weighed(arguments.inputs, limits, arguments.duplicates, issues)
+    wanted = {
+        "symbols": not _OF_KERNELS.isdisjoint(arguments.by) or arguments.duplicates,
+        "copies": arguments.duplicates,
+    }
+    base = _weighed(arguments.base, limits, wanted, issues)
+    weighed = _weighed(arguments.inputs, limits, wanted, issues)
     held = _weights.archs(weighed)
     terms = cache(partial(terms_of, policy))
     oversized = [
@@ -111,7 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
     return _common.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
 
 
-def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool, issues: list[Issue]) -> list[Weighed]:
+def _weighed(
+    inputs: Sequence[str], limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]
+) -> list[Weighed]:
     from spillscan.inputs import source
     from spillscan.output.progress import Progress, Reading
 
@@ -121,12 +128,12 @@ def _weighed(inputs: Sequence[str], limits: dict[str, int], copies: bool, issues
         reading = Reading(progress)
         reading.expect(sources)
         for each in sources:
-            weighed.append(_of_one(each, limits, copies, issues))
+            weighed.append(_of_one(each, limits, wanted, issues))
             reading.read(each, each.bytes)
     return weighed
 
 
-def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Issue]) -> Weighed:
+def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
     from spillscan.binary.figures import Records
     from spillscan.binary.weight import weigh
     from spillscan.binary.window import Limits
@@ -137,7 +144,7 @@ def _of_one(each: Source, limits: dict[str, int], copies: bool, issues: list[Iss
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
-    weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), copies=copies)
+    weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     records = Records(each.uri)
     damages = [records.damage(damage.error, damage.place) for damage in weight.damages]
     issues += [*filter(records.worth, damages), *records.rest()]

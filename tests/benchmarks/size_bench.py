@@ -3,7 +3,7 @@ where it is installed.
 
     python -m tests.benchmarks.size_bench [--rounds N] [LIBRARY…]
 
-Without a library, that of bitsandbytes is taken from PyPI. Each candidate is a whole process, start-up included;
+Without a library, one of 302 MB (cuSOLVER) is taken from PyPI. Each candidate is a whole process, start-up included;
 candidates take turns, and of their rounds the best counts.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.oracle.binary_sources import libraries, wheel
 
-WHEEL, PATTERN = "bitsandbytes==0.48.1", "*libbitsandbytes_cuda130.so"
+WHEEL, PATTERN = "nvidia-cusolver-cu12==11.7.5.82", "*libcusolver.so*"
 
 
 def seconds(command: list[str]) -> float:
