@@ -38,7 +38,7 @@ def size(count: int) -> str:
     """Bytes for people: exact below 1 MiB."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
         if count >= unit:
-            return f"{count / unit:.3g} {name}"
+            return f"{count / unit:.3g} {name}" if count < 1000 * unit else f"{count / unit:,.0f} {name}"
     return f"{count:,} B"
 
 

@@ -150,10 +150,10 @@ def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bo
     return "  ".join(padded).rstrip()
 
 
-def fold(more: int, style: Style) -> Iterator[str]:
-    """A line for the tail of a table; none where there is no tail."""
+def fold(more: int, style: Style, about: str = "") -> Iterator[str]:
+    """A line for the tail of a table, and what is to be known ``about`` it; none where there is no tail."""
     if more:
-        yield paint(f"… {more:,} more (--all shows them)", DIM, style)
+        yield paint(f"… {more:,} more{about} (--all shows them)", DIM, style)
 
 
 def paint(text: str, color: str, style: Style) -> str:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
 
 from spillscan.compare.figures import figures, moved_to_shared
-from spillscan.model import Build, Change, Effect, Kernel, Metric
+from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import BY_NAME, FIGURES, figure
 from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
-from spillscan.output.terminal import BOLD, GREEN, RED, YELLOW, Row, Style, fold, table
+from spillscan.output.safe import printable
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import Report
-from spillscan.reports._words import arches_of, count, named, regression_lines, unknown_lines
+from spillscan.reports._groups import INSTANCES, archs_cell
+from spillscan.reports._words import (
+    LONGEST_NAME,
+    arches_of,
+    count,
+    counted,
+    message_of,
+    named,
+    place_text,
+    severities,
+    verdict_lines,
+)
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
@@ -27,44 +42,53 @@ _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _FAMILIES = 5
 """How many families code grew by are named."""
+_COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _WIDEST = 60
 """Characters of a full name."""
+_FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
+"""What a finding's message begins with and a row of the table says, too."""
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """A row a change and figure, the totals, the count of changes, and the findings that matter."""
+    """A row a change and figure, under it what a rule says of it; the totals, the count of changes, and the verdict.
+    Where that are more rows than the style has, by family."""
     changes = report.changes
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
-        yield from regression_lines(report, style)
-        yield from unknown_lines(report, style)
+        yield from verdict_lines(report, style, counted(report))
         return
-    shown = changes if style.rows is None else changes[: style.rows]
-    blocks = any(effect.blocks for change in shown for effect in change.effects)
-    columns = COLUMNS if blocks else COLUMNS[:4]
+    entries = _entries(report)
     totals = list(_totals(report)) if len(changes) > 1 else []
-    figures = [_figures(change) for change in shown]
-    wide = _Wide([metric for metrics in (*figures, totals) for metric in metrics])
-    groups = [list(_rows(change, metrics, wide, report.names)) for change, metrics in zip(shown, figures, strict=True)]
-    rows = [row for group in groups for row in group]
-    last = list(_total_rows(totals, changes, wide)) if len(changes) > 1 else []
-    rows += last
-    cut: list[Row] = [(cells[: len(columns)], color) for cells, color in rows]
+    shown = _chosen(entries, report.names, style.rows)
+    blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
+    columns = COLUMNS if blocks else COLUMNS[:4]
+    wide = _Wide(
+        [metric for metrics in (*(entry.metrics for _, some in shown for entry in some), totals) for metric in metrics]
+    )
+    rows: list[Row] = []
+    firsts: list[tuple[Kernel, bool] | None] = []
+    for family, several in shown:
+        if family is not None:
+            rows.append(([_title(family, report.names, style.width)], ""))
+        for entry in several:
+            for at, row in enumerate(_rows(entry, wide, report.names)):
+                rows.append((row[0][: len(columns)], row[1]))
+                firsts.append((entry.change.kernel, family is not None) if at == 0 else None)
+            rows += [([line], color) for line, color in _said(entry, report, style.width)]
+    last: list[Row] = [
+        (cells[: len(columns)], color)
+        for cells, color in (_total_rows(totals, changes, wide) if len(changes) > 1 else ())
+    ]
 
     def fit(room: int) -> list[str]:
-        firsts = [
-            named(change.kernel, report.names, room) if at == 0 else ""
-            for change, group in zip(shown, groups, strict=True)
-            for at in range(len(group))
-        ]
-        return [*firsts, *(cells[0] for cells, _ in last)]
+        return [*(_name(first, report.names, room) for first in firsts), *(cells[0] for cells, _ in last)]
 
-    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,), fit=fit))
+    printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,), fit=fit))
     yield from printed[: len(printed) - len(last)]
-    yield from fold(len(changes) - len(shown), style)
+    yield from _folded(entries, [entry for _, some in shown for entry in some], style)
     yield from printed[len(printed) - len(last) :]
     yield ""
     states = Counter[str](change.state for change in changes)
@@ -80,18 +104,154 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from _growth(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
-    yield from regression_lines(report, style)
-    yield from unknown_lines(report, style)
+    shown_above = {id(change.kernel) for change in changes}
+    yield from verdict_lines(report, style, [each for each in counted(report) if id(each.kernel) not in shown_above])
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What changed alike for several archs of one kernel."""
+
+    changes: Sequence[Change]
+    """One an arch."""
+    metrics: Sequence[Metric]
+    """The figures that are shown."""
+    findings: Sequence[Finding]
+    """What rules find in any of them, as far as it is shown."""
+
+    @property
+    def change(self) -> Change:
+        """The one that is shown for all."""
+        return self.changes[0]
+
+    @property
+    def lines(self) -> int:
+        """About how many lines it takes, those of notes aside, which say little more than the figures."""
+        severe = {(each.rule, each.severity) for each in self.findings if each.severity != "note"}
+        return max(1, len(self.metrics)) + len(severe)
+
+
+def _entries(report: Report) -> list[_Entry]:
+    """All changes, those that a rule minds first; what changed alike for several archs of one kernel is one."""
+    found: dict[int, list[Finding]] = defaultdict(list)
+    for finding in counted(report):
+        found[id(finding.kernel)].append(finding)
+    alike: dict[object, list[Change]] = defaultdict(list)
+    figures = {id(change): tuple(_figures(change)) for change in report.changes}
+    for change in report.changes:
+        alike[_alike(change, figures[id(change)])].append(change)
+    entries = [
+        _Entry(each, figures[id(each[0])], [finding for change in each for finding in found[id(change.kernel)]])
+        for each in alike.values()
+    ]
+    return sorted(entries, key=lambda entry: -_severity(entry))
+
+
+def _severity(entry: _Entry) -> int:
+    return max((SEVERITIES.index(finding.severity) for finding in entry.findings), default=-1)
+
+
+def _alike(change: Change, metrics: Sequence[Metric]) -> object:
+    """Equal for archs of one kernel of which all that is shown is equal."""
+    kernel = change.kernel
+    before = change.before.named_by if change.before is not None else None
+    brief = _brief(kernel) if change.state in ("added", "removed") else ""
+    effects = [effect for effect in change.effects if effect.blocks]
+    residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
+    moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
+    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, change.score, moved,
+            change.appeared, change.vanished)  # fmt: skip
+
+
+def _chosen(
+    entries: Sequence[_Entry], names: Names, most: int | None
+) -> Sequence[tuple[Sequence[_Entry] | None, Sequence[_Entry]]]:
+    """(family, its entries that are shown): all where they have room, else of each family the worst. An entry that is
+    shown by itself has no family."""
+    if most is None or sum(entry.lines for entry in entries) <= most:
+        return [(None, [entry]) for entry in entries]
+    families: dict[str, list[_Entry]] = defaultdict(list)
+    for entry in entries:
+        families[names.base(entry.change.kernel.named_by)].append(entry)
+    for each in (INSTANCES, 1):
+        shown = [(some if len(some) > 1 else None, some[:each]) for some in families.values()]
+        if each == 1 or sum(map(_length, shown)) <= most:
+            break
+    while len(shown) > 1 and sum(map(_length, shown)) > most:
+        shown.pop()
+    return shown
+
+
+def _length(shown: tuple[Sequence[_Entry] | None, Sequence[_Entry]]) -> int:
+    return (shown[0] is not None) + sum(entry.lines for entry in shown[1])
+
+
+def _title(family: Sequence[_Entry], names: Names, width: int) -> str:
+    """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, as far as it fits."""
+    changes = [change for entry in family for change in entry.changes]
+    parts = [severities([finding for entry in family for finding in entry.findings])]
+    for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
+        deltas = [
+            sum(_delta(metric) for metric in change.metrics if _is(metric, *several))
+            for change in changes
+            if change.before is not None and change.after is not None
+        ]
+        moved, total = _ways(deltas), sum(deltas)
+        by = f" {'+' if total > 0 else '-'}{size(abs(total))}" if label == "spills" and total else ""
+        parts.append(f"{label} {moved}{by}" if moved else "")
+    parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
+    title = f"{printable(names.base(family[0].change.kernel.named_by), LONGEST_NAME)}:"
+    for part in filter(None, parts):
+        if len(title) + len(part) + 2 <= width:
+            title += f"{' ' if title.endswith(':') else '; '}{part}"
+    return title
+
+
+def _ways(deltas: Sequence[int]) -> str:
+    """``20↑ 4↓``: how many rose, and how many fell."""
+    rose, fell = (sum(way * delta > 0 for delta in deltas) for way in (1, -1))
+    return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
+
+
+def _said(entry: _Entry, report: Report, width: int) -> Iterator[tuple[str, str]]:
+    """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: a line a rule, without the figures that stand above."""
+    rules: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in entry.findings:
+        rules[finding.rule, finding.severity].append(finding)
+    for (rule, severity), several in rules.items():
+        first = several[0]
+        state = f", {first.baseline_state}" if first.baseline_state else ""
+        places = list(dict.fromkeys(place_text(finding, report) for finding in several))
+        more = f" (+{len(places) - 1})" if len(places) > 1 else ""
+        text = _FIGURES.sub("", message_of(first))
+        line = f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}"
+        yield from ((part, _COLORS[severity]) for part in wrap(line, width, subsequent_indent="    "))
+
+
+def _name(first: tuple[Kernel, bool] | None, names: Names, room: int) -> str:
+    """A kernel's name; of an instance that stands under its family, its arguments."""
+    if first is None:
+        return ""
+    kernel, under = first
+    return f"  {names.arguments(kernel.named_by, room - 2)}" if under else named(kernel, names, room)
+
+
+def _folded(entries: Sequence[_Entry], shown: Sequence[_Entry], style: Style) -> Iterator[str]:
+    """How many changes are not shown, and what rules say of them."""
+    kept = set(map(id, shown))
+    rest = [entry for entry in entries if id(entry) not in kept]
+    tally = severities([finding for entry in rest for finding in entry.findings])
+    yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
 
 
 def _growth(report: Report) -> Iterator[str]:
     """By how much the machine code grew, and the families that it grew or shrank most by; nothing where a kernel's code
     is not known."""
-    size = BY_NAME["code_bytes"].get
-    assert size is not None
+    weigh = BY_NAME["code_bytes"].get
+    assert weigh is not None
     families: Counter[str] = Counter()
     for change in report.changes:
-        before, after = (0 if side is None else size(side) for side in (change.before, change.after))
+        before, after = (0 if side is None else weigh(side) for side in (change.before, change.after))
         if before is None or after is None:
             return
         families[report.names.base(change.kernel.named_by)] += after - before
@@ -109,42 +269,52 @@ class _Wide:
     """How wide numbers are, so that those of all rows stand under each other."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
-        self.before = max((len(_number(name, before)) for name, before, _ in metrics), default=0)
-        self.after = max((len(_number(name, after)) for name, _, after in metrics), default=0)
-        self.unit = max((len(figure(name).unit) for name, _, _ in metrics), default=0)
+        self.before = max((len(_number(metric, before)) for metric in metrics for before in metric[1:2]), default=0)
+        self.after = max((len(_number(metric, after)) for metric in metrics for after in metric[2:]), default=0)
+        self.unit = max((len(_unit(metric)) for metric in metrics), default=0)
 
     def cell(self, metric: Metric) -> str:
-        name, before, after = metric
-        unit = f" {'' if _large(name) else figure(name).unit:<{self.unit}}" if self.unit else ""
-        numbers = f"{_number(name, before):>{self.before}} → {_number(name, after):>{self.after}}{unit}"
+        _, before, after = metric
+        unit = f" {_unit(metric):<{self.unit}}" if self.unit else ""
+        numbers = f"{_number(metric, before):>{self.before}} → {_number(metric, after):>{self.after}}{unit}"
         if before is None or after is None:
             return numbers
         sign = "" if after == before else "+" if after > before else "-"
-        return f"{numbers} ({sign}{_number(name, abs(after - before))})"
+        return f"{numbers} ({sign}{_number(metric, abs(after - before))})"
 
 
-def _number(name: str, value: int | None) -> str:
+def _number(metric: Metric, value: int | None) -> str:
     if value is None:
         return "-"
-    return size(value) if _large(name) else f"{value:,}"
+    return size(value) if _large(metric) else f"{value:,}"
 
 
-def _large(name: str) -> bool:
+def _unit(metric: Metric) -> str:
+    return "" if _large(metric) else figure(metric[0]).unit
+
+
+def _large(metric: Metric) -> bool:
+    """Whether its bytes are so many that people write MiB."""
+    return _footprint(metric[0]) or (
+        figure(metric[0]).unit == "B" and max(map(abs, filter(None, metric[1:])), default=0) >= 1 << 20
+    )
+
+
+def _footprint(name: str) -> bool:
     return name.startswith("footprint_bytes")
 
 
-def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide, names: Names) -> Iterator[Row]:
+def _rows(entry: _Entry, wide: _Wide, names: Names) -> Iterator[Row]:
+    change = entry.change
     kernel = change.kernel
-    name = named(kernel, names)
-    archs = dict.fromkeys(side.key.arch or "-" for side in (change.before, change.after) if side)
-    lead = [name, " → ".join(archs)]
+    lead = [named(kernel, names), _archs(entry)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", _renaming(change, names), "")] if change.state == "renamed" else []
-    shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in metrics]
+    shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     for at in range(max(1, len(shown), len(effects))):
         label, text, color = shown[at] if at < len(shown) else ("", "", "")
@@ -153,6 +323,15 @@ def _rows(change: Change, metrics: Sequence[Metric], wide: _Wide, names: Names) 
         if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
             color = RED
         yield [*(lead if at == 0 else ("", "")), label, text, *blocks], color
+
+
+def _archs(entry: _Entry) -> str:
+    """``sm_80, 90``; ``sm_90 → sm_90a`` of a kernel that has another now."""
+    change = entry.change
+    sides = dict.fromkeys(side.key.arch for side in (change.before, change.after) if side)
+    if len(sides) > 1:
+        return " → ".join(arch or "-" for arch in sides)
+    return archs_cell([change.kernel.key.arch for change in entry.changes])
 
 
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
@@ -189,7 +368,7 @@ def _figures(change: Change) -> list[Metric]:
 
 def _worth(metric: Metric) -> bool:
     name, before, after = metric
-    return not _large(name) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
+    return not _footprint(name) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
 
 def _color(metric: Metric) -> str:
@@ -249,20 +428,15 @@ def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
 def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
     lead = "total"
     for name in (*_SUMMED, *_COUNTED):
-        rose, fell = (
-            sum(any(_is(metric, name) and way * _delta(metric) > 0 for metric in change.metrics) for change in changes)
-            for way in (1, -1)
-        )
-        ways = (("↑", rose), ("↓", fell))
-        moved = " ".join(f"{number:,}{way}" for way, number in ways if number)
+        moved = _ways([sum(_delta(each) for each in change.metrics if _is(each, name)) for change in changes])
         cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
         if moved or cell:
             yield [lead, moved, figure(name).label, cell, "", ""], BOLD
             lead = ""
 
 
-def _is(metric: Metric, name: str) -> bool:
-    return metric[0].partition("[")[0] == name
+def _is(metric: Metric, *names: str) -> bool:
+    return metric[0].partition("[")[0] in names
 
 
 def _delta(metric: Metric) -> int:

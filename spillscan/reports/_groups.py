@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.names import namespace
+from spillscan.names import namespace, natural
 from spillscan.naming import Family, Names
+from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.places import source_of
 
@@ -18,6 +19,10 @@ By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 
 
 _LONGEST_LABEL = 60
+INSTANCES: Final = 3
+"""Instances that are shown of a family; the rest is counted."""
+_FEW_ARCHS = 3
+"""Archs of one row that are listed; of more the first, the last and their number are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +56,31 @@ class Group:
         """Bytes of spill stores and loads of all, as far as they are known."""
         return sum(sum(kernel.spills or ()) for kernel in self.kernels)
 
-    @property
-    def title(self) -> str:
-        """``mul_mat_q: 169 of 704 spill, 43,212 B; all: bf16``."""
+    def title(self, width: int) -> str:
+        """``mul_mat_q: 169 of 704 spill, 43,212 B; all: bf16``, of what all have in common as much as fits."""
         total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
         if self.spilling:
-            text = (
-                f"{self.spilling:,} of {total:,} {'spills' if self.spilling == 1 else 'spill'}, {self.spill_bytes:,} B"
-            )
+            verb = "spills" if self.spilling == 1 else "spill"
+            text = f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"
         else:
             text = f"{total:,} kernel{'' if total == 1 else 's'}" + ("" if silent else ", none spills")
-        text += f", {silent:,} do not say" if silent else ""
-        return f"{self.label}: {text}" + (f"; all: {', '.join(self.shared)}" if self.shared else "")
+        text = f"{self.label}: {text}" + (f", {silent:,} do not say" if silent else "")
+        lead = "; all: "
+        for each in self.shared:
+            if len(text) + len(lead) + len(each) > width:
+                break
+            text += lead + each
+            lead = ", "
+        return text
+
+
+def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
+    """The archs of which a row says the same: ``sm_80, 86, 90a``, ``sm_70 … sm_120 (8)``."""
+    found = sorted({arch or missing for arch in archs}, key=natural)
+    if len(found) > _FEW_ARCHS:
+        return f"{found[0]} … {found[-1]} ({len(found)})"
+    same = all(arch.startswith("sm_") for arch in found)
+    return ", ".join(arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found))
 
 
 def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> list[Group]:

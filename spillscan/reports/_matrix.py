@@ -10,7 +10,7 @@ from spillscan.model.figures import figure
 from spillscan.naming import Names
 from spillscan.output.terminal import DIM, GREEN, RED, Row, Style, fold, paint, table
 from spillscan.reports import Report
-from spillscan.reports._words import count, named, regression_lines
+from spillscan.reports._words import count, counted, named, verdict_lines
 
 NOT_SAID = "-"
 _NAME_AND_ARCH = 36
@@ -38,7 +38,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if report.open_findings:
         yield ""
         yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
-    yield from regression_lines(report, style)
+    yield from verdict_lines(report, style, counted(report))
 
 
 def _legend_by_arch(matrix: Matrix) -> Iterator[str]:

@@ -11,9 +11,10 @@ from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.names import natural
 from spillscan.naming import WIDTH, Names
+from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
-from spillscan.places import source_place
+from spillscan.places import UNKNOWN, log_path, source_place
 from spillscan.reports import Report
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def portable_lines(build: Build) -> Iterator[str]:
         symbols = {symbol for module in modules for symbol in module.kernels or ()}
         known = any(module.kernels is not None for module in modules)
         kernels = count(len(symbols), "kernel") if known else "kernels unknown"
-        size = sum(module.bytes for module in modules)
-        yield f"{printable(arch, LONGEST_ARCH)}: {count(len(modules), 'module')} of {form}, {kernels}, {size:,} B"
+        stored = sum(module.bytes for module in modules)
+        yield f"{printable(arch, LONGEST_ARCH)}: {count(len(modules), 'module')} of {form}, {kernels}, {size(stored)}"
 
 
 def arches_of(build: Build) -> str:
@@ -142,10 +143,12 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     unknown = reported.count(None)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
-        return f" ({said})" if unknown else (" (none spills)" if kernels else "")
+        others = sum(bool(kernel.usage.stack_bytes or kernel.usage.local_bytes) for kernel in kernels)
+        said = said or (f"none spills, {others:,} use other local memory" if others else "none spills")
+        return f" ({said})" if kernels else ""
     stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
     verb = "spills" if len(spilling) == 1 else "spill"
-    return f" ({len(spilling):,} {verb}: {stores:,} B stores, {loads:,} B loads{', ' + said if said else ''})"
+    return f" ({len(spilling):,} {verb}: {size(stores)} stores, {size(loads)} loads{', ' + said if said else ''})"
 
 
 def count(number: int, noun: str) -> str:
@@ -171,6 +174,16 @@ def by_family(findings: Iterable[Finding], names: Names) -> list[list[Finding]]:
         key = finding.rule, finding.severity, finding.baseline_state, names.base(finding.kernel.named_by)
         families.setdefault(key, []).append(finding)
     return [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
+
+
+def place_text(finding: Finding, report: Report) -> str:
+    """The line of the source, else of the log or file, as short as it is clear."""
+    if source := source_place(finding, report.tree):
+        return str(source)
+    origin = finding.origin
+    if origin is None:
+        return UNKNOWN
+    return printable(log_path(origin.input, report.tree)) + (f":{origin.line}" if origin.line else "")
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
@@ -218,16 +231,23 @@ def baseline_line(report: Report) -> Iterator[str]:
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 
-def regression_lines(report: Report, style: Style) -> Iterator[str]:
-    """What got worse between builds; notes only where they count, since their figures stand in the table."""
-    findings = report.open_findings
-    if not findings:
-        yield from baseline_line(report)
-        return
-    shown = [finding for finding in findings if finding.severity != "note" or report.fail_on == "note"]
-    numbers = Counter(finding.severity for finding in findings)
-    tally = ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
-    hidden = "" if len(shown) == len(findings) else " (--fail-on note lists the notes)"
-    yield paint(tally + hidden + (":" if shown else ""), BOLD, style)
-    yield from finding_lines(shown, report, style)
+def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
+    """What got worse between builds and stands in no table, what cannot be judged, and how many findings there are."""
+    yield from finding_lines(listed, report, style)
     yield from baseline_line(report)
+    yield from unknown_lines(report, style)
+    findings = report.open_findings
+    if findings:
+        hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
+        yield paint(severities(findings) + hidden, BOLD, style)
+
+
+def counted(report: Report) -> list[Finding]:
+    """The open findings of a diff that are listed: notes only where they count, since their figures stand in tables."""
+    return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
+
+
+def severities(findings: Iterable[Finding]) -> str:
+    """``2 errors, 1 warning``."""
+    numbers = Counter(finding.severity for finding in findings)
+    return ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])

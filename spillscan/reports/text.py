@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 
 from spillscan.model import Kernel
@@ -12,8 +12,9 @@ from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
+from spillscan.places import source_of
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._groups import By, Group, grouped
+from spillscan.reports._groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports._words import (
     baseline_line,
     count,
@@ -46,8 +47,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 _FEW = 4
 """Rows of which families would take too many for their titles."""
-_INSTANCES = 3
-"""Instances that are shown of a family; the rest is counted."""
+_SEVERAL = 16
+"""Kernels that are looked at for a row: as many as a kernel has archs."""
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:
@@ -55,30 +56,35 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     many = style.rows is not None and _FEW < style.rows < len(kernels)
     by: By = report.by or ("family" if many else "kernel")
     groups = [] if by == "kernel" else grouped(kernels, by, report.names)
+    alike = _Alike(report)
     if groups:
-        listed = list(_of_groups(groups, style.rows))
-        shown = [kernel for _, several in listed for kernel in several]
+        listed = list(_of_groups(groups, style.rows, alike))
+        rowed = [row for _, several in listed for row in several]
     else:
-        shown = sorted(kernels, key=damage) if style.rows is None else nsmallest(style.rows, kernels, key=damage)
+        ranked = (
+            sorted(kernels, key=damage) if style.rows is None else nsmallest(_SEVERAL * style.rows, kernels, key=damage)
+        )
+        rowed = alike.rows(ranked, style.rows)
+    shown = [row[0] for row in rowed]
     header = ["kernel", "arch", "regs", "spill st", "spill ld", "stack", "smem", "cmem", "bar", "occ", "limited by"]
     inputs = len({kernel.origins[0].input for kernel in kernels if kernel.origins})
     units = inputs > 1 or any(kernel.key.unit for kernel in shown)
     dumps = any(kernel.sass for kernel in shown)
-    summaries = [summarise(kernel.usage, kernel.key.arch, report.launches.launch_of(kernel)) for kernel in shown]
+    summaries = [alike.summary(kernel) for kernel in shown]
     rows: list[Row] = [
         (
             [
-                *_cells(kernel, report.names),
+                *_cells(row, report.names),
                 *_occupancy(kernel, summary),
                 *([_in_loops(kernel)] if dumps else []),
-                *([_unit(kernel, inputs)] if units else []),
+                *([_unit(row, inputs)] if units else []),
             ],
             _color(kernel),
         )
-        for kernel, summary in zip(shown, summaries, strict=True)
+        for row, kernel, summary in zip(rowed, shown, summaries, strict=True)
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
-    under = {id(kernel): group.family for group, several in listed for kernel in several} if groups else {}
+    under = {id(row[0]): group.family for group, several in listed for row in several} if groups else {}
 
     def fit(room: int) -> list[str]:
         return [
@@ -92,10 +98,10 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         cells = iter(rows)
         rows = []
         for group, several in listed:
-            rows += [([group.title], "")] if len(group.kernels) > 1 else []
+            rows += [([group.title(style.width)], "")] if len(group.kernels) > 1 else []
             rows += [next(cells) for _ in several]
     yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(groups))
-    yield from fold(len(kernels) - len(shown), style)
+    yield from fold(len(kernels) - sum(map(len, rowed)), style)
     yield ""
     yield summary(report.build)
     yield from portable_lines(report.build)
@@ -111,16 +117,41 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         yield footprint_line(heaviest)
 
 
-def _of_groups(groups: Sequence[Group], most: int | None) -> Iterator[tuple[Group, list[Kernel]]]:
-    """The groups of which so many kernels in all are shown: of each the worst, and of those that spill several."""
+class _Alike:
+    """Archs of one kernel on one row where all that the row shows is equal."""
+
+    def __init__(self, report: Report) -> None:
+        self._launches = report.launches
+
+    def summary(self, kernel: Kernel) -> Summary:
+        """What residency knows of it."""
+        return summarise(kernel.usage, kernel.key.arch, self._launches.launch_of(kernel))
+
+    def rows(self, kernels: Iterable[Kernel], most: int | None) -> list[list[Kernel]]:
+        """The first rows of kernels in that order, at most so many."""
+        found: dict[object, list[Kernel]] = {}
+        for kernel in kernels:
+            key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence,
+                   kernel.spill_bounds, _in_loops(kernel),
+                   *_occupancy(kernel, self.summary(kernel)))  # fmt: skip
+            if key in found or most is None or len(found) < most:
+                found.setdefault(key, []).append(kernel)
+        return list(found.values())
+
+
+def _of_groups(groups: Sequence[Group], most: int | None, alike: _Alike) -> Iterator[tuple[Group, list[list[Kernel]]]]:
+    """The groups of which so many rows in all are shown: of each the worst, and of those that spill several."""
     room = most
     for group in groups:
-        wanted = max(1, min(_INSTANCES, group.spilling)) if room is not None else len(group.kernels)
-        worst = group.kernels[: wanted if room is None else min(wanted, room)]
-        if not worst:
+        if room is None:
+            yield group, alike.rows(group.kernels, None)
+            continue
+        wanted = min(room, max(1, min(INSTANCES, group.spilling)))
+        if not wanted:
             return
-        room = None if room is None else room - len(worst)
-        yield group, list(worst)
+        worst = alike.rows(group.kernels[: min(_SEVERAL * wanted, group.spilling or _SEVERAL)], wanted)
+        room -= len(worst)
+        yield group, worst
 
 
 def _reserved(local: Footprint) -> int:
@@ -133,11 +164,16 @@ def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
     return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
 
 
-def _unit(kernel: Kernel, inputs: int) -> str:
-    """The object that the kernel was compiled into; else, of several inputs, the one that names it."""
-    if kernel.key.unit or inputs <= 1 or not kernel.origins:
-        return posixpath.basename(kernel.key.unit) or NOT_SAID
-    return f"({posixpath.basename(kernel.origins[0].input)})"
+def _unit(archs: Sequence[Kernel], inputs: int) -> str:
+    """The source that the kernel was compiled from, else the object; else, of several inputs, the one that names it."""
+    found = set()
+    for kernel in archs:
+        unit = source_of(kernel) or kernel.key.unit
+        if unit or inputs <= 1 or not kernel.origins:
+            found.add(posixpath.basename(unit) or NOT_SAID)
+        else:
+            found.add(f"({posixpath.basename(kernel.origins[0].input)})")
+    return found.pop() if len(found) == 1 else f"{len(found):,} files"
 
 
 def _in_loops(kernel: Kernel) -> str:
@@ -148,7 +184,8 @@ def _in_loops(kernel: Kernel) -> str:
     return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
 
 
-def _cells(kernel: Kernel, names: Names) -> list[str]:
+def _cells(archs: Sequence[Kernel], names: Names) -> list[str]:
+    kernel = archs[0]
     usage = kernel.usage
     missing = UNSURE if kernel.confidence == "ambiguous" else NOT_SAID
 
@@ -158,7 +195,7 @@ def _cells(kernel: Kernel, names: Names) -> list[str]:
     banks = usage.constant_bytes
     return [
         named(kernel, names),
-        kernel.key.arch or missing,
+        archs_cell((each.key.arch for each in archs), missing),
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
         *spills_of(kernel, missing),
         cell(usage.stack_bytes),

@@ -236,7 +236,7 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
     (tmp_path / "head.log").write_text(worse)
     result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on-regression")
     assert result.returncode == 1
-    assert "0 → 8 B (+8)" in result.stdout.decode()
+    assert "0 → 8 B (+8)" in " ".join(result.stdout.decode().split())
     assert run("diff", SPILLS, tmp_path / "head.log").returncode == 0
     assert run("diff", tmp_path / "head.log", SPILLS, "--fail-on-regression").returncode == 0, "better is no regression"
     value = document("diff", SPILLS, tmp_path / "head.log")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spillscan.model import Kernel
 from spillscan.output.terminal import Style
 from tests.reporting import kernel, rendered, report_of
@@ -22,17 +24,15 @@ def test_the_worst_family_first_with_its_worst_instances() -> None:
     assert "gemm: 4 of 80 spill, 308 B; all: f32" in lines
     at = lines.index("gemm: 4 of 80 spill, 308 B; all: f32")
     assert [line.split()[:3] for line in lines[at + 1 : at + 4]] == [
-        ["<39,", "float>", "sm_80"],
-        ["<39,", "float>", "sm_90"],
-        ["<38,", "float>", "sm_80"],
-    ]
-    assert any(line.startswith("rotate ") for line in lines)
-    assert "… 77 more (--all shows them)" in lines
+        ["<39,", "float>", "sm_80,"],
+        ["<38,", "float>", "sm_80,"],
+        ["rotate", "sm_90", "16"],
+    ], "archs whose figures agree stand on one row"
 
 
 def test_what_fits_is_shown_kernel_by_kernel() -> None:
     lines = rendered("text", report_of("scan", instances()), Style(width=100, rows=None)).splitlines()
-    assert sum(line.startswith("gemm<") for line in lines) == 80
+    assert sum(line.startswith("gemm<") and "sm_80, 90 " in line for line in lines) == 40
 
 
 def test_findings_of_a_family_are_one_line() -> None:
@@ -54,3 +54,15 @@ def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
     assert text.startswith("**spillscan** **4 findings** in 81 kernels")
     assert "<summary>3 more findings</summary>" in text
     assert sum(line.startswith("| **error**") for line in text.partition("<details>")[2].splitlines()) == 3
+
+
+def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
+    quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
+    lines = rendered("text", report_of("diff", instances(), base), Style(width=100, rows=8)).splitlines()
+    assert lines[1] == "gemm: 84 errors; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
+    assert lines[5:7] == ["  error [registers] build.log:7: 40 → 64 allocated", "  error [spill] build.log:7"]
+    assert lines[7].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
+    assert lines[8].startswith("… 78 more, 80 errors among them")
+    assert lines[-1] == "84 errors"
