@@ -278,7 +278,9 @@ def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, pl
     try:
         budget.enter(place.depth + 1, entry.stored.start)
         fatbin.claim(entry, budget)
-        begin = fatbin.head(entry, _PTX_HEAD_BYTES if entry.kind == fatbin.PTX else 18)
+        begin = b""
+        if entry.kind != fatbin.LTO_IR:  # which NVIDIA's libraries keep encrypted
+            begin = fatbin.head(entry, _PTX_HEAD_BYTES if entry.kind == fatbin.PTX else 18)
     except DamageError as error:
         return Damage(error, place)
     identifier = entry.identifier

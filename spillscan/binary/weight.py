@@ -19,7 +19,9 @@ from spillscan.binary.containers import Again, Damage, Enclosed, Intermediate, M
 from spillscan.binary.cubin import Cubin
 from spillscan.binary.window import Budget, Buffer, DamageError, Limits, Pages, Window
 
-UNEXPLAINED, PADDING, UNOPENED = "unexplained", "padding", "other file"
+UNEXPLAINED, PADDING, UNOPENED, BITCODE = "unexplained", "padding", "other file", "LLVM bitcode"
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+"""What it begins with: bare, and in a wrapper (LLVM's "Bitcode File Format")."""
 _KINDS = (
     (".text", "code"),
     (".nv.constant", "constants"),
@@ -43,7 +45,7 @@ _HOST_KINDS = (
 )
 """The same of a host file."""
 _HEADERS = ("ELF header", "program headers", "section headers", "headers", "fat binary headers", "archive headers")
-_WHOLE = (PADDING, UNEXPLAINED, UNOPENED, "signature")
+_WHOLE = (PADDING, UNEXPLAINED, UNOPENED, BITCODE, "signature")
 """What is called as it is."""
 
 
@@ -402,6 +404,8 @@ def _text(name: bytes) -> str:
 
 def _sections_around(window: Window) -> list[tuple[int, int, str]]:
     """(begin, end, name) of everything in a host file that is there for no GPU code; nothing of another file."""
+    if any(map(window.starts, _BITCODE)):
+        return [(0, window.size, BITCODE)]
     if not (window.starts(elf.MAGIC) or window.starts(host.DOS_MAGIC) or host.is_coff_object(window)):
         return []
     try:

@@ -17,8 +17,9 @@ import pytest
 import zstandard
 
 from spillscan import cli
+from spillscan.binary import fatbin
 from spillscan.binary.weight import PADDING, UNEXPLAINED, UNOPENED, Weight, weigh
-from spillscan.binary.window import DEFAULT
+from spillscan.binary.window import DEFAULT, Window
 from spillscan.commands.size import _LEVELS
 from spillscan.reports._weights import Weighed, alike, duplicates, tree
 from tests.binary.support import FOLDER, scanned, stored
@@ -247,3 +248,18 @@ def test_what_cannot_be_weighed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     broken.write_bytes(OBJECT[: len(OBJECT) // 2])
     assert cli.main(["size", str(broken)]) == 2
     assert "do not fit" in capsys.readouterr().err
+
+
+def test_bitcode_and_encrypted_intermediates_are_named() -> None:
+    for magic in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
+        assert kinds(weighed(magic + b"\1" * 500)) == {"LLVM bitcode": 504}
+    data = bytearray(stored("lz4-13.5.o"))
+    start = data.find(fatbin.MAGIC)
+    entry = next(iter(fatbin.entries(Window(bytes(data), start, len(data) - start))))
+    assert isinstance(entry, fatbin.Entry)
+    struct.pack_into("<H", data, entry.header.start, fatbin.LTO_IR)
+    stored_bytes = entry.stored.size
+    data[entry.stored.start : entry.stored.end] = b"\x0a" + random.Random(5).randbytes(stored_bytes - 1)
+    weight = weighed(bytes(data))
+    assert not weight.damages
+    assert kinds(weight)["LTO-IR"] == entry.plain_bytes > stored_bytes

@@ -36,6 +36,8 @@ from tests.oracle.ledger import Differences
 
 LISTED = re.compile(r"\.((?:sm|compute)_\d+[af]?)\.(?:cubin|ptx)$")
 SECTION = re.compile(r"^ +\w+ +\w+ +(\w+) +\w+ +\w+ +PROGBITS .* \.text\.(\S+)$")
+SPOT = re.compile(r"\+0x[0-9a-f]+$")
+"""Of what stands among other data, where cuobjdump does not look."""
 ARCH = re.compile(r"^arch = (sm_\w+)$")
 FUNCTION = re.compile(r"^\t\tFunction : (\S+)$")
 LARGEST_TO_DISASSEMBLE = 24 << 20
@@ -63,6 +65,8 @@ def archs(path: Path, buffer: mmap.mmap, tool: Path, found: Differences) -> None
     """Cubins and PTX modules by architecture."""
     ours: Counter[str] = Counter()
     for each in containers.images(Window(buffer), Budget(DEFAULT, len(buffer))):
+        if isinstance(each, containers.Member) and each.place.spot:
+            continue  # among other data, where cuobjdump does not look
         if isinstance(each, containers.Image):
             ours[f"sm_{each.target.rstrip('f')}"] += 1  # -lelf names no families
         elif isinstance(each, containers.Intermediate) and each.form == "PTX":
@@ -80,7 +84,7 @@ def code(path: Path, weight: Weight, tool: Path, found: Differences) -> None:
     """Bytes of code of each function."""
     ours: Counter[tuple[str, str]] = Counter()
     for key, measure in weight.sums.items():
-        if key.kind == "code":
+        if key.kind == "code" and not SPOT.search(key.unit):
             ours[key.arch, key.symbol] += measure.plain
     theirs: Counter[tuple[str, str]] = Counter()
     here = ""
