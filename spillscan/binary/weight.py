@@ -419,7 +419,15 @@ def _sections_around(window: Window) -> list[tuple[int, int, str]]:
 def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
     """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
     at = 0
-    for first, last, label in sorted(spans, key=_from_first):
+    for span in sorted(spans, key=_from_first):
+        first, last, label = span
+        if at <= first <= last <= size:  # as in all sound files
+            if at < first:
+                yield at, first, None
+            if first < last:
+                yield span
+            at = last
+            continue
         begin, end = max(at, min(first, size)), min(last, size)
         if begin > at:
             yield at, begin, None

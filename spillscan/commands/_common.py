@@ -404,6 +404,13 @@ def answer(
     files.put(forms, pieces)
 
 
+def page_of(title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[tuple[str, str, int]]) -> Iterable[str]:
+    """What is added up in groups of groups, as a page: for ``answer``."""
+    from spillscan.page.weights import weight_document
+
+    return weight_document(title, groups, measures)
+
+
 def show(
     forms: Sequence[Form],
     columns: Sequence[str],

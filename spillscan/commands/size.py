@@ -63,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     code is missing that the policy requires."""
     from spillscan import coverage
     from spillscan.output.terminal import complain
-    from spillscan.page.weights import weight_document
     from spillscan.policy.files import terms_of
     from spillscan.reports import _portions, _weights
     from spillscan.verdict import holes_of_issues, verdict
@@ -106,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
             text=lambda style: _text(whole, gaps, most, style),
             json=lambda: {"by": levels, **document, "unexplained": gaps, "oversized": oversized},
             csv=lambda: (_portions.heads(levels, _weights.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
-            html=lambda: weight_document(f"Size of {basename(weighed[0].name)}", [document], _weights.BYTES),
+            html=lambda: _common.page_of(f"Size of {basename(weighed[0].name)}", [document], _weights.BYTES),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
     holes += coverage.holes(held, terms)
@@ -134,7 +133,6 @@ def _weighed(
 
 
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
-    from spillscan.binary.figures import Records
     from spillscan.binary.weight import weigh
     from spillscan.binary.window import Limits
     from spillscan.inputs.source import kind_of_binary
@@ -145,9 +143,12 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
             raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
-    records = Records(each.uri)
-    damages = [records.damage(damage.error, damage.place) for damage in weight.damages]
-    issues += [*filter(records.worth, damages), *records.rest()]
+    if weight.damages:
+        from spillscan.binary.figures import Records
+
+        records = Records(each.uri)
+        damages = [records.damage(damage.error, damage.place) for damage in weight.damages]
+        issues += [*filter(records.worth, damages), *records.rest()]
     return Weighed(each.uri, weight)
 
 

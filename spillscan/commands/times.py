@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not."""
-    from spillscan.page.weights import weight_document
     from spillscan.reports import _portions
     from spillscan.verdict import holes_of_issues, verdict
 
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             _portions.heads(("source", *levels), measures, base is not None),
             *(row for root in roots for row in root.rows()),
         ),
-        html=lambda: weight_document(f"Compile time of {basename(arguments.inputs[0])}", documents, measures),
+        html=lambda: _common.page_of(f"Compile time of {basename(arguments.inputs[0])}", documents, measures),
     )
     issues = (*(base.issues if base is not None else ()), *build.issues)
     holes = holes_of_issues(issues, frozenset({"time"}), strict=policy.strict)

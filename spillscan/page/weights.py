@@ -22,7 +22,7 @@ def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: S
     """The page's text, piece by piece. Each group has a ``label``, its ``measures``, perhaps also those before, and
     ``groups``; areas are the first measure."""
     names = [name for name, *_ in measures]
-    root = groups[0] if len(groups) == 1 else {"label": "all", **dict.fromkeys(names, 0), "groups": groups}
+    root = groups[0] if len(groups) == 1 else {"label": "all", "groups": groups}  # what has no sum
     compared = f"{BEFORE}{names[0]}" in groups[0]
     payload = {
         "title": clip(title, LONGEST_NAME),
@@ -37,8 +37,9 @@ def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: S
 
 
 def _node(group: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    values = [group[name] for name in names]
-    found = {"label": clip(group["label"], LONGEST_NAME), "values": values}
+    found: dict[str, Any] = {"label": clip(group["label"], LONGEST_NAME)}
+    if names[0] in group:
+        found["values"] = [group[name] for name in names]
     if f"{BEFORE}{names[0]}" in group:
         found["before"] = [group[f"{BEFORE}{name}"] for name in names]
     return {**found, "groups": [_node(each, names) for each in group.get("groups", ())]}

@@ -198,6 +198,20 @@ WEIGHTS = {
     ],
 }
 
+SIZES = (("stored_bytes", "stored B", 0), ("bytes", "unpacked B", 0))
+TIMES = [
+    {
+        "label": label,
+        "milliseconds": 30.5,
+        "base_milliseconds": 20.0,
+        "groups": [
+            {"label": "gemm.cu", "milliseconds": 20.25, "base_milliseconds": 0},
+            {"label": "<img src=x onerror=alert(1)>", "milliseconds": 10.25, "base_milliseconds": 20.0},
+        ],
+    }
+    for label in ("nvcc <img src=x onerror=alert(1)>", "ptxas <img src=x onerror=alert(1)>")
+]
+
 PAGES: dict[str, Callable[[], str]] = {
     "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
     "check": lambda: rendered("html", checked()),
@@ -210,7 +224,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "hostile-matrix": lambda: rendered("html", hostile_matrix()),
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
-    "size": lambda: "".join(weight_document("Size of a.so", WEIGHTS)),
+    "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
+    "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1),))),
     "trend": lambda: "".join(trend_document(trend())),
     "sweep": lambda: "".join(sweep_document(sweep())),
 }

@@ -143,6 +143,14 @@ def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
     assert not tab.complaints
 
 
+def test_a_treemap_beside_an_older_one_has_changes(site: Site, browse: Open) -> None:
+    tab = browse(site["times"])
+    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["30.5", "+10.5"]] * 2
+    tab.go("#/size/0")
+    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["20.3", "+20.3"], ["10.3", "−9.8"]]
+    assert not tab.complaints
+
+
 def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
     tab = browse(site["sweep"])
     assert tab.text("tr.best") == "cap 128 128 16 2 best"
@@ -322,7 +330,20 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
 
 
 @pytest.mark.parametrize(
-    "name", ["check", "diff", "matrix", "tuned", "hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size"]
+    "name",
+    [
+        "check",
+        "diff",
+        "matrix",
+        "tuned",
+        "hostile",
+        "hostile-diff",
+        "hostile-matrix",
+        "trend",
+        "sweep",
+        "size",
+        "times",
+    ],
 )
 def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
@@ -348,7 +369,7 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size"])
+@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size", "times"])
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)

@@ -9,7 +9,10 @@
     const { measures, compared } = payload;
     const value = (node, at) => fixed(node.values[at], measures[at].digits);
     const change = (node, at) => `${node.values[at] < node.before[at] ? "−" : "+"}${fixed(Math.abs(node.values[at] - node.before[at]), measures[at].digits)}`;
-    const said = (node) => measures.map((each, at) => `${value(node, at)} ${each.head}${compared ? ` (${change(node, at)})` : ""}`).join(", ");
+    const said = (node) => (node.values ? measures : []).map((each, at) => {
+      const words = each.head.split(" ");
+      return [value(node, at), words.pop(), ...words, ...(compared ? [`(${change(node, at)})`] : [])].join(" ");
+    }).join(", ");
     const path = [];
     const trail = [payload.tree];
     for (const at of id ? id.split(".") : []) {
@@ -24,8 +27,8 @@
       h("h1", {}, payload.title),
       h("p", {}, trail.map((each, at) => [at ? " › " : "",
         at === trail.length - 1 ? h("b", {}, each.label) : h("a", { href: link("size", path.slice(0, at).join(".")) }, each.label)]),
-        ` · ${said(node)}`),
-      node.groups.length ? [map(node, inside, { value, said, first: measures[0].head }), list(node, inside, { measures, compared, value, change, whole: payload.tree.values[0] })] : null);
+        node.values ? ` · ${said(node)}` : ""),
+      node.groups.length ? [map(node, inside, { value, said, first: measures[0].head }), list(node, inside, { measures, compared, value, change, whole: payload.tree.values ? payload.tree.values[0] : 0 })] : null);
   });
 
   function fixed(value, digits) {
