@@ -38,7 +38,7 @@ def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90
 def checked(build: Build, policy: Policy) -> Report:
     """What ``check`` reports of ``build``."""
     judgement = rules.check(build, policy)
-    needs = rules.judged(build.kernels, policy, "build", policy.fail_on)
+    needs = rules.judged(judgement.terms, "build", policy.fail_on)
     found = verdict(judgement.findings, holes_of(build, judgement.undecided, needs, policy), policy)
     return Report(kind="check", build=build, findings=judgement.findings, holes=found.holes)
 

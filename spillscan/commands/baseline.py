@@ -101,11 +101,11 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
     """The build, if there is all of it."""
     from spillscan.pipeline import scan
-    from spillscan.rules import judged
+    from spillscan.rules import judged, terms_of
     from spillscan.verdict import holes_of, verdict
 
     everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
-    holes = holes_of(everything, (), judged(everything.kernels, policy, "build", policy.fail_on), policy)
+    holes = holes_of(everything, (), judged(terms_of(everything.kernels, policy), "build", policy.fail_on), policy)
     _common.conclude(verdict((), holes, policy), everything.issues)
     return _common.select(everything, arguments)
 

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _common.select(everything, arguments)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything)
-    holes = holes_of(everything, judgement.undecided, judged(build.kernels, policy, "build", policy.fail_on), policy)
+    holes = holes_of(everything, judgement.undecided, judged(judgement.terms, "build", policy.fail_on), policy)
     found = verdict(held.open, (*holes, *gate.holes(held)), policy, expired=bool(held.expired))
     report = Report(
         kind="check",

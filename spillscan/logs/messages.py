@@ -235,7 +235,8 @@ def message(line: str) -> Message | None:
         torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
         return Torn(line) if torn else _library_message(line[start:])
     of_tool = line.startswith(("ptxas ", "nvlink "))
-    return Torn(line) if PIECE.search(line) or (of_tool and remnants.half_quoted(line)) else None
+    joined = of_tool and (remnants.half_quoted(line) or _OF_BUILDERS.search(line))
+    return Torn(line) if joined or PIECE.search(line) else None
 
 
 def _headed(line: str) -> Message:
@@ -245,7 +246,7 @@ def _headed(line: str) -> Message:
         return Properties(named["PROPERTIES_SYMBOL"]) if _is_symbol(named["PROPERTIES_SYMBOL"]) else Torn(line)
     if entry := text_pattern("ptxas", "entry_line").fullmatch(line):
         return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"]) if _is_symbol(entry["ENTRY_SYMBOL"]) else Torn(line)
-    elided = remnants.ELIDED.search(line)
+    elided = remnants.ELIDED.search(line) if line.endswith((",", "..", "…", "]")) else None
     found = ptxas_message(line[: elided.start()] if elided else line)
     if elided and isinstance(found, Used):
         return replace(found, cut=True)
@@ -257,11 +258,14 @@ def _headed(line: str) -> Message:
         return Torn(line) if _of_two(_parted(line)[1]) else found
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
+        if found.symbol is not None and found.symbol.isidentifier():
+            text = text.replace(found.symbol, "f")  # then kernels share what they are warned of
         broken_off = found.advisory.kind in _ANY_TEXT and remnants.breaks_off(text)
         return Torn(line) if broken_off or _of_two(text) else found
     return found
 
 
+@lru_cache(maxsize=1024)
 def _of_two(text: str) -> bool:
     """Whether ``text``, which may say much, holds what only another line says."""
     return remnants.half_quoted(text) or any(

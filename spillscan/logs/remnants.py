@@ -35,8 +35,8 @@ _LONGEST_CHARACTERS = 4096
 HALF_HEAD = re.compile(r"(?:[\w.,=]|ptxas(?: \w*)? *:? *)\Z|\A(?:ptxas|nvlink) |\A[-+]\Z|(?:^| )-[A-Za-z][^>|]*\Z")
 """What stands before a head only where another line was cut off (a name, a command), or where two logs are compared
 line by line."""
-HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
-"""A tool's name of which letters are lost."""
+HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
+"""A tool's name of which letters are lost, or two pieces of it."""
 ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
 """How people write that they left out the end of a line."""
 HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")

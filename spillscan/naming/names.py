@@ -31,8 +31,15 @@ _MOST_OVERLOADS = 64
 _WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
-_GOES_ON = re.compile(r"\A[^I]|\n[^I]|\n\Z|E(?:L?\d|[CDU]|(?!v)[a-z][A-Za-z])|_\d")
-"""Signs that a name may go on behind its template's arguments: a member's name, a constructor, an operator."""
+_USUAL = 1000
+"""Characters of a symbol: :class:`Forest` takes names of some 60 times as many for one word."""
+_OPERATORS = (
+    "nw|na|dl|da|aw|ps|ng|ad|de|co|pl|mi|ml|dv|rm|an|or|eo|aS|pL|mI|mL|dV|rM|aN|oR|eO|ls|rs|lS|rS|eq|ne|lt|gt|le|ge"
+    "|ss|nt|aa|oo|pp|mm|cm|pm|pt|cl|ix|qu|cv|li"
+)
+_GOES_ON = re.compile(rf"(?:\A|\n)(?:[^I]|\Z|(?!.*Ev).*_\d)|E(?:L?\d|[CDU]|{_OPERATORS})|Ev.*_\d")
+"""Signs that a name may go on behind its template's arguments (a member's name, a constructor, an operator), and that
+it takes a member of one: wrappers do."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _LEAST_WORD = 8
@@ -424,16 +431,17 @@ def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:
     return found
 
 
-def _plain_template(start: str, symbols: Iterable[Key]) -> bool:
+def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
     """Whether all symbols that begin with ``start`` are instances of one template, which stands in no other (Itanium
     C++ ABI, 5.1): ``_ZN2ns4gemmIfLi4EEEvPT_``. It then takes one of them to know what all are called."""
     match = _NESTED.match(start)
     at = match.end() if match else len(start)
-    while word := _LENGTH.match(start, at):
+    while at < len(start) and (word := _LENGTH.match(start, at)):
         at = word.end() + int(word[0])
-        if at == len(start):
-            return _GOES_ON.search("\n".join(symbol_of(symbol)[at:] for symbol in symbols)) is None
-    return False
+    if at != len(start) or match is None:
+        return False
+    rests = [symbol_of(symbol)[at:] for symbol in symbols]
+    return max(map(len, rests)) < _USUAL and _GOES_ON.search("\n".join(rests)) is None
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:

@@ -92,6 +92,8 @@ class Judgement:
     """Most severe first."""
     undecided: tuple[Undecided, ...]
     """In the order of the families."""
+    terms: tuple[Terms, ...] = ()
+    """All that kernels were held against, each once."""
 
 
 @cache
@@ -116,14 +118,16 @@ def all_limits() -> tuple[Limit, ...]:
 def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
-    timed = any("time" in _needs(terms, "build", "note") for terms in {id(each): each for _, each in kernels}.values())
+    distinct = tuple({id(terms): terms for _, terms in kernels}.values())
+    timed = "time" in judged(distinct, "build", "note")
     figures = [_figures(*each, timed=timed) for each in kernels]
     # What no rule objects to in one kernel, none does in those of the same figures: names and places decide nothing.
     first = dict(zip(reversed(figures), reversed(kernels), strict=True))
     found = _judged([pair for shared, pair in first.items() if shared])
     objected = {id(finding.kernel) for finding in found.findings} | {id(each.kernel) for each in found.undecided}
     clean = {shared for shared, (kernel, _) in first.items() if shared and id(kernel) not in objected}
-    return _judged([pair for shared, pair in zip(figures, kernels, strict=True) if shared not in clean])
+    left = _judged([pair for shared, pair in zip(figures, kernels, strict=True) if shared not in clean])
+    return replace(left, terms=distinct)
 
 
 def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]:
@@ -201,22 +205,22 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], .
     return None
 
 
-def judged(kernels: Iterable[Kernel], policy: Demands, by: Judged, fail_on: str) -> frozenset[Hidden]:
-    """What a gate must know of ``kernels``: the needs of every rule whose findings are at least ``fail_on``."""
+def terms_of(kernels: Iterable[Kernel], policy: Demands) -> tuple[Terms, ...]:
+    """All that ``policy`` demands of any of ``kernels``, each once."""
+    return tuple({id(terms): terms for terms in map(policy.terms_of, kernels)}.values())
+
+
+def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:
+    """What a gate must know of kernels under these terms: the needs of every rule whose findings are at least
+    ``fail_on``."""
     needs: set[Hidden] = set()
-    for terms in {id(terms): terms for terms in map(policy.terms_of, kernels)}.values():
-        needs |= _needs(terms, by, fail_on)
+    for terms in held:
+        for rule in all_rules().values():
+            level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
+            limited = not limits or any(terms.limit(limit) is not None for limit in limits)
+            if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
+                needs.update(rule.needs)
     return frozenset(needs)
-
-
-def _needs(terms: Terms, by: Judged, fail_on: str) -> set[Hidden]:
-    needs: set[Hidden] = set()
-    for rule in all_rules().values():
-        level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
-        limited = not limits or any(terms.limit(limit) is not None for limit in limits)
-        if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
-            needs.update(rule.needs)
-    return needs
 
 
 def recorded_as(rule: str) -> str:

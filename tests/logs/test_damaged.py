@@ -136,7 +136,11 @@ REMNANTS = (
         "ptxas warning : Stack size for annot be statically determined",
         "ptxas warning : ninja: Entering directory 'build'",
     ),
-    "ptxas info    : Usedads",
+    *(
+        "ptxas info    : Usedads",
+        "ptxas k.ptx,ninja: Entering directory 'build'",
+        "ptxatxas info    : Used 8 registers",
+    ),
     "ptxas x.ptx, line 15; warning : Instruction 'vote' without '.sync' is deprecated since PTX ISA version 6.0 and wi",
 )
 """What is left of lines between which bytes are lost."""
