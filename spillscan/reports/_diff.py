@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -42,6 +42,8 @@ _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _FAMILIES = 5
 """How many families code grew by are named."""
+_NOISE, _NOISE_MS = 0.25, 1000
+"""Compile times that differ by less, as a part of all and in milliseconds, say nothing."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _WIDEST = 60
 """Characters of a full name."""
@@ -58,6 +60,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         arches = arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
+        yield from _slowdown(report)
         yield from verdict_lines(report, style, counted(report))
         return
     entries = _entries(report)
@@ -102,6 +105,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + (f", {unknown:,} unknown" if unknown else "")
     )
     yield from _growth(report)
+    yield from _slowdown(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
@@ -245,24 +249,47 @@ def _folded(entries: Sequence[_Entry], shown: Sequence[_Entry], style: Style) ->
 
 
 def _growth(report: Report) -> Iterator[str]:
-    """By how much the machine code grew, and the families that it grew or shrank most by; nothing where a kernel's code
-    is not known."""
-    weigh = BY_NAME["code_bytes"].get
-    assert weigh is not None
-    families: Counter[str] = Counter()
-    for change in report.changes:
-        before, after = (0 if side is None else weigh(side) for side in (change.before, change.after))
-        if before is None or after is None:
-            return
-        families[report.names.base(change.kernel.named_by)] += after - before
-    if not (grown := sum(families.values())):
-        return
-    ranked = sorted(
-        ((each, name) for name, each in families.items() if each), key=lambda pair: (-abs(pair[0]), pair[1])
-    )
-    listed = ", ".join(f"{name} {bytes_:+,} B" for bytes_, name in ranked[:_FAMILIES])
-    more = f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else ""
-    yield f"machine code {grown:+,} B: {listed}{more}"
+    """By how much the machine code grew, and the families that it is due to; nothing where a kernel's is not known."""
+    code = BY_NAME["code_bytes"].get
+    assert code is not None
+    grown = _by_family(report, ((change.before, change.after) for change in report.changes), code)
+    if grown and (total := sum(grown.values())):
+        yield f"machine code {total:+,} B: {_largest(grown, 'B')}"
+
+
+def _slowdown(report: Report) -> Iterator[str]:
+    """The same of compile times, of all kernels; nothing of differences that are as likely noise."""
+    base = report.base or Build()
+    pairs = (*((kernel, None) for kernel in base.kernels), *((None, kernel) for kernel in report.build.kernels))
+    slower = _by_family(report, pairs, _milliseconds)
+    before = sum(_milliseconds(kernel) or 0 for kernel in base.kernels)
+    if slower and abs(total := sum(slower.values())) > max(_NOISE_MS, before * _NOISE):
+        yield f"compile time {before:,} ms {total:+,} ms: {_largest(slower, 'ms')}"
+
+
+def _by_family(
+    report: Report, pairs: Iterable[tuple[Kernel | None, Kernel | None]], get: Callable[[Kernel], int | None]
+) -> Counter[str] | None:
+    """By how much a figure grew; ``None`` where it is not known."""
+    found: Counter[str] = Counter()
+    for before, after in pairs:
+        values = [0 if side is None else get(side) for side in (before, after)]
+        kernel = after or before
+        if values[0] is None or values[1] is None or kernel is None:
+            return None
+        found[report.names.base(kernel.named_by)] += values[1] - values[0]
+    return found
+
+
+def _milliseconds(kernel: Kernel) -> int | None:
+    """Device functions of whole programs have no time of their own."""
+    return (0 if kernel.role == "function" else None) if kernel.compile_ms is None else round(kernel.compile_ms)
+
+
+def _largest(grown: Counter[str], unit: str) -> str:
+    ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
+    listed = ", ".join(f"{name} {each:+,} {unit}" for name, each in ranked[:_FAMILIES])
+    return listed + (f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else "")
 
 
 class _Wide:
