@@ -329,6 +329,10 @@ class _Contents(NamedTuple):
     """(symbol, digest, whether it is a kernel, bytes of code) of each function, where they were asked for."""
 
 
+_MOST_TABLES = 4096
+"""Tables of names that are remembered: those of one source stand beside each other."""
+
+
 class _Cubins:
     """Reads cubins: their headers and tables of sections."""
 
@@ -338,6 +342,8 @@ class _Cubins:
         self._pages = Pages()
         self._labels: dict[bytes, tuple[_Label, bytes]] = {}
         """Of sections of functions, which most cubins have in common."""
+        self._tables: dict[tuple[bytes, bytes], list[_Label]] = {}
+        """Of all sections, by their names: those of one source for several architectures are often the same."""
 
     def read(self, passed: Passed) -> Iterator[_Contents | DamageError]:
         """One, where a cubin was passed."""
@@ -371,20 +377,34 @@ class _Cubins:
     def _sections(self, cubin: Cubin) -> list[tuple[int, int, _Label]]:
         """(begin, end, label) of everything in a cubin."""
         found = [(offset, offset + size, (what, "")) for what, (offset, size) in cubin.elf.headers.items()]
-        names, sections = cubin.elf.names, cubin.elf.sections
-        functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
+        sections = cubin.elf.sections
+        names = cubin.elf.pool, sections["name"].tobytes()
+        labels = self._tables.get(names)
+        if labels is None:
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            labels = self._tables[names] = self._labels_of(cubin.elf.names)
         columns = (sections[column].tolist() for column in ("offset", "size", "type"))
+        found += [
+            (offset, offset + size, label)
+            for label, offset, size, kind in zip(labels, *columns, strict=True)
+            if kind not in (0, elf.NOBITS)
+        ]
+        return found
+
+    def _labels_of(self, names: Sequence[bytes]) -> list[_Label]:
+        functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
         labels = self._labels
-        for name, offset, size, kind in zip(names, *columns, strict=True):
-            if kind not in (0, elf.NOBITS):
-                known = labels.get(name)
-                if known is None or known[1] not in functions:
-                    known = _label(name, functions)
-                    if not self._symbols:
-                        known = (known[0][0], ""), known[1]
-                    if known[1]:
-                        labels[name] = known
-                found.append((offset, offset + size, known[0]))
+        found = []
+        for name in names:
+            known = labels.get(name)
+            if known is None or known[1] not in functions:
+                known = _label(name, functions)
+                if not self._symbols:
+                    known = (known[0][0], ""), known[1]
+                if known[1]:
+                    labels[name] = known
+            found.append(known[0])
         return found
 
 
