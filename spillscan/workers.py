@@ -164,6 +164,11 @@ _MOST = 8
 _OWN_WORK = 0.12
 """What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
 
+_HEAP_BYTES = 31 << 20
+"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
+gives back what is free beyond twice that: each member's pages would be made anew. So one that is never touched is freed
+at first."""
+
 
 def shared(
     found: Sequence[_T], sizes: Sequence[int], read: Callable[[_T], Iterable[Any]], origin: str
@@ -173,6 +178,7 @@ def shared(
     :class:`~spillscan.errors.SpillscanError` where a process dies."""
     count = max(1, min(processors(), sum(sizes) // LEAST_BYTES, _MOST)) if POSSIBLE else 1
     owners = dealt(sizes, count)
+    bytes(_HEAP_BYTES)
 
     def share(owner: int) -> Iterator[list[Any]]:
         for each, by in zip(found, owners, strict=True):

@@ -512,12 +512,6 @@ def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
         yield f"{len(rest)} others", sum(count for _, count in rest)
 
 
-_HEAP_BYTES = 31 << 20
-"""glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
-gives back what is free beyond twice that: each member's pages would be made anew. So one that is never touched is freed
-at first."""
-
-
 Numbered = tuple[int, Found]
 """What was found, and how many cubins before it."""
 
@@ -554,7 +548,6 @@ def together(
     functions: Functions, found: Sequence[Numbered], origin: str
 ) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
-    bytes(_HEAP_BYTES)
     pages = Pages()
     sizes = [functions.work_of(each) for _, each in found]
     yield from workers.shared(found, sizes, lambda pair: _of_member(functions, pair[1], pages), origin)
