@@ -8,11 +8,12 @@ from typing import Any
 
 from spillscan.compare.candidates import CandidateRow
 from spillscan.compare.matrix import Matrix
-from spillscan.model import Change, Finding, Kernel, Severity
+from spillscan.model import Change, Finding, Kernel, Metric, Severity
 from spillscan.model.figures import figure
 from spillscan.naming import Names
+from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.safe import clip
-from spillscan.page.columns import shown_arch, shown_name
+from spillscan.page.columns import LONGEST_UNIT, shown_arch, shown_family, shown_file, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
 from spillscan.places import Place
 
@@ -64,8 +65,14 @@ def changes(
             "severity": severities.get(id(change.after or change.before)),
             "kernel": index.get(id(kernel)),
             **named(kernel, called),
-            "figures": [[_number(metrics, name), before, after] for name, before, after in change.metrics],
+            "figures": [[_number(metrics, each[0]), *each[1:]] for each in change.metrics if _worth(each)],
         }
+        if row["kernel"] is None:
+            row["family"], row["file"], row["object"] = (
+                shown_family(kernel.named_by, called),
+                shown_file(kernel),
+                clip(kernel.key.unit, LONGEST_UNIT),
+            )
         if change.unknown:
             row["unknown"] = [[_number(metrics, name), before, after] for name, before, after in change.unknown]
         if change.state in ("added", "removed"):
@@ -106,6 +113,12 @@ def _total(found: Sequence[Change]) -> list[dict[str, Any]]:
         {"label": figure(name).label, "unit": figure(name).unit, "before": a, "after": b, "up": up, "down": down}
         for name, (a, b, up, down) in grown.items()
     ]
+
+
+def _worth(metric: Metric) -> bool:
+    """Whether a page shows it: not the little of a whole GPU that small stacks reserve."""
+    name, before, after = metric
+    return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
 
 def _number(metrics: dict[str, int], name: str) -> int:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +17,12 @@ from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
 from spillscan.model.figures import BY_NAME
 from spillscan.model.usage import PRINTED, Figure
-from spillscan.names import demangle
+from spillscan.names import demangle, namespace
 from spillscan.naming import Key, Names, symbol_of
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.safe import clip, printable
+from spillscan.places import source_of
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
@@ -44,7 +46,8 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
 
 def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
     """The kernels in the order given; ``None`` where the input did not say."""
-    arches, units, limiters = Texts(), Texts(), Texts()
+    arches, units, limiters, files = Texts(), Texts(), Texts(), Texts()
+    families, namespaces = Texts(), Texts()
     keys: dict[Key, int] = {}
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for kernel in kernels:
@@ -61,6 +64,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             symbol,
             None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
             units.number(clip(kernel.key.unit, LONGEST_UNIT)),
+            files.number(shown_file(kernel)),
             flags,
             None if occupancy is None else round(1000 * occupancy.fraction),
             None if found is None or occupancy is None else limiters.number(words(found)),
@@ -70,9 +74,12 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             values.append(value)
     figures = {each: [get(kernel) for kernel in kernels] for each, get in _FIGURES.items()}
     shown = {each: figures[each] for each in figures if each.name in _KEYS or figures[each].count(None) < len(kernels)}
+    weigh = BY_NAME["code_bytes"].get
+    code = [weigh(kernel) if weigh is not None else None for kernel in kernels]
     return {
         "count": len(kernels),
         "id": identifiers(kernels),
+        **({"code": code} if any(size is not None for size in code) else {}),
         **table,
         **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
         "figures": [
@@ -80,6 +87,11 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             for each in shown
         ],
         "names": [shown_name(key, called) for key in keys],
+        "family": [families.number(shown_family(key, called)) for key in keys],
+        "namespace": [namespaces.number(clip(namespace(demangle(symbol_of(key))), LONGEST_NAME)) for key in keys],
+        "families": families.texts,
+        "namespaces": namespaces.texts,
+        "files": files.texts,
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
@@ -89,7 +101,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
     }
 
 
-_COLUMNS = ("symbol", "arch", "unit", "flags", "occupancy", "limiter", "bound")
+_COLUMNS = ("symbol", "arch", "unit", "file", "flags", "occupancy", "limiter", "bound")
 _KEYS = {
     "registers": "registers",
     "spill_store_bytes": "stores",
@@ -116,6 +128,16 @@ _FIGURES = dict(_figures())
 def shown_name(key: Key, called: Names) -> str:
     """What tables call a kernel: short, printable."""
     return called.of(key) or "(no name)"
+
+
+def shown_family(key: Key, called: Names) -> str:
+    """What tables call a kernel's family."""
+    return clip(called.base(key), LONGEST_NAME) or "(no name)"
+
+
+def shown_file(kernel: Kernel) -> str:
+    """The name of the source that a kernel is from; empty where nothing says it."""
+    return clip(posixpath.basename(source_of(kernel).replace("\\", "/")), LONGEST_NAME)
 
 
 def shown_arch(arch: str | None) -> str | None:

@@ -33,7 +33,9 @@ def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: S
         "compared": compared,
         "tree": _node(root, names),
     }
-    yield from document(title, payload, ("size",), _static(clip(title, LONGEST_NAME), root, measures, compared))
+    yield from document(
+        title, payload, ("treemap", "size"), _static(clip(title, LONGEST_NAME), root, measures, compared)
+    )
 
 
 def _node(group: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -34,7 +34,18 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield from document(found["title"] or "spillscan", found, ASSETS, static(found))
 
 
-ASSETS = ("store", "overview", "table", "kernels", "changes", "heat", "candidates", *KERNEL_ASSETS)
+ASSETS = (
+    "store",
+    "filters",
+    "treemap",
+    "overview",
+    "table",
+    "kernels",
+    "changes",
+    "heat",
+    "candidates",
+    *KERNEL_ASSETS,
+)
 """Style sheets and scripts of a report's page, in the order of loading."""
 _LONGEST_TITLE = 120
 

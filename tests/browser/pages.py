@@ -53,6 +53,17 @@ def compared(older: str = "demo/base.log", newer: str = "demo/head.log") -> Repo
     return Report(kind="diff", base=base, build=head, changes=tuple(changes), findings=findings)
 
 
+def worse() -> Report:
+    """One template that got worse on two archs, and a kernel that got better."""
+
+    def of(more: int) -> list[Kernel]:
+        archs = ("sm_80", "sm_90")
+        found = [kernel(f"void gemm<{n}>()", 16 * n * more, 40 + 8 * more, arch) for n in range(6) for arch in archs]
+        return [*found, kernel("rotate", 0, 40 - more, "sm_90")]
+
+    return report_of("diff", of(2), of(0))
+
+
 def side_by_side() -> Report:
     """Two toolkits by arch."""
     builds = [build("ptxas/spill-12.9.log"), build("ptxas/spill-13.5.log")]
@@ -217,6 +228,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "check": lambda: rendered("html", checked()),
     "diff": lambda: rendered("html", compared()),
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
+    "worse": lambda: rendered("html", worse()),
     "matrix": lambda: rendered("html", side_by_side()),
     "tuned": lambda: rendered("html", tuned()),
     "hostile": lambda: rendered("html", hostile()),

@@ -24,7 +24,9 @@ def first_kernel(tab: Tab) -> str:
 def routes(name: str, tab: Tab) -> list[str]:
     """Addresses of all views of a page."""
     links = tab.page.locator(".top nav a").evaluate_all(HREFS)
-    return [*links, first_kernel(tab)] if "#/table" in links and name != "empty" else links or ["#/"]
+    if "#/table" in links and name != "empty":
+        return [*links, "#/table?by=family", first_kernel(tab)]
+    return links or ["#/"]
 
 
 # ---- what it shows --------------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
     assert large / small == pytest.approx(7 / 3, rel=0.01), "areas are stored bytes"
     tab.page.get_by_role("link", name="sm_90a").click()
     until(tab.page, "() => document.querySelectorAll('tbody tr').length === 2 && location.hash === '#/size/0'")
-    assert "700 B stored" in tab.page.inner_text("main")
+    assert "700 stored B" in tab.page.inner_text("main")
     assert "symbols <img" in tab.page.inner_text("main")
     assert not tab.complaints
 
@@ -362,7 +364,7 @@ def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -
 def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
     tab = browse(site["hostile"], "#/table")
     edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
-    for name in ("registers", "stores", "stack"):
+    for name in ("registers", "stores", "loads"):
         assert len(tab.page.locator(f".cell-{name}").evaluate_all(edges)) == 1
 
 
@@ -416,7 +418,7 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
 
 
 @pytest.mark.parametrize(
-    "name", ["diff", *(pytest.param(each, marks=EVERY) for each in ("check", "matrix", "trend", "sweep"))]
+    "name", ["diff", *(pytest.param(each, marks=EVERY) for each in ("check", "worse", "matrix", "trend", "sweep"))]
 )
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
     tab = browse(site[name], color_scheme="light", bypass_csp=True)
@@ -427,3 +429,38 @@ def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str
             tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             tab.page.wait_for_timeout(200)  # colours change by a transition
             assert serious(tab.page, rules) == [], (route, scheme)
+
+
+# ---- families -------------------------------------------------------------------------------------------------------
+
+
+def test_families_are_rows_that_open(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/table")
+    tab.page.get_by_label("Show").select_option("family")
+    assert tab.text(ROWS) == "gemm2 of 4 spill, 1,040 B 2 64 304 216 128 – ≤50 % registers"
+    tab.page.locator("[role=treegrid]").focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert tab.texts(".under .cell-name")[:2] == ["<8>", "<8>"]
+    assert tab.page.locator("#row-0").get_attribute("aria-expanded") == "true"
+    tab.page.get_by_text("More filters").click()
+    tab.page.get_by_label("Family").select_option("rotate")
+    assert tab.text(".tally") == "2 of 12 kernels"
+    assert {"family=rotate", "by=family"} <= set(tab.page.url.partition("?")[2].split("&"))
+
+
+def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Open) -> None:
+    tab = browse(site["worse"])
+    assert tab.texts("section > h2") == ["Errors 12", "Other changes 1"]
+    assert tab.page.locator(".changes > li").count() == 2 + 6, (
+        "the gravest family is open; archs that agree share a row"
+    )
+    assert tab.text(".family summary") == (
+        "gemm 12 changed spill stores 10 ↑, most +160 B spill loads 10 ↑, most +160 B registers 12 ↑, most +16 "
+        "stack 10 ↑, most +160 B"
+    )
+    assert tab.texts(".inner .who")[0] == "<5> sm_80, sm_90"
+    tab.page.get_by_label("Order").select_option("-spill stores")
+    assert [each.split()[0] for each in tab.texts(".changes .who")] == [f"gemm<{n}>" for n in (5, 4, 3, 2, 1)]
+    tab.page.get_by_label("Arch").select_option("sm_90")
+    tab.page.get_by_label("Kernel", exact=True).fill("gemm<[")
+    assert tab.text(".view p.quiet") == "No change fits."

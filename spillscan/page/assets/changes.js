@@ -5,16 +5,27 @@
   const SEVERITIES = ["error", "warning", "note", ""];
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
 
+  const FAMILY = 4; // changes of one family and severity that share a row, which opens
+  const FIELDS = ["severity", "arch", "family", "file", "object"];
+  const of = (field, row) => (field === "severity" ? row.severity || "none" : field === "arch" ? row.arch : row.kernel === null ? row[field] : filters.of[field](row.kernel));
+  const family = (row) => of("family", row);
+
   spillscan.view("changes", (payload, id, box) => {
     const { changes, verdict } = payload;
     const params = spillscan.route.params;
-    const state = { q: params.get("q") || "", state: params.get("state") || "" };
+    const state = { q: params.get("q") || "", state: params.get("state") || "", sort: params.get("sort") || "", ...Object.fromEntries(FIELDS.map((name) => [name, params.get(name) || ""])) };
     const list = h("div", {});
-    const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
+    const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
     const states = changes.states.map(([name, n]) => h("button", { type: "button", "data-state": name, onclick: () => { state.state = state.state === name ? "" : name; apply(); } }, `${number(n)} ${name}`));
+    const orders = [["", "worst first"], ["name", "kernel"], ...changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]])];
+    const sorts = h("select", { id: "sort", onchange: () => { state.sort = sorts.value; apply(); } }, orders.map(([value, label]) => h("option", { value, selected: state.sort === value }, label)));
+    const rows = alike(changes.rows);
+    const scale = scales(changes);
     spillscan.add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       changes.rows.length ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "cq" }, "Kernel"), search),
+        filters.chooser(state, changes.rows, of, FIELDS, () => apply()),
+        h("div", { class: "field" }, h("label", { for: "sort" }, "Order"), sorts),
         h("div", { class: "chips", role: "group", "aria-label": "What became of it" }, states)) : null,
       list);
     apply(true);
@@ -22,16 +33,44 @@
     function apply(first) {
       if (!first) spillscan.remember(state);
       for (const each of states) each.setAttribute("aria-pressed", String(each.dataset.state === state.state));
-      const wanted = state.q.trim().toLowerCase();
-      const shown = changes.rows.filter((row) => (!state.state || row.state === state.state) &&
-        (!wanted || row.name.toLowerCase().includes(wanted) || (row.old_name || "").toLowerCase().includes(wanted)));
-      list.replaceChildren(...SEVERITIES.map((severity) => {
-        const rows = shown.filter((row) => (row.severity || "") === severity);
-        return rows.length ? group(payload, severity, rows, rows[0] === shown[0] && first) : null;
-      }).filter(Boolean));
+      const fits = filters.fits(state.q);
+      const chosen = FIELDS.filter((name) => state[name]);
+      const shown = sorted(rows.filter((row) => (!state.state || row.state === state.state)
+        && chosen.every((name) => (name === "arch" ? row.archs.some(({ arch }) => arch === state.arch) : of(name, row) === state[name]))
+        && (!fits || fits(row.name.toLowerCase()) || fits((row.old_name || "").toLowerCase()))), changes, state.sort);
+      const groups = state.sort ? [[null, shown]] : SEVERITIES.map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
+      list.replaceChildren(...groups.filter(([, rows]) => rows.length).map(([severity, rows]) => group(payload, severity, rows, rows[0] === shown[0] && first, scale)));
       if (!shown.length && changes.rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
     }
   });
+
+  // What changed alike for several archs of one kernel is one row.
+  function alike(rows) {
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify([row.name, row.state, row.severity, row.figures, row.unknown, row.registers, row.spills, row.old, row.appeared, of("object", row)]);
+      const first = found.get(key);
+      if (first) first.archs.push(row);
+      else found.set(key, { ...row, archs: [row] });
+    }
+    return [...found.values()];
+  }
+
+  // The largest value of each figure: bars of one figure are on one scale.
+  function scales(changes) {
+    const most = changes.metrics.map(() => 1);
+    for (const row of changes.rows) for (const [at, before, after] of [...row.figures, ...(row.unknown || [])]) most[at] = Math.max(most[at], before || 0, after || 0);
+    return most;
+  }
+
+  function sorted(rows, changes, sort) {
+    if (sort === "name") return [...rows].sort((a, b) => filters.collator.compare(a.name, b.name));
+    const at = changes.metrics.findIndex(({ label }) => label === sort.replace(/^-/, ""));
+    if (!sort || at < 0) return rows;
+    const way = sort.startsWith("-") ? 1 : -1;
+    const delta = (row) => { const found = row.figures.find(([metric]) => metric === at); return found ? way * (found[2] - found[1]) : 0; };
+    return rows.filter((row) => delta(row) > 0).sort((a, b) => delta(b) - delta(a));
+  }
 
   function headline(payload) {
     const { changes, verdict } = payload;
@@ -67,31 +106,69 @@
     }));
   }
 
-  function group(payload, severity, rows, open) {
+  function group(payload, severity, rows, open, scale) {
+    const total = rows.reduce((sum, row) => sum + row.archs.length, 0);
+    const items = severity === null ? rows.map((row) => [row]) : families(rows);
     const list = h("ol", { class: "changes" });
     const more = h("button", { type: "button", onclick: () => grow() });
     let shown = 0;
     const grow = () => {
-      list.append(...rows.slice(shown, shown + PAGE).map((row, at) => change(payload, row, open && shown + at === 0)));
+      list.append(...items.slice(shown, shown + PAGE).map((some, at) => (some.length > 1 ? opening(payload, some, open && shown + at === 0, scale) : change(payload, some[0], open && shown + at === 0, scale))));
+      shown = Math.min(items.length, shown + PAGE);
+      more.hidden = shown === items.length;
+      more.textContent = `Show ${number(Math.min(PAGE, items.length - shown))} more of ${number(items.length)}`;
+    };
+    grow();
+    return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(total))), list, more);
+  }
+
+  // The rows, those of a family together where they are many.
+  function families(rows) {
+    const found = new Map();
+    for (const row of rows) (found.get(family(row)) || found.set(family(row), []).get(family(row))).push(row);
+    return [...found.values()].flatMap((some) => (some.length < FAMILY ? some.map((row) => [row]) : [some]));
+  }
+
+  // A family: what its figures did, and its changes when it is opened.
+  function opening(payload, rows, open, scale) {
+    const { metrics } = payload.changes;
+    const kernels = rows.flatMap((row) => row.archs);
+    const moves = metrics.map((metric, at) => {
+      const deltas = kernels.flatMap((row) => row.figures.filter(([each]) => each === at).map(([, before, after]) => after - before));
+      return { metric, up: deltas.filter((delta) => delta > 0).length, down: deltas.filter((delta) => delta < 0).length, most: deltas.reduce((most, delta) => (Math.abs(delta) > Math.abs(most) ? delta : most), 0) };
+    }).filter(({ up, down }) => up + down);
+    const list = h("ol", { class: "changes inner" });
+    const more = h("button", { type: "button", onclick: () => grow() });
+    let shown = 0;
+    const grow = () => {
+      list.append(...rows.slice(shown, shown + PAGE).map((row) => change(payload, row, false, scale, family(row))));
       shown = Math.min(rows.length, shown + PAGE);
       more.hidden = shown === rows.length;
       more.textContent = `Show ${number(Math.min(PAGE, rows.length - shown))} more of ${number(rows.length)}`;
     };
-    grow();
-    return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${TITLES[severity]} `, h("span", { class: "quiet" }, number(rows.length))), list, more);
+    const states = new Map();
+    for (const row of kernels) states.set(row.state, (states.get(row.state) || 0) + 1);
+    const details = h("details", { class: "family", open, ontoggle: () => { if (details.open && !shown) grow(); } },
+      h("summary", {}, h("b", {}, family(rows[0])), " ", h("span", { class: "quiet" }, [...states].map(([state, n]) => `${number(n)} ${state}`).join(", ")),
+        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${[up ? `${number(up)} ↑` : "", down ? `${number(down)} ↓` : ""].filter(Boolean).join(" ")}, most ${signed(most)}${metric.unit ? ` ${metric.unit}` : ""}`)))),
+      list, more);
+    if (open) grow();
+    return h("li", { class: "whole" }, details);
   }
 
-  function change(payload, row, open) {
+  function change(payload, row, open, scale, within) {
     const { metrics } = payload.changes;
-    const name = row.kernel === null ? row.name : store.anchor(row.kernel);
+    const words = within ? filters.under(row.name, within) : row.name;
+    const name = row.kernel === null ? words : h("a", { href: store.link(row.kernel), title: row.name }, words);
+    const archs = row.archs.map((each, at) => [at ? ", " : "", at && each.kernel !== null ? h("a", { href: store.link(each.kernel) }, each.arch || "arch unknown") : each.arch || "arch unknown"]);
     const figures = [...row.figures, ...(row.unknown || [])];
     return h("li", {},
-      h("div", { class: "who" }, h("p", {}, h("b", {}, name), " ", h("span", { class: "quiet" }, row.arch || "arch unknown")),
+      h("div", { class: "who" }, h("p", {}, h("b", {}, name), " ", h("span", { class: "quiet" }, archs)),
         row.state === "renamed" ? renamed(row) : row.state === "changed" ? null : h("p", { class: "quiet" }, row.state)),
       h("div", { class: "what" },
         !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : `${number(row.registers)} registers`,
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
-        figures.map(([at, before, after]) => pair(metrics[at], before, after)),
+        figures.map(([at, before, after]) => pair(metrics[at], before, after, scale[at])),
         row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null),
       row.kernel === null ? null : onCurves(payload, row.kernel, open));
@@ -117,9 +194,8 @@
       h("details", { class: "full" }, h("summary", {}, `was ${row.old_name}`), h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
   }
 
-  // Two bars on one scale, before and after, with their figures.
-  function pair(metric, before, after) {
-    const most = Math.max(before || 0, after || 0, 1);
+  // Two bars, before and after, on the scale of all of the figure, with their figures.
+  function pair(metric, before, after, most) {
     const kind = tone(metric, before, after);
     const bar = (value, shade) => h("span", { class: `bar ${shade}`, style: { width: `${(100 * (value || 0)) / most}%` } });
     return h("div", { class: "pair" }, h("span", { class: "quiet" }, metric.label),

@@ -39,7 +39,7 @@
     const tiles = node.groups.map((each, at) => ({ each, at, size: each.values[0] })).filter((tile) => tile.size > 0)
       .sort((one, other) => other.size - one.size);
     const drawn = [];
-    squarify(tiles, { x: 0, y: 0, w: WIDTH, h: HEIGHT }, ({ each, at }, area) => drawn.push(tile(each, at, area, inside, words)));
+    treemap.squarify(tiles, { x: 0, y: 0, w: WIDTH, h: HEIGHT }, ({ each, at }, area) => drawn.push(tile(each, at, area, inside, words)));
     return h("figure", { class: "weights" }, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
       "aria-label": `${words.first} of ${node.label}, as areas; the table below has the figures` }, drawn));
   }
@@ -53,37 +53,6 @@
       svg("rect", { x, y, width: Math.max(w, 0), height: Math.max(height, 0), class: `tone-${at % TONES}` }),
       fits ? svg("text", { x: x + 5, y: y + LINE }, each.label.length > letters ? `${each.label.slice(0, letters - 1)}…` : each.label) : null,
       fits && height >= 2 * LINE + 6 ? svg("text", { x: x + 5, y: y + 2 * LINE, class: "bytes" }, words.value(each, 0).slice(0, letters)) : null);
-  }
-
-  // Rows of tiles along the shorter side, as long as that makes them more square (Bruls, Huizing and van Wijk, 2000).
-  function squarify(tiles, area, draw) {
-    let rest = tiles, { x, y, w, h: height } = area;
-    while (rest.length) {
-      const total = rest.reduce((sum, each) => sum + each.size, 0);
-      const side = Math.min(w, height), scale = (w * height) / total;
-      let row = 1, best = worst(rest.slice(0, 1), side, scale);
-      while (row < rest.length) {
-        const next = worst(rest.slice(0, row + 1), side, scale);
-        if (next > best) break;
-        best = next;
-        row += 1;
-      }
-      const taken = rest.slice(0, row), sum = taken.reduce((all, each) => all + each.size, 0);
-      const thick = side ? (sum * scale) / side : 0;
-      let along = 0;
-      for (const each of taken) {
-        const long = side * (each.size / sum);
-        draw(each, w >= height ? { x, y: y + along, w: thick, h: long } : { x: x + along, y, w: long, h: thick });
-        along += long;
-      }
-      if (w >= height) { x += thick; w -= thick; } else { y += thick; height -= thick; }
-      rest = rest.slice(row);
-    }
-  }
-
-  function worst(row, side, scale) {
-    const areas = row.map((each) => each.size * scale), sum = areas.reduce((all, each) => all + each, 0);
-    return Math.max((side * side * Math.max(...areas)) / (sum * sum), (sum * sum) / (side * side * Math.min(...areas)));
   }
 
   function list(node, inside, { measures, compared, value, change, whole }) {
