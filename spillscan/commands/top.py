@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures.add_argument(
         "--metric",
         dest="measure",
-        choices=_common.figures("KEPT"),
+        choices=_common.figures("RANKED"),
         metavar="NAME",
         help="by another figure that the dataset holds: %(choices)s",
     )

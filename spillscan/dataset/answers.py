@@ -15,7 +15,7 @@ from spillscan.compare.effects import blocks, resident
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.identity import canonical
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import FOLLOWED, KEPT, figure
+from spillscan.model.figures import FOLLOWED, KEPT, RANKED, figure
 from spillscan.model.usage import NUMBERS
 from spillscan.names import short_name
 from spillscan.naming import Names, symbol_of
@@ -194,7 +194,7 @@ def _worst(metric: str, values: Sequence[int | None]) -> int | None:
 
 _RANKED = (
     *("symbol", "arch", "object", "role", "final", "confidence", *_LAUNCHED),
-    *(each.name for each in KEPT),
+    *(each.name for each in RANKED),
 )
 _ORDER = {"spills": "spill_bytes"}
 
@@ -204,7 +204,7 @@ class Ranked(NamedTuple):
 
     kernel: Kernel
     object: str
-    figures: dict[str, int | None]
+    figures: dict[str, int | float | None]
     """As the dataset holds them."""
     lost_blocks: int | None
     """Blocks per SM that warp and block slots would hold and registers, shared memory and barriers do not."""
@@ -288,7 +288,7 @@ def _entry(row: dict[str, Any]) -> Ranked:
     return Ranked(
         kernel=light_kernel(row),
         object=str(row["object"] or ""),
-        figures={each.name: row[each.name] for each in KEPT},
+        figures={each.name: row[each.name] for each in RANKED},
         lost_blocks=None,
         occupancy=None,
     )

@@ -237,6 +237,9 @@ KEYED = tuple(each for each in FIGURES if each.compared and each.kind == "keyed"
 KEPT = tuple(each for each in FIGURES if each.since is not None and each.kind == "number")
 """What a dataset holds of each kernel."""
 
+RANKED = tuple(each for each in FIGURES if each in KEPT or each.name == "compile_ms")
+"""What kernels of a dataset are ranked by."""
+
 METRICS = tuple(each for each in FIGURES if each.get is not None or each.name == "resident_blocks")
 """What a table of builds shows of each kernel, where it is asked for."""
 FOLLOWED = tuple(each for each in FIGURES if each in KEPT or each.name == "resident_blocks")
