@@ -140,7 +140,7 @@ def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
     assert large / small == pytest.approx(7 / 3, rel=0.01), "areas are stored bytes"
     tab.page.get_by_role("link", name="sm_90a").click()
     until(tab.page, "() => document.querySelectorAll('tbody tr').length === 2 && location.hash === '#/size/0'")
-    assert "700 stored B" in tab.page.inner_text("main")
+    assert "700 B stored" in tab.page.inner_text("main")
     assert "symbols <img" in tab.page.inner_text("main")
     assert not tab.complaints
 
