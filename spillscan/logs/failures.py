@@ -26,16 +26,18 @@ from typing import TYPE_CHECKING, Literal
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
-from spillscan.logs.steps import announced, lines_with, plain, same_object
+from spillscan.logs.steps import announced, plain, same_object
+from spillscan.logs.words import Words
 from spillscan.model import Issue, Origin
 
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-LANDMARKS = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
+_FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
+LANDMARKS = Words(*_FROM_THE_START)
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
-
-_LATER_LANDMARKS = (
+_LATER_LANDMARKS = Words(
+    *_FROM_THE_START,
     *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
     *(b"] ", b" -c ", b" -o "),
 )
@@ -114,9 +116,7 @@ class Failures:
         if start == end:
             return
         failed = self._failed
-        for begin, finish in lines_with(
-            (*LANDMARKS, *_LATER_LANDMARKS) if failed else LANDMARKS, self._block, start, end
-        ):
+        for begin, finish in (_LATER_LANDMARKS if failed else LANDMARKS).lines(self._block, start, end):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)

@@ -35,18 +35,20 @@ from spillscan.logs.messages import (
 )
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
 from spillscan.logs.steps import WINDOW_BYTES, Steps, split_prefix
+from spillscan.logs.words import Words
 from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
 
-_TOOLS = (b"ptxas", b"info    : ")
+_TOOLS = Words(b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
-_LANDMARKS = (*_TOOLS, b"nvlink", b" bytes s", b" registers")
+_LANDMARKS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _HEAD = "ptxas info    : "
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
 _SHORT_GAP_BYTES = 512
+_NEAR_BYTES = 1 << 12
 _USAGE_MEMO_ENTRIES = 1 << 16
 
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
@@ -55,7 +57,7 @@ _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
 
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
-    return not any(landmark in text for landmark in _LANDMARKS)
+    return not _LANDMARKS.stand_in(text)
 
 
 def read(stream: Stream, name: str) -> Reading:
@@ -322,24 +324,22 @@ class _Gap:
 
 
 class _Landmarks:
-    """Where the next line of interest may be; each landmark is searched for once."""
+    """Where the next line of interest may be."""
 
     def __init__(self, text: bytes, stack_awaited: bool) -> None:
         self._text = text
-        self._next = [-1] * len(_LANDMARKS)
         self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
         # What nvlink reports has `info    : ` in it, too; pieces of lines count only in the neighbourhood of reports.
-        if not (stack_awaited or any(tool in text for tool in _TOOLS)):
-            self._next = [len(text)] * len(_LANDMARKS)
+        self._next = -1 if stack_awaited or _TOOLS.stand_in(text) else len(text)
+        self._positions = _LANDMARKS.positions(text)
 
     def next(self, position: int) -> int:
         """The first landmark at or after ``position``; the end of the text where there is none."""
-        found = self._next
-        for index, landmark in enumerate(_LANDMARKS):
-            if found[index] < position:
-                at = self._text.find(landmark, position)
-                found[index] = len(self._text) if at < 0 else at
-        return min(*found, max(position, self._unended))
+        if position > self._next + _NEAR_BYTES:  # blocks of kernels lie between
+            self._positions = _LANDMARKS.positions(self._text, position)
+        while self._next < position:
+            self._next = next(self._positions, len(self._text))
+        return min(self._next, max(position, self._unended))
 
 
 def _may_go_on(found: Message | None, following: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import ANSI
+from spillscan.logs.words import Words
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -20,12 +20,7 @@ WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
-_LANDMARKS = (b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
-
-_RARE = (b"K", b"E", b"*")
-"""Characters that logs hardly hold."""
-_RARELY_BYTES = 500
-"""So many bytes must stand between two of them, lest a search for the letter takes longer than one for the word."""
+_LANDMARKS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
@@ -66,7 +61,7 @@ class Steps:
 
     def gap(self, text: bytes, complete: bool) -> None:
         """Lines that are not the compiler's; ``complete`` unless lines before them were left out."""
-        lines = (text[begin:end] for begin, end in lines_with(_LANDMARKS, text, 0, len(text)) if end - begin < 1 << 16)
+        lines = (text[begin:end] for begin, end in _LANDMARKS.lines(text, 0, len(text)) if end - begin < 1 << 16)
         found = (parse_step(line.decode("utf-8", "replace")) for line in lines if _MAY_ANNOUNCE.search(line))
         steps = [step for step in found if step is not None]
         if not complete and not steps:
@@ -91,32 +86,6 @@ class Steps:
             self.overlapping = True
         self.current = step if complete or step.buffered else NO_STEP
         self._unanswered = step.compiles
-
-
-def lines_with(words: Iterable[bytes], text: bytes, start: int, end: int) -> list[tuple[int, int]]:
-    """(begin, end) of each line of ``text[start:end]`` that holds one of ``words``, in their order."""
-    found: dict[int, int] = {}
-    for word in words:
-        position = _find(word, text, start, end)
-        while position >= 0:
-            begin = text.rfind(b"\n", start, position) + 1 or start
-            finish = text.find(b"\n", position, end)
-            found[begin] = finish = end if finish < 0 else finish
-            position = _find(word, text, finish, end)
-    return sorted(found.items())
-
-
-def _find(word: bytes, text: bytes, start: int, end: int) -> int:
-    """``text.find``. A character is found ten times as fast as a word: while the rarest of ``word`` hardly stands in
-    ``text``, it is looked for."""
-    letter = next((each for each in _RARE if each in word), b"")
-    offset, mistakes = word.index(letter), (end - start) // _RARELY_BYTES if letter else 0
-    while mistakes:
-        position = text.find(letter, start + offset, end) - offset
-        if position < start or text.startswith(word, position, end):
-            return max(position, -1)
-        start, mistakes = position + 1, mistakes - 1
-    return text.find(word, start, end)
 
 
 def same_object(one: str, other: str) -> bool:
