@@ -128,24 +128,34 @@ def _number(metrics: dict[str, int], name: str) -> int:
 _LONGEST_LABEL = 80
 
 
-def heat(matrix: Matrix, called: Names) -> dict[str, Any]:
-    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``cells`` says
-    which rows have a kernel in which column: 1 and 0."""
+def heat(matrix: Matrix, called: Names, index: Index) -> dict[str, Any]:
+    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``there`` says
+    which rows have a kernel in which column: 1 and 0; ``kernel`` is the number in the table of its last."""
     return {
         "by": matrix.by,
         "builds": [clip(build, _LONGEST_LABEL) for build in matrix.builds],
         "columns": [{"build": column.build, "arch": shown_arch(column.arch)} for column in matrix.columns],
-        "metrics": [{"name": name, "label": figure(name).label, "unit": figure(name).unit} for name in matrix.metrics],
+        "metrics": [
+            {"name": name, "label": figure(name).label, "unit": figure(name).unit, "summed": _summed(name)}
+            for name in matrix.metrics
+        ],
         "rows": [
             {
                 "name": shown_name(row.kernel.named_by, called),
                 "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
+                "kernel": next((index[id(cell)] for cell in reversed(row.cells) if id(cell) in index), None),
                 "there": [int(cell is not None) for cell in row.cells],
                 "values": [matrix.values(row, name) for name in matrix.metrics],
             }
             for row in matrix.ranked(matrix.metrics[0])
         ],
     }
+
+
+def _summed(name: str) -> bool:
+    """Whether a figure of many kernels has a sum that means something: bytes that code moves or takes, not what a
+    kernel reserves of a GPU or uses of an SM."""
+    return figure(name).unit == "B" and ("spill" in name or "local" in name or name == "code_bytes")
 
 
 CANDIDATE = ("threads", "registers", "spills", "shared bytes", "blocks per SM", "occupancy", "unbeaten")

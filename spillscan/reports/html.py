@@ -70,7 +70,7 @@ def payload(report: Report) -> dict[str, Any]:
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
     if report.matrix is not None:
-        found["heat"] = heat(report.matrix, report.names)
+        found["heat"] = heat(report.matrix, report.names, index)
     if rows:
         found["candidates"] = tuned(rows)
     found["kernels"] = columns(kernels, summaries, report.names)

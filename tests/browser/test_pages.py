@@ -328,7 +328,7 @@ def test_nothing_moves_while_a_page_opens(name: str, viewport: dict[str, int], s
 
 
 UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
-  && !(each.getAttribute("role") === "img" && each.getAttribute("aria-label"))).length"""
+  && !(["img", "group"].includes(each.getAttribute("role")) && each.getAttribute("aria-label"))).length"""
 
 
 @pytest.mark.parametrize(
@@ -464,3 +464,19 @@ def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Ope
     tab.page.get_by_label("Arch").select_option("sm_90")
     tab.page.get_by_label("Kernel", exact=True).fill("gemm<[")
     assert tab.text(".view p.quiet") == "No change fits."
+
+
+def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    tab.page.get_by_role("link", name="57 to 64 registers").first.click()
+    until(tab.page, "location.hash === '#/table?registers=57-64'")
+    assert tab.text(".tally") == "2 of 12 kernels"
+    tab.page.get_by_role("button", name="remove this filter").click()
+    assert tab.text(".tally") == "12 kernels"
+    tab.go("#/overview")
+    tab.page.get_by_role("link", name="gemm: 1,040 B, 100.0 %").click()
+    assert tab.texts(NAMES) == ["gemm<8>", "gemm<8>"]
+    heat = browse(site["matrix"])
+    assert heat.text(".heat tfoot").startswith("total 8,380")
+    heat.page.get_by_role("link", name="spill_i64").click()
+    assert heat.text("h1").startswith("spill_i64")

@@ -49,10 +49,14 @@ const filters = (() => {
     return (i) => numbers[i] === at;
   }
 
-  // The texts that a field may be filtered by: those that rows have, if they are several.
+  // Of all kernels: what a field may be.
+  const LISTS = { arch: () => columns.arches, family: () => columns.families, namespace: () => columns.namespaces, file: () => columns.files, object: () => columns.units,
+    severity: () => new Set(gravest.map((each) => each || "none")), limiter: () => new Set(columns.bound.map((_, i) => store.bound(i))) };
+  const several = (field) => new Set(LISTS[field]()).size > 1;
+
+  // The texts that a field may be filtered by: those that rows have, of kernels all have, if they are several.
   function options(rows, what, field) {
-    const found = new Set();
-    for (const row of rows) found.add(what(field, row));
+    const found = new Set(rows ? rows.map((row) => what(field, row)) : LISTS[field]());
     const texts = [...found].filter((text) => text !== null && text !== undefined && text !== "");
     if (found.size < 2 || !texts.length) return null;
     return field === "severity" ? ORDER.filter((each) => found.has(each)) : texts.sort(collator.compare);
@@ -82,5 +86,5 @@ const filters = (() => {
   // An instance under its family's heading: its arguments alone.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
-  return { of, fits, tester, chooser, summed, bytes, under, collator };
+  return { of, fits, several, tester, chooser, summed, bytes, under, collator };
 })();

@@ -32,7 +32,7 @@
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);
       const wanted = state.q.trim().toLowerCase();
       const fits = heat.rows.filter((row) => (state.all || differs(row, at)) && (!wanted || row.name.toLowerCase().includes(wanted)));
-      place.replaceChildren(fits.length ? table(heat, fits.slice(0, most), at, state.by) : h("p", { class: "quiet" }, "No kernel differs in it."));
+      place.replaceChildren(fits.length ? table(heat, fits.slice(0, most), at, state.by, fits) : h("p", { class: "quiet" }, "No kernel differs in it."));
       if (fits.length > most) place.append(h("button", { type: "button", onclick: () => { most += ROWS; apply(true); } }, `Show ${number(Math.min(ROWS, fits.length - most))} more of ${number(fits.length)}`));
     }
   });
@@ -57,7 +57,7 @@
       h("p", {}, `over ${over}: ${heat.builds.join(" → ")}`));
   }
 
-  function table(heat, rows, at, by) {
+  function table(heat, rows, at, by, all) {
     const metric = heat.metrics[at];
     const known = rows.flatMap((row) => row.values[at]).filter((value) => value !== null);
     const most = known.reduce((sum, value) => Math.max(sum, value), 1);
@@ -79,8 +79,10 @@
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${metric.label} side by side` }, h("table", { class: "heat" },
       h("caption", { class: "quiet" }, `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}; `, by === "change" ? "orange is more than before, blue less" : "the darker, the more", ". – not reported, · no such kernel."),
       h("thead", {}, heads),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), archs ? null : h("td", { class: "arch" }, row.arch || "–"),
-        row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, column) })))))));
+      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.kernel === null ? row.name : h("a", { href: store.link(row.kernel) }, row.name)), archs ? null : h("td", { class: "arch" }, row.arch || "–"),
+        row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, column) }))))),
+      metric.summed && rows.length > 1 ? h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "total"), archs ? null : h("td", {}),
+        heat.columns.map((_, column) => h("td", { class: "num" }, number(filters.summed(all.map((row) => row.values[at][column]))))))) : null));
   }
 
   function cell(row, value, column, { by, most, spread, first }) {

@@ -3,6 +3,7 @@
   const { h, svg, number, count } = spillscan;
   const WORST = 10;
   const FIRST = 6, MORE = 100;
+  const TILES = 40; // of a treemap; the rest is one
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
     "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
   const PLACES = { "several": "several at once", "unknown": "not known" };
@@ -13,8 +14,8 @@
     if (payload.findings && payload.kind !== "matrix") spillscan.add(box, findings(payload));
     if (all.kernels.count) {
       const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
-      spillscan.add(box, said ? h("div", { class: "grid pictures" }, limits(all), histogram(all)) : silent(all));
-      spillscan.add(box, worst(payload, all));
+      spillscan.add(box, said ? h("div", { class: "grid pictures" }, limits(all), histogram(all), scatter()) : silent(all));
+      spillscan.add(box, worst(payload, all), areas());
     }
     spillscan.add(box, understood(all));
   });
@@ -112,9 +113,10 @@
       const x = (i) => left + i * wide;
       const bars = quiet.flatMap((n, i) => {
         const label = `${number(i * step + 1)} to ${number((i + 1) * step)} registers: ${count(n + spill[i], "kernel")}${spill[i] ? `, ${number(spill[i])} spill` : ""}`;
+        const open = () => spillscan.go("table", "", { registers: `${i * step + 1}-${(i + 1) * step}` });
         return [
-          n ? svg("rect", { x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n), height: y(0) - y(n), class: "fill-registers" }, svg("title", {}, label)) : null,
-          spill[i] ? svg("rect", { x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n + spill[i]), height: y(0) - y(spill[i]), class: "fill-spill" }, svg("title", {}, label)) : null,
+          n ? svg("rect", { onclick: open, x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n), height: y(0) - y(n), class: "fill-registers opens" }, svg("title", {}, label)) : null,
+          spill[i] ? svg("rect", { onclick: open, x: x(i) + 1, width: Math.max(1, wide - 2), y: y(n + spill[i]), height: y(0) - y(spill[i]), class: "fill-spill opens" }, svg("title", {}, label)) : null,
         ];
       });
       return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
@@ -131,6 +133,80 @@
         spills ? h("li", {}, h("i", { class: "fill fill-spill" }), "spills") : null),
       drawn(draw),
       unreported ? h("p", { class: "note" }, `${count(unreported, "kernel")} without registers in the input.`) : null);
+  }
+
+  // ---- registers against occupancy --------------------------------------------------------------------------------
+
+  // A disc a step of registers and an occupancy, its area the number of kernels; it leads to those registers.
+  function scatter() {
+    const { columns } = store;
+    const STEP = 8;
+    const found = new Map();
+    for (let i = 0; i < columns.count; i++) {
+      const registers = columns.registers[i], share = columns.occupancy[i];
+      if (registers === null || share === null) continue;
+      const step = Math.max(0, Math.ceil(registers / STEP) - 1);
+      const key = step * 2000 + share;
+      const disc = found.get(key) || { step, share, n: 0, spill: 0 };
+      disc.n += 1;
+      disc.spill += columns.stores[i] > 0 || columns.loads[i] > 0;
+      found.set(key, disc);
+    }
+    if (found.size < 2) return null;
+    const discs = [...found.values()].sort((a, b) => b.n - a.n);
+    const draw = (width) => {
+      const height = 250, left = 44, right = 8, top = 12, bottom = 40;
+      const x = (registers) => left + ((width - left - right) * registers) / 256;
+      const y = (share) => top + (height - top - bottom) * (1 - share / 1000);
+      const radius = (n) => Math.max(2.5, 14 * Math.sqrt(n / discs[0].n));
+      return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Registers per thread against occupancy; each disc leads to its kernels" },
+        [0, 250, 500, 750, 1000].map((share) => [svg("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: share ? "grid-line" : "axis" }),
+          svg("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end" }, `${share / 10} %`)]),
+        discs.map(({ step, share, n, spill }) => {
+          const said = `${number(step * STEP + 1)} to ${number((step + 1) * STEP)} registers, occupancy ${share / 10} %: ${count(n, "kernel")}${spill ? `, ${number(spill)} spill` : ""}`;
+          return svg("a", { href: spillscan.link("table", "", { registers: `${step * STEP + 1}-${(step + 1) * STEP}` }), "aria-label": said },
+            svg("circle", { cx: x((step + .5) * STEP), cy: y(share), r: radius(n), class: spill ? "fill-spill disc" : "fill-registers disc" }, svg("title", {}, said)));
+        }),
+        [0, 64, 128, 192, 256].map((r) => svg("text", { x: x(r), y: height - bottom + 18, "text-anchor": r === 256 ? "end" : "middle" }, r)),
+        svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "registers per thread"));
+    };
+    return h("section", { "aria-labelledby": "scatter" }, h("h2", { id: "scatter" }, "Occupancy by registers"),
+      h("ul", { class: "keys" }, h("li", {}, h("i", { class: "fill fill-registers" }), "none spills"), h("li", {}, h("i", { class: "fill fill-spill" }), "some spill")),
+      drawn(draw));
+  }
+
+  // ---- where the bytes are ----------------------------------------------------------------------------------------
+
+  // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
+  function areas() {
+    const { columns } = store;
+    const spills = Array.from({ length: columns.count }, (_, i) => (columns.stores[i] || 0) + (columns.loads[i] || 0));
+    const sizes = [["spilled bytes", spills], ["code bytes", columns.code || []]].filter(([, values]) => values.some((value) => value > 0));
+    const kinds = [["family", "family"], ["file", "source file"], ["namespace", "namespace"]].filter(([field]) => filters.several(field));
+    if (!sizes.length || !kinds.length) return null;
+    let size = 0, kind = 0;
+    const place = h("div", {});
+    const chips = (names, chosen, label) => h("div", { class: "chips", role: "group", "aria-label": label }, names.map((name, at) =>
+      h("button", { type: "button", "aria-pressed": String(at === chosen()), onclick: (event) => { label === "Of" ? (size = at) : (kind = at);
+        for (const each of event.currentTarget.parentNode.children) each.setAttribute("aria-pressed", String(each === event.currentTarget)); fill(); } }, name)));
+    function fill() {
+      const [label, values] = sizes[size];
+      const [field] = kinds[kind];
+      const sums = new Map();
+      values.forEach((value, i) => { if (value) sums.set(filters.of[field](i), (sums.get(filters.of[field](i)) || 0) + value); });
+      const ranked = [...sums].sort((a, b) => b[1] - a[1]);
+      const total = ranked.reduce((sum, [, each]) => sum + each, 0);
+      const words = (each) => `${filters.bytes(each)}, ${((100 * each) / total).toFixed(1)} %`;
+      const tiles = ranked.slice(0, TILES).map(([text, each], at) => ({ size: each, label: text || "not said", value: words(each), title: `${text || "not said"}: ${words(each)}`, tone: at,
+        href: text ? spillscan.link("table", "", { [field]: text, ...(label === "spilled bytes" ? { spills: "1" } : {}) }) : null }));
+      const rest = ranked.slice(TILES).reduce((sum, [, each]) => sum + each, 0);
+      if (rest) tiles.push({ size: rest, label: `${number(ranked.length - TILES)} more`, value: words(rest), title: `${number(ranked.length - TILES)} more: ${words(rest)}`, tone: 4 });
+      place.replaceChildren(drawn((width) => treemap.figure(tiles, `${label} by ${kinds[kind][1]}, as areas; each leads to its kernels`, "group", 320, width)));
+    }
+    fill();
+    return h("section", { "aria-labelledby": "areas" }, h("h2", { id: "areas" }, "Where the bytes are"),
+      h("div", { class: "controls" }, sizes.length > 1 ? chips(sizes.map(([name]) => name), () => size, "Of") : h("span", { class: "quiet" }, sizes[0][0]),
+        chips(kinds.map(([, name]) => `by ${name}`), () => kind, "By")), place);
   }
 
   // ---- the worst --------------------------------------------------------------------------------------------------
@@ -161,7 +237,8 @@
           spills ? h("td", { class: "bars" }) : null,
           h("th", { scope: "col", class: "num" }, "occupancy"), h("th", { scope: "col", class: "wide" }, "limited by"))),
         h("tbody", {}, rows))),
-      columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels${all.functions.count ? " and device functions" : ""}`)) : null);
+      columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels${all.functions.count ? " and device functions" : ""}`),
+        filters.several("family") ? [", ", h("a", { href: spillscan.link("table", "", { by: "family" }) }, "by family")] : null) : null);
   }
 
   // ---- what was not understood ------------------------------------------------------------------------------------

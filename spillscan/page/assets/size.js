@@ -1,9 +1,8 @@
 // What is added up in groups of groups (bytes of files, time of compilations): areas are the first measure; a group opens
 // to the groups in it, here and in the table below.
 (() => {
-  const { h, svg, number, link } = spillscan;
-  const WIDTH = 1000, HEIGHT = 520;
-  const TONES = 5, CHARACTER = 7.5, LINE = 16, ROWS = 200;
+  const { h, number, link } = spillscan;
+  const ROWS = 200;
 
   spillscan.view("size", (payload, id, box) => {
     const { measures, compared } = payload;
@@ -36,23 +35,9 @@
   }
 
   function map(node, inside, words) {
-    const tiles = node.groups.map((each, at) => ({ each, at, size: each.values[0] })).filter((tile) => tile.size > 0)
-      .sort((one, other) => other.size - one.size);
-    const drawn = [];
-    treemap.squarify(tiles, { x: 0, y: 0, w: WIDTH, h: HEIGHT }, ({ each, at }, area) => drawn.push(tile(each, at, area, inside, words)));
-    return h("figure", { class: "weights" }, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-      "aria-label": `${words.first} of ${node.label}, as areas; the table below has the figures` }, drawn));
-  }
-
-  function tile(each, at, { x, y, w, h: height }, inside, words) {
-    const opens = each.groups.length > 0;
-    const letters = Math.floor((w - 10) / CHARACTER);
-    const fits = letters >= 3 && height >= LINE + 6;
-    return svg("g", { class: opens ? "opens" : "", onclick: opens ? () => spillscan.go("size", inside(at)) : null },
-      svg("title", {}, `${each.label}: ${words.said(each)}`),
-      svg("rect", { x, y, width: Math.max(w, 0), height: Math.max(height, 0), class: `tone-${at % TONES}` }),
-      fits ? svg("text", { x: x + 5, y: y + LINE }, each.label.length > letters ? `${each.label.slice(0, letters - 1)}…` : each.label) : null,
-      fits && height >= 2 * LINE + 6 ? svg("text", { x: x + 5, y: y + 2 * LINE, class: "bytes" }, words.value(each, 0).slice(0, letters)) : null);
+    const tiles = node.groups.map((each, at) => ({ size: each.values[0], label: each.label, value: words.value(each, 0), title: `${each.label}: ${words.said(each)}`,
+      tone: at, open: each.groups.length ? () => spillscan.go("size", inside(at)) : null }));
+    return treemap.figure(tiles, `${words.first} of ${node.label}, as areas; the table below has the figures`, "img");
   }
 
   function list(node, inside, { measures, compared, value, change, whole }) {

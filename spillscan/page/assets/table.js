@@ -168,7 +168,7 @@
     const button = h("button", { type: "button", onclick: async () => copy(csv(shown, known, await store.names()), count(shown.length, "row")) }, "Copy as CSV");
     const sorts = h("select", { id: "sort", onchange: () => { state.sort = sorts.value; apply(); } },
       h("option", { value: "" }, "worst first"), visible.map(({ key, label, num }) => h("option", { value: (num ? "-" : "") + key, selected: state.sort === (num ? "-" : "") + key }, label)));
-    const kinds = GROUPS.filter(([name]) => new Set(Array.from(ordered(""), filters.of[name])).size > 1);
+    const kinds = GROUPS.filter(([name]) => filters.several(name));
     const groups = h("select", { id: "by", onchange: () => { state.by = groups.value; unfolded.clear(); apply(); } },
       h("option", { value: "" }, "kernels"), kinds.map(([name, label]) => h("option", { value: name, selected: state.by === name }, label)));
     const within = h("button", { type: "button", class: "chip", onclick: () => { state.registers = state.namespace = ""; apply(); } });
@@ -197,7 +197,7 @@
       h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "q" }, "Kernel"), search),
         kinds.length ? h("div", { class: "field" }, h("label", { for: "by" }, "Show"), groups) : null,
-        filters.chooser(state, ordered(""), (field, i) => filters.of[field](i), CHOSEN, () => apply()),
+        filters.chooser(state, null, null, CHOSEN, () => apply()),
         h("div", { class: "field narrow-only" }, h("label", { for: "sort" }, "Order"), sorts),
         h("div", { class: "field check" }, spills, h("label", { for: "spills" }, "spills only")), within,
         h("div", { class: "field end" }, tally, wider, button)),
