@@ -42,6 +42,10 @@ _GOES_ON = re.compile(rf"(?:\A|\n)(?:[^I]|\Z|(?!.*Ev).*_\d)|E(?:L?\d|[CDU]|{_OPE
 it takes a member of one: wrappers do."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
+_SLACK = 4
+"""Characters that arguments may be longer than most of their family, and a name that is cut still leaves them."""
+_MARK = 5
+"""Characters of a digest in arguments, with its sign."""
 _LEAST_WORD = 8
 """Characters that a word of the arguments keeps, at least."""
 _CUT_AT_COMMAS = 24
@@ -365,7 +369,9 @@ class Names:
         for family in families:
             spelling = family.fitting(width - len(family.base))
             whole = base = family.base
-            room = max(width - _bracketed(spelling.usual), 2 * width // 5)
+            room = max(width - _bracketed(min(spelling.longest, spelling.usual + _SLACK)), 2 * width // 5)
+            if spelling.longest > width - room - 2:
+                room = min(room, width - _bracketed(_MARK))
             if len(base) > room or len(base) + _bracketed(spelling.longest) > width:
                 base = columns.cut(base, min(room, len(base)), self._common, taken)
             taken.add(base)
