@@ -421,11 +421,13 @@ def show(
     more: Sequence[str] = (),
     empty: str = "",
     machine: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
+    fit: Callable[[int], Sequence[str]] | None = None,
 ) -> None:
     """Write rows: as a table for people, who see the first ``most`` and the lines ``more`` below; as CSV, or as JSON.
 
     ``left`` columns are aligned to the left; ``empty`` stands for a table without rows; ``machine``: what CSV and JSON
-    have instead, columns and rows.
+    have instead, columns and rows. ``fit`` gives the first column's cells, names, in the room that the others leave;
+    then columns that are equal in all rows are said once, above.
     """
     from spillscan.output import records
     from spillscan.output.safe import clip
@@ -442,7 +444,8 @@ def show(
         if empty and not rows:
             yield empty
             return
-        yield from table(columns, [([cell(value) for value in row], "") for row in rows[:most]], style, left)
+        shown = [([cell(value) for value in row], "") for row in rows[:most]]
+        yield from table(columns, shown, style, left, fit=fit, caption=fit is not None)
         yield from more
 
     heads, values = machine or (columns, rows)

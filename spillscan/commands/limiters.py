@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
@@ -52,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                yield from map(printable, _lines(kernel, device, summary, names))
+                for line in map(printable, _lines(kernel, device, summary, names)):
+                    indent = " " * (len(line) - len(line.lstrip()) + 4)
+                    yield from wrap(line, style.width, subsequent_indent=indent)
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
 ORDER = 72
+_ALL = 1 << 31
+"""More kernels than a build has."""
 _SHOWN = ("registers", "spill_bytes", "spills_in_loops")
 EPILOG = "Example: spillscan top --lost-blocks --launch 'gemm*=256' -n 20"
 
@@ -40,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="by another figure that the dataset holds: %(choices)s",
     )
     parser.add_argument("-n", type=_common.whole_number, default=25, metavar="N", help="kernels to show (default: 25)")
+    parser.add_argument(
+        "--by",
+        choices=("kernel", "family"),
+        default="kernel",
+        help="a row each kernel (default), or each family, which is one template: how many instances, and the worst",
+    )
     parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
     _common.add_dataset(parser)
     _common.add_launches(parser)
@@ -57,16 +65,29 @@ def run(arguments: argparse.Namespace) -> int:
     label = arguments.label or _common.builds_of(dataset, arguments)[-1].label
     if arguments.launch:
         _common.refuse_unmatched(_kernels(dataset, label), arguments)
-    ranking = rank(dataset, label, arguments.measure, arguments.n, _policy.policy_of(arguments))
+    families = arguments.by == "family"
+    ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, _policy.policy_of(arguments))
+    names = Names(_named(dataset, label, ranking.entries))
+    entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, None)
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     _common.show(
         forms,
-        *_table(ranking.entries, arguments.measure, Names(_named(dataset, label, ranking.entries))),
+        *_table(entries, arguments.measure, names, sizes),
         left=("kernel", "arch", "object", "limited by"),
         more=("", printable(f"build {label}{unknown}")),
-        machine=_table(ranking.entries, arguments.measure, None),
+        machine=_table(entries, arguments.measure, None, sizes),
+        fit=lambda room: [names.of(entry.kernel.named_by, room) for entry in entries],
     )
     return 0
+
+
+def _worst_of_families(entries: list[Ranked], names: Names, most: int) -> tuple[list[Ranked], list[int]]:
+    """Of each family its worst kernel, and how many kernels with the figure it has."""
+    families: dict[str, list[Ranked]] = {}
+    for entry in entries:
+        families.setdefault(names.base(entry.kernel.named_by), []).append(entry)
+    shown = list(families.values())[:most]
+    return [family[0] for family in shown], [len(family) for family in shown]
 
 
 def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
@@ -86,7 +107,9 @@ def _named(dataset: Dataset, label: str, entries: list[Ranked]) -> list[Key]:
     return [*tuned, *(each.key.symbol for each in _kernels(dataset, label) if each.key.symbol not in shared)]
 
 
-def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[list[str], list[list[Any]]]:
+def _table(
+    entries: list[Ranked], measure: str, names: Names | None, sizes: list[int] | None
+) -> tuple[list[str], list[list[Any]]]:
     text = names is not None
     identity = ["kernel"] if text else ["symbol", "name"]
     columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
@@ -96,6 +119,7 @@ def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[li
         columns += ["threads", "blocks/SM", "lost", "limited by"]
     several = not text or any(entry.copies > 1 for entry in entries)
     columns += ["copies", "object"] if several else ["object"]
+    columns += ["of its family"] if sizes is not None else []
     if not text:
         machine = {
             "spill bytes": "spill_bytes",
@@ -104,10 +128,11 @@ def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[li
             "blocks/SM": "resident_blocks",
             "lost": "lost_blocks",
             "limited by": "limiters",
+            "of its family": "family_kernels",
         }
         columns = [machine.get(name, name) for name in columns]
     rows = []
-    for entry in entries:
+    for at, entry in enumerate(entries):
         kernel = entry.kernel
         symbol = kernel.key.symbol
         row: list[Any] = [names.of(kernel.named_by)] if names is not None else [symbol, kernel.name]
@@ -116,5 +141,6 @@ def _table(entries: list[Ranked], measure: str, names: Names | None) -> tuple[li
             occupancy = entry.occupancy
             threads = occupancy.configuration.threads_per_block
             row += [threads, occupancy.resident_blocks, entry.lost_blocks, "+".join(occupancy.limiters)]
-        rows.append([*row, *([entry.copies] if several else []), entry.object])
+        copies = [entry.copies] if several else []
+        rows.append([*row, *copies, entry.object, *([sizes[at]] if sizes is not None else [])])
     return columns, rows

@@ -95,9 +95,10 @@ def table(
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
         if alike:
-            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
+            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike if grid[1][at])
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
-            yield paint(f"in all rows: {said}", DIM, style)
+            if said:
+                yield paint(f"in all rows: {said}", DIM, style)
     wanted = _READABLE_NAME if fit is None else max(map(len, fit(_WANTED_NAME)), default=0)
     for column in spare:
         if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:

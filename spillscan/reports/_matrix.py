@@ -55,7 +55,8 @@ def _table(report: Report, matrix: Matrix, metric: str, heads: Sequence[str], st
     ranked = matrix.ranked(metric)
     differing = [row for row in ranked if _differs(matrix, row, metric)]
     wanted = ranked if style.rows is None else differing
-    shown = wanted[: style.rows]
+    alike = _alike(matrix, wanted, metric, report.names)
+    shown = alike[: style.rows]
     label = figure(metric).label
     unit = f" ({figure(metric).unit})" if figure(metric).unit else ""
     equal = count(len(ranked) - len(differing), "kernel")
@@ -63,16 +64,32 @@ def _table(report: Report, matrix: Matrix, metric: str, heads: Sequence[str], st
         yield f"{label}: no difference in {equal}"
         return
     columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
-    rows: list[Row] = [(_cells(matrix, row, metric, report.names), _color(matrix.values(row, metric))) for row in shown]
+    rows: list[Row] = [
+        (_cells(matrix, row[0], metric, report.names), _color(matrix.values(row[0], metric))) for row in shown
+    ]
     yield f"{label}{unit}"
 
     def fit(room: int) -> list[str]:
-        return [named(row.kernel, report.names, room) for row in shown]
+        more = [f" (+{len(row) - 1:,})" if len(row) > 1 else "" for row in shown]
+        return [
+            named(row[0].kernel, report.names, room - len(each)) + each for row, each in zip(shown, more, strict=True)
+        ]
 
     yield from table(columns, rows, style, left=("kernel", "arch"), fit=fit)
-    yield from fold(len(wanted) - len(shown), style)
+    yield from fold(len(wanted) - sum(map(len, shown)), style)
     if len(differing) < len(ranked) and style.rows is not None:
         yield paint(f"{equal} without a difference", DIM, style)
+
+
+def _alike(matrix: Matrix, rows: Sequence[KernelRow], metric: str, names: Names) -> list[list[KernelRow]]:
+    """Instances of one family whose rows are equal, together."""
+    found: dict[object, list[KernelRow]] = {}
+    for row in rows:
+        there = [cell is not None for cell in row.cells]
+        arch = row.kernel.key.arch if matrix.by == "build" else None
+        key = (names.base(row.kernel.named_by), arch, row.kernel.role, *matrix.values(row, metric), *there)
+        found.setdefault(key, []).append(row)
+    return list(found.values())
 
 
 def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
