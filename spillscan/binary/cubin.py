@@ -20,11 +20,11 @@ import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64
 
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
@@ -432,7 +432,7 @@ class Cubin:
         Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
         """
         code = function.code
-        hasher = sha256(code.view(0, code.size, "code"))
+        hasher = xxh3_64(code.view(0, code.size, "code"))
         for section in (function.section, *self._owned.get(function.section, ())):
             if section != function.section:
                 held = self.elf.contents(section)
@@ -442,7 +442,7 @@ class Cubin:
                 for offset, kind, number, addend in self._relocated(section):
                     name = "" if number == own else canonical(self._name_of(number))
                     hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
-        return hasher.hexdigest()[:16]
+        return hasher.hexdigest()
 
     def _relocated(self, section: int) -> Iterator[tuple[int, int, int, int]]:
         """(offset, kind, symbol, addend) of the relocations of one section; the addend may stand in its bytes."""

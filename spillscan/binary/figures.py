@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -117,15 +118,19 @@ class Held:
         self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
         """Of each fat binary."""
 
-    def add(self, image: Image, figures: Figures) -> None:
-        """Remember a function."""
+    def of(self, image: Image, stated: Iterable[Stated]) -> Iterator[Stated]:
+        """What is stated of a cubin, its functions remembered."""
         if isinstance(image.stored, Window):
+            yield from stated
             return
-        if not image.relocatable:
-            self._linked.setdefault(image.file, {}).setdefault(figures.arch, set()).add(figures.symbol)
-        if figures.role == "entry":
-            kernels = self._kernels.setdefault(image.file, {})
-            kernels.setdefault(image.stored.container, set()).add(figures.symbol)
+        linked = {} if image.relocatable else self._linked.setdefault(image.file, {})
+        kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
+        for each in stated:
+            if isinstance(each, Figures):
+                linked.setdefault(each.arch, set()).add(each.symbol)
+                if each.role == "entry":
+                    kernels.add(each.symbol)
+            yield each
 
     def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
         """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a
@@ -293,7 +298,7 @@ def _figures(
             references and references.surfaces,
             references and references.samplers,
         ),
-        _bounds(info),
+        _bounds(info.max_threads, info.required_threads, info.cluster_blocks),
         False if counted and function.dynamic_shared and _leaves_shared_alone(counted) else function.dynamic_shared,
         counted,
         counted.code_bytes if counted else function.code.size,
@@ -342,14 +347,18 @@ def _spilled(local: LocalTraffic | None, role: Role) -> Pair:
     return (None, None) if traffic is None else traffic.pair
 
 
-def _bounds(info: FunctionInfo) -> LaunchBounds | None:
-    """What attributes say of its launch; ``None`` where that is nothing."""
-    if not (info.max_threads or info.required_threads or info.cluster_blocks):
+_Dimensions = tuple[int, int, int] | None
+
+
+@lru_cache(maxsize=1024)
+def _bounds(most: _Dimensions, required: _Dimensions, cluster: _Dimensions) -> LaunchBounds | None:
+    """What attributes say of a launch; ``None`` where that is nothing. Equal ones are one."""
+    if not (most or required or cluster):
         return None
     return LaunchBounds(
-        max_threads=_product(info.max_threads, 1024),
-        required_threads=_product(info.required_threads, 1024),
-        cluster_blocks=_product(info.cluster_blocks, LARGEST_CLUSTER),
+        max_threads=_product(most, 1024),
+        required_threads=_product(required, 1024),
+        cluster_blocks=_product(cluster, LARGEST_CLUSTER),
     )
 
 
@@ -357,7 +366,7 @@ LARGEST_CLUSTER = 16
 """Blocks: more than any device takes are none."""
 
 
-def _product(dimensions: tuple[int, int, int] | None, most: int) -> int | None:
+def _product(dimensions: _Dimensions, most: int) -> int | None:
     """Threads of a block, blocks of a cluster; ``None`` where the bounds make none."""
     if dimensions is None:
         return None
@@ -378,7 +387,7 @@ _ELSEWHERE = frozenset(
 
 def _leaves_shared_alone(counted: Counts) -> bool:
     """Whether no instruction can touch shared memory: then what its module declares is for other kernels."""
-    return all(opcode in _ELSEWHERE for opcode, _ in counted.opcodes)
+    return _ELSEWHERE.issuperset(dict(counted.opcodes))
 
 
 FORMAT = "binary"
@@ -575,13 +584,7 @@ def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[R
         if isinstance(each, Damage):
             made: Iterator[Record] = iter([records.damage(each.error, each.place)])
         else:
-            made = records.of(each, number, _remembered(functions.held, each, figures))
+            stated_of = functions.held.of(each, figures) if isinstance(each, Image) else figures
+            made = records.of(each, number, stated_of)
         yield from filter(records.worth, made)
     yield from records.rest()
-
-
-def _remembered(held: Held, each: Member, stated: Iterable[Stated]) -> Iterator[Stated]:
-    for figures in stated:
-        if isinstance(figures, Figures) and isinstance(each, Image):
-            held.add(each, figures)
-        yield figures

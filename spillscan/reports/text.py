@@ -129,14 +129,19 @@ class _Alike:
 
     def rows(self, kernels: Iterable[Kernel], most: int | None) -> list[list[Kernel]]:
         """The first rows of kernels in that order, at most so many."""
-        found: dict[object, list[Kernel]] = {}
+        found: list[list[Kernel]] = []
+        alike: dict[object, list[list[Kernel]]] = {}
         for kernel in kernels:
-            key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence,
-                   kernel.spill_bounds, _in_loops(kernel),
-                   *_occupancy(kernel, self.summary(kernel)))  # fmt: skip
-            if key in found or most is None or len(found) < most:
-                found.setdefault(key, []).append(kernel)
-        return list(found.values())
+            residency = _occupancy(kernel, self.summary(kernel))
+            key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence, *residency)
+            rows = alike.setdefault((*key, kernel.spill_bounds), [])
+            row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # takes long: the last
+            if row is not None:
+                row.append(kernel)
+            elif most is None or len(found) < most:
+                found.append([kernel])
+                rows.append(found[-1])
+        return found
 
 
 def _of_groups(groups: Sequence[Group], most: int | None, alike: _Alike) -> Iterator[tuple[Group, list[list[Kernel]]]]:
