@@ -62,6 +62,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.sweep_oracle
 	$(BIN)/python -m tests.oracle.audit_oracle
 	$(BIN)/python -m tests.oracle.dataset_oracle
+	$(BIN)/python -m tests.oracle.history_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle
 
 wheel: $(TESTS)

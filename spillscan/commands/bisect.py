@@ -1,22 +1,26 @@
-"""Each build of a dataset in which a figure of a kernel was another than before, the worst first.
+"""Each build of a dataset in which a figure of a kernel was another than before, or the kernel came, went or got
+another name; the worst first.
 
+Kernels are followed as diff pairs them. One that spills from birth is worse than none.
 A figure that rose, fell and rose again has three rows; the one that holds is behind the value of the newest build.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.commands import _common, _policy
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.history import Series
+    from spillscan.model import Kernel
 
 NAME = "bisect"
-HELP = "the builds of a dataset in which a figure changed"
+HELP = "the builds of a dataset in which a figure changed, or a kernel came or went"
 ORDER = 74
 EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
 
@@ -37,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
-    from spillscan.dataset.answers import histories, names_in, steps
-    from spillscan.model.figures import FOLLOWED, rank
+    from spillscan.dataset.history import histories, names_in
+    from spillscan.identity import canonical
+    from spillscan.model.figures import FOLLOWED
+    from spillscan.names import tuned_for
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
@@ -50,42 +56,102 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"no build reports {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
         )
-    names = names_in(dataset)
     changes = [
-        (series, step, step is held)
+        change
         for series in found
-        for metric in metrics
-        for every in (list(steps(series, metric)),)
-        for held in every[-1:]
-        for step in every
-        if step.worsening > 0 or not arguments.worse
+        for change in (*_changed(series, metrics), *_events(series, metrics, named=bool(arguments.metric)))
+        if change.worsening > 0 or not arguments.worse
     ]
-    changes.sort(
-        key=lambda each: (each[1].worsening <= 0, rank(each[1].metric), -abs(each[1].worsening), each[1].first)
-    )
-    rows, full_names = [], []
-    for series, step, holds in changes:
-        kernel = series.kernel
-        change = [step.metric, step.before, step.after, builds[step.first].label, builds[step.last].label]
-        rows.append([names.of(kernel.key.symbol), kernel.key.arch, *change, holds])
-        full_names.append([series.canonical, kernel.name])
+    changes.sort(key=_order)
+    names = names_in(dataset)
+    rows, machine = [], []
+    for change in changes:
+        kernel, was = change.series.kernel, change.was
+        event = change.event if was is None else f"renamed from {names.of(was.named_by)}"
+        what = change.metric or "" if event == "changed" else ": ".join(filter(None, (event, change.metric)))
+        figures = [change.metric, change.before, change.after]
+        at = [builds[change.first].label, builds[change.last].label]
+        rows.append(
+            [names.of(kernel.named_by), kernel.key.arch, what, *figures[1:], *at, "yes" if change.holds else "no"]
+        )
+        old = None if was is None else canonical(was.key.symbol)
+        identity = [change.series.canonical, kernel.name, kernel.key.arch, ", ".join(tuned_for(kernel.configuration))]
+        machine.append([*identity, change.event, old, *figures, *at, change.holds])
     most = _common.rows_of(arguments)
     left_out = 0 if most is None else max(0, len(rows) - most)
-    what = "got worse" if arguments.worse else "changed"
+    said = "got worse" if arguments.worse else "changed"
     _common.show(
         forms,
         ("kernel", "arch", "metric", "before", "after", "first build", "last build before", "holds"),
-        [[*row[:-1], "yes" if row[-1] else "no"] for row in rows],
+        rows,
         left=("kernel", "arch", "metric", "first build", "last build before", "holds"),
         most=most,
         more=[f"… {left_out:,} more changes (--all shows them)"] if left_out else [],
         machine=(
-            ("canonical", "name", "arch", "metric", "before", "after", "first_build", "last_build_before", "holds"),
-            [[*identity, *row[1:]] for identity, row in zip(full_names, rows, strict=True)],
+            (
+                *("canonical", "name", "arch", "configuration", "event", "was"),
+                *("metric", "before", "after", "first_build", "last_build_before", "holds"),
+            ),
+            machine,
         ),
-        empty=f"nothing {what} in {len(builds)} builds",
+        empty=f"nothing {said} in {len(builds)} builds",
     )
     return 0
+
+
+class _Change(NamedTuple):
+    """One row: a figure that changed, or what became of a kernel."""
+
+    series: Series
+    event: str
+    metric: str | None
+    before: int | None
+    after: int | None
+    first: int
+    last: int
+    worsening: int
+    holds: bool
+    was: Kernel | None = None
+
+
+def _order(change: _Change) -> tuple[Any, ...]:
+    """What got worse first, then other changes of figures, then kernels that came and went."""
+    from spillscan.model.figures import rank
+
+    worse = change.worsening > 0
+    figure = () if change.metric is None else rank(change.metric)
+    return not worse, not worse and change.event != "changed", figure, -abs(change.worsening), change.first
+
+
+def _changed(series: Series, metrics: Sequence[str]) -> Iterator[_Change]:
+    from spillscan.dataset.history import steps
+
+    for metric in metrics:
+        every = list(steps(series, metric))
+        for step in every:
+            held = step is every[-1]
+            yield _Change(
+                series, "changed", metric, step.before, step.after, step.first, step.last, step.worsening, held
+            )
+
+
+def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[_Change]:
+    """A kernel that spills from birth is a change for the worse. Where figures are ``named``, that is the only event
+    that says something of them."""
+    from spillscan.model.figures import rank
+
+    for event in series.events:
+        point = series.points[event.last if event.state == "gone" else event.first] or {}
+        metric = next(
+            (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name]), None
+        )
+        value = None if metric is None else point[metric]
+        before, after = (value, None) if event.state == "gone" else (None, value)
+        worsening = (value or 0) if event.state == "new" and metric == "spill_bytes" else 0
+        if worsening or not named:
+            held = event is series.events[-1]
+            at = event.first, event.last
+            yield _Change(series, event.state, metric, before, after, *at, worsening, held, event.was)
 
 
 def _since(builds: Sequence[KeptBuild], label: str | None) -> Sequence[KeptBuild]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from spillscan.commands import _common, _policy
 
 if TYPE_CHECKING:
-    from spillscan.dataset.answers import Series
     from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.history import Series
     from spillscan.naming import Names
     from spillscan.output.terminal import Style
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.dataset.answers import histories, names_in
+    from spillscan.dataset.history import histories, names_in
     from spillscan.model.figures import FOLLOWED
 
     forms = _common.forms_of(arguments)
@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
     ordered = sorted(found, key=lambda series: _liveliest(series, metrics))
     shown = ordered[: _common.rows_of(arguments)]
-    columns = ("label", "time", "canonical", "name", "arch", "copies", *(each.name for each in FOLLOWED))
+    identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
+    columns = (*identity, *(each.name for each in FOLLOWED))
 
     def text(style: Style) -> Iterator[str]:
         names = names_in(dataset)
@@ -79,7 +80,7 @@ def _page(
 
     lines = (
         Line(
-            name=names.of(series.kernel.key.symbol),
+            name=names.of(series.kernel.named_by),
             metric=metric,
             values=tuple(series.values(metric)),
             arch=series.kernel.key.arch,
@@ -93,26 +94,33 @@ def _page(
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
-    from spillscan.dataset.answers import steps
+    from spillscan.dataset.history import steps
 
-    return -sum(len(list(steps(series, metric))) for metric in metrics), series.canonical, series.kernel.key.arch or ""
+    changes = len(series.events) + sum(len(list(steps(series, metric))) for metric in metrics)
+    return -changes, series.canonical, series.kernel.key.arch or ""
 
 
 def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list[Any]]:
+    from spillscan.identity import canonical
     from spillscan.model.figures import FOLLOWED
+    from spillscan.names import tuned_for
 
     for series in found:
         kernel = series.kernel
-        for build, point in zip(builds, series.points, strict=True):
+        events = {event.first: event for event in series.events}
+        for at, (build, point) in enumerate(zip(builds, series.points, strict=True)):
             if point is not None:
-                identity = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch, series.copies]
+                event = events.get(at)
+                was = None if event is None or event.was is None else canonical(event.was.key.symbol)
+                identity = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch]
+                identity += [", ".join(tuned_for(kernel.configuration)), series.copies, event and event.state, was]
                 yield identity + [point[each.name] for each in FOLLOWED]
 
 
 def _lines(
     series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
 ) -> Iterator[str]:
-    from spillscan.dataset.answers import steps
+    from spillscan.dataset.history import steps
     from spillscan.model.figures import figure
     from spillscan.output import chart
     from spillscan.output.safe import clip, printable
@@ -121,8 +129,11 @@ def _lines(
     labels = [clip(printable(build.label), 24) for build in builds]
     held = sum(point is not None for point in series.points)
     copies = f", up to {series.copies} copies, the worst counts" if series.copies > 1 else ""
-    name = f"{names.of(kernel.key.symbol)}  {kernel.key.arch or 'arch unknown'}"
+    name = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
     yield printable(f"{name}  in {held} of {len(builds)} builds{copies}")
+    for event in series.events:
+        was = "" if event.was is None else f" from {names.of(event.was.named_by)}"
+        yield printable(f"  {labels[event.first]}: {event.state}{was}, after {labels[event.last]}")
     for metric in metrics:
         shown = figure(metric)
         label = metric.replace("_", " ") if shown.unit else shown.label

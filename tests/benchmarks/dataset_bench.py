@@ -22,7 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from spillscan.dataset import Unit, load_build, open_dataset, write_batch
-from spillscan.dataset.answers import histories, rank
+from spillscan.dataset.answers import rank
+from spillscan.dataset.history import histories
 from spillscan.model import Build, Kernel, KernelKey
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.pipeline import scan

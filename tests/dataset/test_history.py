@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spillscan.dataset import Unit, answers, builds, open_dataset, write_batch
+from spillscan.dataset import Unit, answers, builds, history, open_dataset, write_batch
 from spillscan.errors import InputError, UndecidedError
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output import chart
 from spillscan.output.terminal import Style
+from tests.dataset import planted
 from tests.dataset.support import command
 
 GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"
@@ -47,10 +49,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def series(root: Path, pattern: str, **launch: str) -> list[answers.Series]:
+def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
     dataset = open_dataset(str(root))
     launches = LaunchMap(tuple(parse_launch(text) for text in launch.values()))
-    return answers.histories(dataset, dataset.builds, pattern, launches)
+    return history.histories(dataset, dataset.builds, pattern, launches)
 
 
 def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
@@ -99,7 +101,7 @@ def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
     assert set(series(root, GEMM)[0].values("resident_blocks")) == {None}
     (found,) = series(root, GEMM, gemm="gemm*=256")
     assert found.values("resident_blocks") == [2, 2, None, 2, 2, 4, 4, 1]
-    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "resident_blocks")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "resident_blocks")] == [
         (2, 4, 4, 5),
         (4, 1, 6, 7),
     ]
@@ -107,12 +109,12 @@ def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
 
 def test_steps_leap_over_what_is_not_known(root: Path) -> None:
     (found,) = series(root, GEMM)
-    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "registers")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "registers")] == [
         (96, 128, 1, 3),
         (128, 64, 4, 5),
         (64, 255, 6, 7),
     ]
-    assert [(step.before, step.after, step.last, step.first) for step in answers.steps(found, "spill_bytes")] == [
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "spill_bytes")] == [
         (0, 8, 3, 4),
         (8, 520, 4, 5),
         (520, 1000, 5, 7),
@@ -190,6 +192,53 @@ def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
     )
     for words in (["--metric", "resident_blocks"], ["--since", "b9"]):
         assert command("bisect", "gemm", "-d", root, *words).status == 2
+
+
+def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -> None:
+    """A kernel that was renamed and gained 360 B, one that spills from birth, one that vanished, and one with a gap."""
+    kept = [kernel(f"_Z4keptILi{number}EEvPf", 30 + number) for number in range(5)]
+    for at in range(6):
+        held = [*kept, kernel(GEMM, 96) if at < 3 else kernel("_ZN2ns7gemm_v2ILi8EEEvPf", 97, 360)]
+        held += [kernel("_Z5freshPi", 40, 12)] * (at > 3) + [kernel("_Z3oldPii", 44)] * (at < 5)
+        held += [kernel("_Z6awayedPd", 50)] * (at not in (1, 2))
+        put(tmp_path, f"b{at}", *held, time=f"2026-01-0{at + 1}")
+    rows = json.loads(command("bisect", "*", "-d", tmp_path, "-f", "json").out)
+    columns = ("canonical", "event", "was", "metric", "before", "after", "last_build_before", "first_build")
+    new = "_ZN2ns7gemm_v2ILi8EEEvPf"
+    assert [tuple(map(row.get, columns)) for row in rows] == [
+        (new, "changed", None, "spill_bytes", 0, 360, "b2", "b3"),
+        ("_Z5freshPi", "new", None, "spill_bytes", None, 12, "b3", "b4"),
+        (new, "changed", None, "spill_store_bytes", 0, 360, "b2", "b3"),
+        (new, "changed", None, "registers", 96, 97, "b2", "b3"),
+        ("_Z6awayedPd", "back", None, None, None, None, "b0", "b3"),
+        (new, "renamed", GEMM, None, None, None, "b2", "b3"),
+        ("_Z3oldPii", "gone", None, "registers", 44, None, "b4", "b5"),
+    ]
+    for pattern in ("gemm", "gemm_v2<8>", GEMM):
+        (found,) = series(tmp_path, pattern)
+        assert found.values("registers") == [96, 96, 96, 97, 97, 97]
+    named = ("bisect", "*", "-d", tmp_path, "--metric", "registers", "--metric", "spill_bytes", "--worse", "-f", "json")
+    assert [row["event"] for row in json.loads(command(*named).out)] == ["changed", "new", "changed"]
+    text = command("trend", "gemm", "-d", tmp_path).out
+    assert "gemm_v2<8>  sm_90a  in 6 of 6 builds\n  b3: renamed from gemm<8>, after b2\n" in text
+
+
+def test_candidates_of_a_tuner_are_several_kernels(tmp_path: Path) -> None:
+    tiles = [replace(kernel("mm", 64), configuration=(("tile", tile),)) for tile in ("64x64", "128x64")]
+    put(tmp_path, "b0", *tiles, time="2026-01-01")
+    put(tmp_path, "b1", tiles[0], replace(tiles[1], usage=Usage(registers=255)), time="2026-01-02")
+    assert [found.values("registers") for found in series(tmp_path, "mm")] == [[64, 255], [64, 64]]
+    (row,) = json.loads(command("bisect", "mm", "-d", tmp_path, "--metric", "registers", "-f", "json").out)
+    assert (row["configuration"], row["after"]) == ("128x64", 255)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
+    """Small histories; `python -m tests.oracle.history_oracle` has large ones."""
+    made = planted.past(random.Random(seed), 12, 8)
+    assert {said.event for said in made.expected()} >= {"changed", "renamed", "back", "gone", "new"}
+    planted.write(made, tmp_path)
+    assert planted.disagreements(made, tmp_path) == []
 
 
 def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:

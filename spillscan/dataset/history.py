@@ -1,0 +1,387 @@
+"""One kernel over many builds. A kernel is followed from each build to the next as ``diff`` pairs the two.
+
+What has the same canonical name, role, arch and configuration is one kernel; of several copies the worst counts. Where
+such a name ends in one build and others begin in the next, :func:`~spillscan.identity.pairs.pair` says which of these
+goes on under which: it is asked about both builds whole, as ``diff`` asks it. A name that comes back is the same
+kernel. Builds that hold no kernel say nothing of any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from spillscan.compare.effects import blocks
+from spillscan.compare.pairing import pair
+from spillscan.errors import InputError
+from spillscan.identity import canonical
+from spillscan.identity.likeness import configuration
+from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
+from spillscan.model.figures import FOLLOWED, KEPT, figure
+from spillscan.model.usage import NUMBERS
+from spillscan.names import Tuned, short_name, tuned_for
+from spillscan.naming import Names, symbol_of
+from spillscan.output.safe import clip, printable
+from spillscan.patterns import compiled, names_of, text_of
+
+if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.reading import Dataset
+    from spillscan.occupancy.launches import Launches
+
+LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
+"""Columns that say how a kernel is launched, and what it was tuned for."""
+_FOLLOWED = tuple(each.name for each in FOLLOWED)
+_STORED = tuple(each.name for each in KEPT)
+_COLUMNS = (
+    *("arch", "canonical", "symbol", "role", "final", "confidence"),
+    *(*LAUNCHED, *_STORED, "labels"),
+)
+
+
+class Copy(NamedTuple):
+    """One of the kernels of one build that share a name, an arch and a configuration."""
+
+    kernel: Kernel
+    figures: dict[str, int | None]
+    """As the dataset holds them."""
+
+
+class Key(NamedTuple):
+    """What makes kernels of two builds the same without being compared."""
+
+    canonical: str
+    arch: str | None
+    configuration: Hashable
+    """What a tuner chose; candidates of one name are several kernels."""
+    function: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Key:
+        """That of a kernel."""
+        return cls(canonical(kernel.key.symbol), kernel.key.arch, configuration(kernel), kernel.role == "function")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What became of a kernel as a whole."""
+
+    state: Literal["new", "renamed", "gone", "back"]
+    """``back``: some builds in between do not have it."""
+    last: int
+    """Index of the last build before."""
+    first: int
+    """Index of the first build after."""
+    was: Kernel | None = None
+    """Of ``renamed``: the kernel as the build before names it."""
+    score: float = 1.0
+    """Of ``renamed``: how much alike the two are, as ``diff`` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One kernel of one arch over all builds."""
+
+    kernel: Kernel
+    """As the last build that has it names it; with its figures as far as they are followed."""
+    canonical: str
+    """Its canonical name there."""
+    points: tuple[dict[str, int | None] | None, ...]
+    """Its figures by metric, a build each; ``None`` where a build does not have it."""
+    copies: int
+    """The most copies (objects, lambdas) of one build; the figures are the worst of them."""
+    events: tuple[Event, ...] = ()
+    """Births, renames, gaps and its end, in the order of the builds. The first build gives birth to nothing."""
+    arches: frozenset[str | None] = frozenset()
+    """Those that it was compiled for: ``sm_90`` and ``sm_90a`` may follow each other."""
+
+    def values(self, metric: str) -> list[int | None]:
+        """One metric, a value a build; ``None`` where it is not known."""
+        return [None if point is None else point[metric] for point in self.points]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A metric that is known to differ between two builds."""
+
+    metric: str
+    """Which."""
+    before: int
+    """The value that it had."""
+    after: int
+    """The value that it has."""
+    last: int
+    """Index of the last build known to have the old value."""
+    first: int
+    """Index of the first build known to have the new one; it is not known of those between."""
+
+    @property
+    def worsening(self) -> int:
+        """How much worse the new value is; below 0: how much better."""
+        grown = self.after - self.before
+        return -grown if figure(self.metric).worse == "fewer" else grown
+
+
+def histories(
+    dataset: Dataset, builds: Sequence[KeptBuild], pattern: str, launches: Launches, arches: Sequence[str] = ()
+) -> list[Series]:
+    """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
+
+    Raises :class:`~spillscan.errors.InputError` where it names none.
+    """
+    past = _Past(dataset, builds)
+    for keys in ([pattern], names_in(dataset).called(pattern)):
+        found = [name for key in keys for name in _names(dataset, key if key is pattern else symbol_of(key))]
+        past.read(found)
+        if past.held:
+            break
+    chains = past.chains()
+    series = [past.series(chain, launches) for chain in chains]
+    series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
+    if not series:
+        raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
+    return sorted(
+        series,
+        key=lambda each: (
+            each.canonical,
+            each.kernel.key.arch or "",
+            str(each.kernel.configuration),
+            each.events != (),
+        ),
+    )
+
+
+def names_in(dataset: Dataset) -> Names:
+    """What the kernels of all builds are called; candidates of a tuner by what they were tuned for."""
+    rows = dataset.ask("SELECT DISTINCT label, symbol, configuration FROM kernels ORDER BY ALL").rows
+    named = ((label, _named_by(symbol, settings)) for label, symbol, settings in rows)
+    return Names(*(dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0))))
+
+
+def _named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
+    return Tuned(symbol, tuned_for(_settings(settings)), "") if settings else symbol
+
+
+def _settings(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((each["name"], each["value"]) for each in stored or ())
+
+
+def steps(series: Series, metric: str) -> Iterator[Step]:
+    """Where a metric changed, in the order of the builds."""
+    last: tuple[int, int] | None = None
+    for index, value in enumerate(series.values(metric)):
+        if value is None:
+            continue
+        if last is not None and value != last[1]:
+            yield Step(metric=metric, before=last[1], after=value, last=last[0], first=index)
+        last = index, value
+
+
+class _Run(NamedTuple):
+    """Builds without a gap in which a key stands; counted in builds that hold kernels."""
+
+    key: Key
+    first: int
+    last: int
+
+
+class _Link(NamedTuple):
+    """What goes on under another key."""
+
+    before: Key
+    after: Key
+    score: float
+
+
+class _Past:
+    """Builds of a dataset, and the kernels of some names in them."""
+
+    def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild]) -> None:
+        self._dataset = dataset
+        self._builds = builds
+        known = {commit.label for commit in dataset.commits if commit.rows("kernels")}
+        self._filled = [index for index, build in enumerate(builds) if build.label in known]
+        self._read: set[str] = set()
+        self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
+        """The copies of each key, by the index of the build."""
+        self._kernels = lru_cache(maxsize=2)(self._kernels_of)
+        self._links = lru_cache(maxsize=None)(self._links_of)
+
+    def read(self, names: Iterable[str]) -> None:
+        """Hold the kernels of these canonical names, too."""
+        new = sorted(set(names) - self._read)
+        self._read.update(new)
+        at = {build.label: index for index, build in enumerate(self._builds)}
+        for row in _called(self._dataset, new):
+            named = dict(zip(_COLUMNS, row, strict=True))
+            copy = Copy(light_kernel(named), {name: named[name] for name in _STORED})
+            places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
+            for label in row[-1]:
+                if label in at:
+                    places.setdefault(at[label], []).append(copy)
+
+    def chains(self) -> list[list[tuple[_Run, float]]]:
+        """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
+        already read were called before and after."""
+        while (
+            missing := {
+                other.canonical
+                for run in self._runs()
+                for link in (self._into(run), self._out_of(run))
+                if link is not None
+                for other in (link.before, link.after)
+            }
+            - self._read
+        ):
+            self.read(missing)
+        ends: dict[Key, list[tuple[_Run, float]]] = {}
+        chains = []
+        for run in sorted(self._runs(), key=lambda run: run.first):
+            link = self._into(run)
+            before = run.key if link is None else link.before
+            chain = ends.pop(before, None)
+            if chain is None:
+                chain = []
+                chains.append(chain)
+            chain.append((run, 1.0 if link is None else link.score))
+            ends[run.key] = chain
+        return chains
+
+    def series(self, chain: Sequence[tuple[_Run, float]], launches: Launches) -> Series:
+        """One kernel."""
+        points: list[dict[str, int | None] | None] = [None] * len(self._builds)
+        copies = 0
+        for run, _ in chain:
+            for position in range(run.first, run.last + 1):
+                index = self._filled[position]
+                points[index] = _point(self.held[run.key][index], launches)
+                copies = max(copies, len(self.held[run.key][index]))
+        newest = chain[-1][0]
+        return Series(
+            kernel=self._kernel(newest),
+            canonical=newest.key.canonical,
+            points=tuple(points),
+            copies=copies,
+            events=tuple(self._events(chain)),
+            arches=frozenset(run.key.arch for run, _ in chain),
+        )
+
+    def _kernel(self, run: _Run) -> Kernel:
+        return self.held[run.key][self._filled[run.last]][0].kernel
+
+    def _events(self, chain: Sequence[tuple[_Run, float]]) -> Iterator[Event]:
+        start, end = chain[0][0].first, chain[-1][0].last
+        if start > 0:
+            yield Event(state="new", last=self._filled[start - 1], first=self._filled[start])
+        for (before, _), (after, score) in pairwise(chain):
+            last, first = self._filled[before.last], self._filled[after.first]
+            if after.first > before.last + 1:
+                yield Event(state="back", last=last, first=first)
+            elif score < 1:
+                yield Event(state="renamed", last=last, first=first, was=self._kernel(before), score=score)
+        if end + 1 < len(self._filled):
+            yield Event(state="gone", last=self._filled[end], first=self._filled[end + 1])
+
+    def _runs(self) -> list[_Run]:
+        place = {index: position for position, index in enumerate(self._filled)}
+        found = []
+        for key, at in self.held.items():
+            positions = sorted(place[index] for index in at)
+            starts = [0, *(n for n in range(1, len(positions)) if positions[n] > positions[n - 1] + 1), len(positions)]
+            found += [_Run(key, positions[one], positions[other - 1]) for one, other in pairwise(starts)]
+        return found
+
+    def _into(self, run: _Run) -> _Link | None:
+        links = self._links(run.first - 1) if run.first > 0 else ()
+        return next((link for link in links if link.after == run.key), None)
+
+    def _out_of(self, run: _Run) -> _Link | None:
+        links = self._links(run.last) if run.last + 1 < len(self._filled) else ()
+        return next((link for link in links if link.before == run.key), None)
+
+    def _links_of(self, position: int) -> tuple[_Link, ...]:
+        """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
+        base, head = self._kernels(self._filled[position]), self._kernels(self._filled[position + 1])
+        keys = {id(kernel): key for kernel, key in (*base, *head)}
+        ended, begun = ({key for _, key in side} for side in (base, head))
+        ended, begun = ended - begun, begun - ended
+        if not ended or not begun:
+            return ()
+        found = []
+        for before, after, score in pair([kernel for kernel, _ in base], [kernel for kernel, _ in head]):
+            if before is None or after is None:
+                continue
+            link = _Link(keys[id(before)], keys[id(after)], score)
+            if link.before in ended and link.after in begun:
+                ended.remove(link.before)
+                begun.remove(link.after)
+                found.append(link)
+        return tuple(found)
+
+    def _kernels_of(self, index: int) -> list[tuple[Kernel, Key]]:
+        return [(kernel, Key.of(kernel)) for kernel in self._dataset.build(self._builds[index].label).kernels]
+
+
+def _names(dataset: Dataset, pattern: str) -> list[str]:
+    """The canonical names of the kernels that ``pattern`` names; a symbol names its own kernel first."""
+    exact = compiled(pattern).exact
+    if exact is not None and dataset.ask("SELECT 1 FROM kernels LIMIT 1", only=[canonical(exact)]).rows:
+        return [canonical(exact)]
+    return _named(dataset, pattern)
+
+
+def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of the kernels of these canonical names, equal ones of several builds as one; last the builds' labels.
+
+    Arrow leaves out all others before DuckDB sees them: most names stand in every build, and equal figures do, too.
+    """
+    if not names:
+        return []
+    columns = ", ".join(_COLUMNS[:-1])
+    question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
+    return dataset.ask(question, only=names).rows
+
+
+def _named(dataset: Dataset, pattern: str) -> list[str]:
+    ready = compiled(pattern)
+    if ready.exact is not None:
+        condition, words = "short_name = ?", [short_name(ready.exact)]
+    else:  # each name of a kernel is a piece of its symbol or of its full name
+        needle = ready.needle.strip("\n")
+        condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
+    rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words).rows
+    return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
+
+
+def light_kernel(row: dict[str, Any]) -> Kernel:
+    """A kernel with the figures of a row."""
+    bounds, launch = row["launch_bounds"], row["launch"]
+    return Kernel(
+        key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
+        role=row["role"],
+        usage=Usage(**{name: row.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
+        confidence=row["confidence"],
+        final=row["final"],
+        launch_bounds=None if bounds is None else LaunchBounds(**bounds),
+        dynamic_shared=row["dynamic_shared"],
+        launch=None if launch is None else Launch(**launch),
+        configuration=_settings(row["configuration"]),
+    )
+
+
+def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
+    found = [figures | {"resident_blocks": blocks(kernel, launches)} for kernel, figures in copies]
+    return {name: _worst(name, [each[name] for each in found]) for name in _FOLLOWED}
+
+
+def _worst(metric: str, values: Sequence[int | None]) -> int | None:
+    """The worst; ``None`` where it is not known of one copy, which may be the worst."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return min(known) if figure(metric).worse == "fewer" else max(known)
