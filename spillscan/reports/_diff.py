@@ -63,9 +63,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from _slowdown(report)
         yield from verdict_lines(report, style, counted(report))
         return
-    entries = _entries(report)
+    all_entries = entries(report)
     totals = list(_totals(report)) if len(changes) > 1 else []
-    shown = _chosen(entries, report.names, style.rows)
+    shown = _chosen(all_entries, report.names, style.rows)
     blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
     columns = COLUMNS if blocks else COLUMNS[:4]
     wide = _Wide(
@@ -91,7 +91,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
 
     printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,), fit=fit))
     yield from printed[: len(printed) - len(last)]
-    yield from _folded(entries, [entry for _, some in shown for entry in some], style)
+    yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
     yield from printed[len(printed) - len(last) :]
     yield ""
     states = Counter[str](change.state for change in changes)
@@ -113,7 +113,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """What changed alike for several archs of one kernel."""
 
     changes: Sequence[Change]
@@ -135,7 +135,7 @@ class _Entry:
         return max(1, len(self.metrics)) + len(severe)
 
 
-def _entries(report: Report) -> list[_Entry]:
+def entries(report: Report) -> list[Entry]:
     """All changes, those that a rule minds first; what changed alike for several archs of one kernel is one."""
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in counted(report):
@@ -144,14 +144,14 @@ def _entries(report: Report) -> list[_Entry]:
     figures = {id(change): tuple(_figures(change)) for change in report.changes}
     for change in report.changes:
         alike[_alike(change, figures[id(change)])].append(change)
-    entries = [
-        _Entry(each, figures[id(each[0])], [finding for change in each for finding in found[id(change.kernel)]])
+    found_entries = [
+        Entry(each, figures[id(each[0])], [finding for change in each for finding in found[id(change.kernel)]])
         for each in alike.values()
     ]
-    return sorted(entries, key=lambda entry: -_severity(entry))
+    return sorted(found_entries, key=lambda entry: -_severity(entry))
 
 
-def _severity(entry: _Entry) -> int:
+def _severity(entry: Entry) -> int:
     return max((SEVERITIES.index(finding.severity) for finding in entry.findings), default=-1)
 
 
@@ -168,17 +168,15 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
 
 
 def _chosen(
-    entries: Sequence[_Entry], names: Names, most: int | None
-) -> Sequence[tuple[Sequence[_Entry] | None, Sequence[_Entry]]]:
+    found: Sequence[Entry], names: Names, most: int | None
+) -> Sequence[tuple[Sequence[Entry] | None, Sequence[Entry]]]:
     """(family, its entries that are shown): all where they have room, else of each family the worst. An entry that is
     shown by itself has no family."""
-    if most is None or sum(entry.lines for entry in entries) <= most:
-        return [(None, [entry]) for entry in entries]
-    families: dict[str, list[_Entry]] = defaultdict(list)
-    for entry in entries:
-        families[names.base(entry.change.kernel.named_by)].append(entry)
+    if most is None or sum(entry.lines for entry in found) <= most:
+        return [(None, [entry]) for entry in found]
+    groups = families(found, names)
     for each in (INSTANCES, 1):
-        shown = [(some if len(some) > 1 else None, some[:each]) for some in families.values()]
+        shown = [(some if len(some) > 1 else None, some[:each]) for some in groups]
         if each == 1 or sum(map(_length, shown)) <= most:
             break
     while len(shown) > 1 and sum(map(_length, shown)) > most:
@@ -186,12 +184,29 @@ def _chosen(
     return shown
 
 
-def _length(shown: tuple[Sequence[_Entry] | None, Sequence[_Entry]]) -> int:
+def families(found: Sequence[Entry], names: Names) -> list[list[Entry]]:
+    """The entries of each family, in the order of its first."""
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    for entry in found:
+        groups[names.base(entry.change.kernel.named_by)].append(entry)
+    return list(groups.values())
+
+
+def _length(shown: tuple[Sequence[Entry] | None, Sequence[Entry]]) -> int:
     return (shown[0] is not None) + sum(entry.lines for entry in shown[1])
 
 
-def _title(family: Sequence[_Entry], names: Names, width: int) -> str:
+def _title(family: Sequence[Entry], names: Names, width: int) -> str:
     """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, as far as it fits."""
+    title = f"{printable(names.base(family[0].change.kernel.named_by), LONGEST_NAME)}:"
+    for part in summed_up(family):
+        if len(title) + len(part) + 2 <= width:
+            title += f"{' ' if title.endswith(':') else '; '}{part}"
+    return title
+
+
+def summed_up(family: Sequence[Entry]) -> list[str]:
+    """``20 errors``, ``spills 12↑ +3,456 B``, ``registers 20↑ 4↓``, ``169 changed``: what became of a family."""
     changes = [change for entry in family for change in entry.changes]
     parts = [severities([finding for entry in family for finding in entry.findings])]
     for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
@@ -204,11 +219,7 @@ def _title(family: Sequence[_Entry], names: Names, width: int) -> str:
         by = f" {'+' if total > 0 else '-'}{size(abs(total))}" if label == "spills" and total else ""
         parts.append(f"{label} {moved}{by}" if moved else "")
     parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
-    title = f"{printable(names.base(family[0].change.kernel.named_by), LONGEST_NAME)}:"
-    for part in filter(None, parts):
-        if len(title) + len(part) + 2 <= width:
-            title += f"{' ' if title.endswith(':') else '; '}{part}"
-    return title
+    return [part for part in parts if part]
 
 
 def _ways(deltas: Sequence[int]) -> str:
@@ -217,7 +228,7 @@ def _ways(deltas: Sequence[int]) -> str:
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
-def _said(entry: _Entry, report: Report, width: int) -> Iterator[tuple[str, str]]:
+def _said(entry: Entry, report: Report, width: int) -> Iterator[tuple[str, str]]:
     """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: a line a rule, without the figures that stand above."""
     rules: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in entry.findings:
@@ -240,10 +251,10 @@ def _name(first: tuple[Kernel, bool] | None, names: Names, room: int) -> str:
     return f"  {names.arguments(kernel.named_by, room - 2)}" if under else named(kernel, names, room)
 
 
-def _folded(entries: Sequence[_Entry], shown: Sequence[_Entry], style: Style) -> Iterator[str]:
+def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Iterator[str]:
     """How many changes are not shown, and what rules say of them."""
     kept = set(map(id, shown))
-    rest = [entry for entry in entries if id(entry) not in kept]
+    rest = [entry for entry in found if id(entry) not in kept]
     tally = severities([finding for entry in rest for finding in entry.findings])
     yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
 
@@ -331,10 +342,10 @@ def _footprint(name: str) -> bool:
     return name.startswith("footprint_bytes")
 
 
-def _rows(entry: _Entry, wide: _Wide, names: Names) -> Iterator[Row]:
+def _rows(entry: Entry, wide: _Wide, names: Names) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
-    lead = [named(kernel, names), _archs(entry)]
+    lead = [named(kernel, names), archs_of(entry)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
@@ -352,7 +363,7 @@ def _rows(entry: _Entry, wide: _Wide, names: Names) -> Iterator[Row]:
         yield [*(lead if at == 0 else ("", "")), label, text, *blocks], color
 
 
-def _archs(entry: _Entry) -> str:
+def archs_of(entry: Entry) -> str:
     """``sm_80, 90``; ``sm_90 → sm_90a`` of a kernel that has another now."""
     change = entry.change
     sides = dict.fromkeys(side.key.arch for side in (change.before, change.after) if side)

@@ -41,6 +41,11 @@ def name_of(kernel: Kernel, names: Names) -> str:
     return printable(names.of(kernel.named_by), LONGEST_NAME)
 
 
+def family_of(kernel: Kernel, names: Names) -> str:
+    """What the kernel's family is called, printable and never long."""
+    return printable(names.base(kernel.named_by), LONGEST_NAME) or "(no name)"
+
+
 def label_of(kernel: Kernel, names: Names) -> str:
     """``gemm<8> (sm_90a)``; with the object where several may have the kernel."""
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit else ""

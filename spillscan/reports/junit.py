@@ -15,7 +15,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import LONGEST_NAME, message_of, name_of, one_of_a_kind
+from spillscan.reports._words import LONGEST_NAME, family_of, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
@@ -49,6 +49,7 @@ def _suite(
 ) -> Iterator[str]:
     failures = skipped = 0
     cases: list[str] = []
+    kernels = _worst_families_first(kernels, report, found)
     for kernel, name in zip(kernels, _case_names(kernels, report.names), strict=True):
         mine = found.get(id(kernel), [])
         severe = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
@@ -66,6 +67,21 @@ def _suite(
     yield f"  <testsuite name={_attribute(arch)} {counts}>\n"
     yield from cases
     yield "  </testsuite>\n"
+
+
+def _worst_families_first(kernels: list[Kernel], report: Report, found: dict[int, list[Finding]]) -> list[Kernel]:
+    """Kernels of a family beside each other, the families with most findings first; else in the order given."""
+    if not found:
+        return kernels
+    number: Counter[str] = Counter()
+    families = [family_of(kernel, report.names) for kernel in kernels]
+    for kernel, family in zip(kernels, families, strict=True):
+        number[family] += len(found.get(id(kernel), ()))
+    first: dict[str, int] = {}
+    for at, family in enumerate(families):
+        first.setdefault(family, at)
+    order = sorted(range(len(kernels)), key=lambda at: (-number[families[at]], first[families[at]], at))
+    return [kernels[at] for at in order]
 
 
 def _input(report: Report) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.model.build import damage
@@ -19,8 +18,11 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report
+from spillscan.reports._diff import Entry, archs_of, entries, families, summed_up
+from spillscan.reports._groups import INSTANCES
 from spillscan.reports._words import (
     LONGEST_ARCH,
+    LONGEST_NAME,
     baseline_line,
     by_family,
     count,
@@ -119,11 +121,11 @@ def _diff(report: Report) -> Iterator[str]:
     if changes:
         states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
         title = ", ".join(f"{number:,} {state}" for state, number in states.items())
-        rows = [row for change in islice(changes, _FOLDED) for row in _change_rows(report, change)]
+        rows, left_out = _changes(report)
         yield ""
         yield from fold(
             title,
-            _sized(("kernel", "arch", "metric", "before → after"), rows, "change", max(0, len(changes) - _FOLDED)),
+            _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
         )
 
 
@@ -132,16 +134,36 @@ def _states(changes: Sequence[Change]) -> Iterator[str]:
     yield from (change.state for change in changes)
 
 
-def _change_rows(report: Report, change: Change) -> Iterator[Row]:
+def _changes(report: Report) -> tuple[list[Row], int]:
+    """The rows of changes, and how many changes are left out: where they are many, of each family the worst."""
+    found = entries(report)
+    many = len(found) > SHOWN
+    rows: list[Row] = []
+    left_out = sum(len(entry.changes) for entry in found)
+    for family in families(found, report.names) if many else [[entry] for entry in found]:
+        if len(rows) >= _FOLDED:
+            break
+        if len(family) > INSTANCES:
+            name = report.names.base(family[0].change.kernel.named_by)
+            rows.append((code(printable(name, LONGEST_NAME)), "", words(", ".join(summed_up(family))), ""))
+        for entry in family[:INSTANCES]:
+            rows += _change_rows(report, entry)
+            left_out -= len(entry.changes)
+    return rows, left_out
+
+
+def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
+    change = entry.change
     kernel = change.kernel
+    names = code(name_of(kernel, report.names)), code(archs_of(entry), 2 * LONGEST_ARCH)
     if not change.metrics:
         registers = kernel.usage.registers
-        yield (*_names(report, kernel), change.state, "-" if registers is None else f"{registers} registers")
+        yield (*names, change.state, "-" if registers is None else f"{registers} registers")
     for name, before, after in change.metrics:
         its = figure(name)
         unit = f" {its.unit}" if its.unit else ""
         delta = (after or 0) - (before or 0)
-        yield (*_names(report, kernel), words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
+        yield (*names, words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import label_of, message_of, name_of, one_of_a_kind
+from spillscan.reports._words import family_of, label_of, message_of, name_of, one_of_a_kind
 from spillscan.rules import all_rules
 
 FORMAT = "sarif"
@@ -92,7 +92,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
         ],
         "partialFingerprints": dict.fromkeys(("primaryLocationLineHash", "spillscan/v1"), finding.fingerprint),
         **_state(report, finding),
-        "properties": _properties(finding.kernel),
+        "properties": _properties(finding.kernel, report.names),
     }
 
 
@@ -114,10 +114,16 @@ def _function(kernel: Kernel, called: Names) -> dict[str, str]:
     return {"kind": "function", "name": name_of(kernel, called) or "unnamed", **known}
 
 
-def _properties(kernel: Kernel) -> dict[str, Any]:
+def _properties(kernel: Kernel, called: Names) -> dict[str, Any]:
+    """The kernel's figures, and the family by which viewers may group results."""
     figures = {name: getattr(kernel.usage, name) for name in NUMBERS}
     known = {name: figure for name, figure in figures.items() if figure is not None}
-    return {"arch": printable(kernel.key.arch or "unknown"), "role": kernel.role, **known}
+    return {
+        "arch": printable(kernel.key.arch or "unknown"),
+        "role": kernel.role,
+        "family": family_of(kernel, called),
+        **known,
+    }
 
 
 def _invocation(report: Report) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 
 from spillscan.model import Kernel
@@ -66,3 +68,15 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     assert lines[7].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
     assert lines[8].startswith("… 78 more, 80 errors among them")
     assert lines[-1] == "84 errors"
+    text = rendered("markdown", report_of("diff", instances(), base))
+    assert "| `gemm` |  | `84 errors, spills 4↑ +308 B, registers 80↑, 80 changed` |  |" in text
+    assert "| `gemm<39, float>` | `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
+    assert "… 74 changes more: the JSON report has all" in text
+
+
+def test_results_and_cases_of_a_family_stand_together() -> None:
+    report = report_of("check", instances())
+    results = json.loads(rendered("sarif", report))["runs"][0]["results"]
+    assert {each["properties"]["family"] for each in results} == {"gemm"}
+    cases = re.findall(r'<testcase classname="spillscan.sm_90" name="(\w+)', rendered("junit", report))
+    assert cases == ["gemm"] * 40 + ["rotate"]
