@@ -197,7 +197,7 @@ def by_section(elf: Elf, symbols: NDArray[Any], number: int) -> dict[int, Refere
     kinds = symbols["info"] & 15
     if number > LAST_ARCH or not ((kinds >= _TEXTURE) & (kinds <= _SURFACE)).any():
         return {}
-    owners = elf.sections["info"].tolist()
+    owners = elf.owners
     found: dict[int, References] = {}
     for index, name in enumerate(elf.names):
         if not name.startswith(_BANK) or owners[index] >= len(owners):
@@ -357,8 +357,8 @@ class Cubin:
         figures = self._figures
         registers, frames = figures[REGCOUNT], figures[FRAME_SIZE]
         stacks = figures[MIN_STACK_SIZE]
-        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
-        flags, links = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
+        offsets, sizes, links = elf.offsets, elf.sizes, elf.owners
+        flags = elf.sections["flags"].tolist()
         names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
         counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
         reserve = DRIVER_SHARED_BYTES if counted else 0
@@ -408,10 +408,10 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        links, names, pool = elf.sections["info"], symbols["name"], self._strings
+        links, names, pool = elf.owners, symbols["name"].tolist(), self._strings
         for section in text:
-            number = int(links[section]) & 0xFFFFFF
-            place = int(names[number]) if number < len(names) else len(pool)
+            number = links[section] & 0xFFFFFF
+            place = names[number] if number < len(names) else len(pool)
             if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
@@ -465,7 +465,7 @@ class Cubin:
     @cached_property
     def _owned(self) -> dict[int, list[int]]:
         """By code section: the constant banks that the compiler filled for it."""
-        owners = self.elf.sections["info"].tolist()
+        owners = self.elf.owners
         found: dict[int, list[int]] = {}
         for index in np.flatnonzero(self.elf.heads == _CONSTANT).tolist():
             if not self.elf.begins(index, b".nv.constant0."):
@@ -474,7 +474,7 @@ class Cubin:
 
     def _symbol_of(self, section: int) -> int:
         """Number of the symbol that a code section is named after."""
-        return int(self.elf.sections[section]["info"]) & 0xFFFFFF
+        return self.elf.owners[section] & 0xFFFFFF
 
     def _name_of(self, number: int) -> str:
         """Of a symbol; of one without a name, its section's."""
@@ -530,14 +530,14 @@ class Cubin:
 
     @cached_property
     def _of_tiles(self) -> bool:
-        return any(name.startswith(b".nv.tileir.") for name in self.elf.names)
+        found = b".nv.tileir."
+        return found in self.elf.pool and any(name.startswith(found) for name in self.elf.names)
 
     @cached_property
     def _sections(self) -> _Sections:
         """The sections that are of functions."""
         elf = self.elf
-        flags, owners = elf.sections["flags"].tolist(), elf.sections["info"].tolist()
-        offsets, sizes = elf.sections["offset"].tolist(), elf.sections["size"].tolist()
+        flags, owners, offsets, sizes = elf.sections["flags"].tolist(), elf.owners, elf.offsets, elf.sizes
         text: list[int] = []
         infos: dict[int, Window] = {}
         alignments = elf.sections["align"].tolist()

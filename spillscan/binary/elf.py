@@ -83,10 +83,33 @@ class Elf:
         """The bytes of one section; none where it takes no room in the file."""
         if index >= len(self.sections):
             raise DamageError(f"ELF section {index} of {len(self.sections)}", self.window.start)
-        section = self.sections[index]
-        if section["type"] == NOBITS:
+        if self.kinds[index] == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)
-        return self.window.part(int(section["offset"]), int(section["size"]), f"ELF section {index}")
+        return self.window.part(self.offsets[index], self.sizes[index], f"ELF section {index}")
+
+    @cached_property
+    def kinds(self) -> list[int]:
+        """The type of each section."""
+        found: list[int] = self.sections["type"].tolist()
+        return found
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each section begins in the file."""
+        found: list[int] = self.sections["offset"].tolist()
+        return found
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Bytes of each section."""
+        found: list[int] = self.sections["size"].tolist()
+        return found
+
+    @cached_property
+    def owners(self) -> list[int]:
+        """What each section says of the one that it is about."""
+        found: list[int] = self.sections["info"].tolist()
+        return found
 
     @property
     def headers(self) -> dict[str, tuple[int, int]]:

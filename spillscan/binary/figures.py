@@ -256,9 +256,10 @@ def _figures(
         spills = _annotated(cubin, info)
         shared = None if spills is None else 0
         spilled, parts = (0, 0), cubin.parts_of(function)
-        begins = [*parts, function.code.size]
-        named = zip(parts.values(), begins[:-1], begins[1:], strict=True)
-        callees = [_Callee(*each, None, None if function.frame_bytes else 0) for each in named if each[0]]
+        if parts:
+            begins = [*parts, function.code.size]
+            named = zip(parts.values(), begins[:-1], begins[1:], strict=True)
+            callees = [_Callee(*each, None, None if function.frame_bytes else 0) for each in named if each[0]]
         if callees:
             together = 0, 0
         if spills or counted.local or counted.settings or callees:
@@ -267,7 +268,7 @@ def _figures(
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
             code = decoded.analysis(function, counted, parts=tuple(parts), spills=spills)
-            roles = code.roles()
+            roles = code.roles() if counted.settings else ()
         if counted.local:
             role, local = code.role, cubin.lines.attach(code.traffic(), function.section)
             spilled = _spilled(local, role)
