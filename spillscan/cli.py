@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = [*words[1:2], "--help"]
     try:
         arguments = commands.build_parser(words[0] if words else None).parse_args(words)
+        _paint(getattr(arguments, "color", "auto"))
         gc.disable()  # one command, records without cycles: collecting would only walk them again and again
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -48,6 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"unexpected error: {type(error).__name__}: {str(error)[:_LONGEST_REASON]}; {hint}")
         return 2
     return status
+
+
+def _paint(when: str) -> None:
+    """``--color``, as the variables that decide it else."""
+    if when == "always":
+        os.environ.pop("NO_COLOR", None)
+        os.environ["FORCE_COLOR"] = "1"
+    elif when == "never":
+        os.environ["NO_COLOR"] = "1"
 
 
 _LONGEST_REASON = 300

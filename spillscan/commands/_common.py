@@ -119,6 +119,12 @@ def add_formats(
         metavar="FORMAT[:FILE]",
         help=f"{named}; to FILE (+FILE: append), or to standard output; repeatable",
     )
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours in text: where a terminal shows it (default), always, never",
+    )
 
 
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
@@ -280,7 +286,10 @@ def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -
         return
     for arch in getattr(arguments, "arch", None) or ():
         if not any(kernel.key.arch == arch for kernel in kernels):
-            raise InputError(f"no kernel matches --arch {arch}", f"the input has {arches_of(kernels)}")
+            archs = [kernel.key.arch for kernel in kernels if kernel.key.arch]
+            near = get_close_matches(arch, set(archs), n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"no kernel matches --arch {arch}", f"{hint}the input has {arches_of(kernels)}")
     patterns = [("--kernel", text) for text in _listed(arguments, "kernel")]
     patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
     for option, pattern in patterns:

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from spillscan.policy import Policy
 
 
+class HelpAll(argparse.Action):
+    """The help with the options that few need."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it, and exit."""
+        show_rare(parser)
+        parser.print_help()
+        parser.exit()
+
+
+def show_rare(parser: argparse.ArgumentParser) -> None:
+    """Have the parser show what its help leaves out."""
+    for action in parser._actions:
+        action.help = getattr(action, "rare", action.help)
+
+
 def add_file(parser: argparse.ArgumentParser) -> None:
     """--config and --no-config."""
     group = parser.add_mutually_exclusive_group()
@@ -28,7 +44,9 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     bounds = parser.add_argument_group("bounds on hostile binaries and archives")
     for key in SETTINGS.values():
         if key.unpacking:
-            bounds.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help} (default: {key.default})")
+            text = f"{key.help} (default: {key.default})"
+            bounds.add_argument(key.option, type=_word(key), metavar="N", help=argparse.SUPPRESS).rare = text  # type: ignore[attr-defined]
+    parser.add_argument("--help-all", action=HelpAll, nargs=0, help="show this and the rarer options, and exit")
 
 
 def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:

@@ -26,11 +26,21 @@ def run(arguments: argparse.Namespace) -> int:
 
     from spillscan import reports
     from spillscan.commands import build_parser
+    from spillscan.commands._policy import show_rare
+    from spillscan.model.holes import KINDS
+    from spillscan.occupancy.devices import devices
+    from spillscan.rules import all_rules
 
     parser = build_parser()
+    archs = [device.target for device in devices()]
     for command, action in _actions(parser):
+        show_rare(command)
         if action.dest == "format":
             action.choices = command.get_default("formats") or reports.names()
+        elif action.dest == "arch" and action.choices is None:
+            action.choices = archs
+        elif action.dest == "rule" and action.choices is None:
+            action.choices = [*all_rules(), *KINDS]
         elif action.metavar in _FILES and action.choices is None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, arguments.shell))

@@ -31,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " config: the candidates of each tuned kernel beside each other, and which no other beats",
     )
     parser.add_argument(
+        "--sort",
+        choices=_common.figures("METRICS"),
+        metavar="FIGURE",
+        help="kernels in the order of a figure, the largest first (default: worst first): %(choices)s",
+    )
+    parser.add_argument(
         "--assemble",
         nargs="?",
         const="",
@@ -61,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     kept = _common.select(build, arguments)
-    report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by)
+    report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by, sort=arguments.sort)
     if arguments.by != "config":
         render.write(report, arguments.format, _common.rows_of(arguments))
     else:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TextIO
 
 from spillscan.errors import UsageError
@@ -168,7 +169,9 @@ def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
 def _form(text: str, names: Sequence[str]) -> Form:
     name, colon, path = text.partition(":")
     if name not in names:
-        raise UsageError(f"there is no format {name!r}", f"choose from {', '.join(names)}")
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"there is no format {name!r}", f"{hint}choose from {', '.join(names)}")
     if not colon:
         return Form(name, None)
     target = Target.parse(path)

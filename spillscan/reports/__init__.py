@@ -44,6 +44,8 @@ class Report:
     """Of a diff, the base."""
     by: By | None = None
     """How kernels are grouped for people; ``None``: by family where not all of them are shown."""
+    sort: str | None = None
+    """The figure by which kernels stand in a table for people, the largest first; ``None``: worst first."""
     read: tuple[Build, ...] = ()
     """All that was read, of which ``build`` may be a part: what kernels are called does not depend on what is shown."""
     findings: tuple[Finding, ...] = ()

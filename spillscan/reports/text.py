@@ -5,9 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
+from typing import Any
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
+from spillscan.model.figures import BY_NAME
 from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
@@ -54,7 +56,8 @@ _SEVERAL = 16
 def _scan(report: Report, style: Style) -> Iterator[str]:
     kernels = report.build.kernels
     many = style.rows is not None and _FEW < style.rows < len(kernels)
-    by: By = report.by or ("family" if many else "kernel")
+    by: By = report.by or ("family" if many and not report.sort else "kernel")
+    order = _order(report.sort)
     groups = [] if by == "kernel" else grouped(kernels, by, report.names)
     alike = _Alike(report)
     if groups:
@@ -62,7 +65,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         rowed = [row for _, several in listed for row in several]
     else:
         ranked = (
-            sorted(kernels, key=damage) if style.rows is None else nsmallest(_SEVERAL * style.rows, kernels, key=damage)
+            sorted(kernels, key=order) if style.rows is None else nsmallest(_SEVERAL * style.rows, kernels, key=order)
         )
         rowed = alike.rows(ranked, style.rows)
     shown = [row[0] for row in rowed]
@@ -115,6 +118,19 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
     if heaviest is not None and heaviest.matters:
         yield footprint_line(heaviest)
+
+
+def _order(sort: str | None) -> Callable[[Kernel], tuple[Any, ...]]:
+    """The sort key of kernels: damage, or a figure, the largest first, what is not known last."""
+    get = BY_NAME[sort].get if sort else None
+    if get is None:
+        return damage
+
+    def order(kernel: Kernel) -> tuple[Any, ...]:
+        value = get(kernel)
+        return (value is None, -value if isinstance(value, int) else 0, *damage(kernel))
+
+    return order
 
 
 class _Alike:

@@ -236,3 +236,36 @@ def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.Cap
 def test_a_kernel_that_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", str(HEAD), "--kernel", "gem"]) == 2
     assert "did you mean gemm?" in capsys.readouterr().err
+
+
+def test_rare_options_stand_in_the_full_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as ended:
+            main(["scan", option])
+        assert ended.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert ["--max-nesting" in text for text in shown] == [False, True]
+
+
+def test_what_was_perhaps_meant_of_an_input() -> None:
+    head = str(FIXTURES / "demo" / "head.log")
+    for words, meant in (
+        (("scan", head, "-f", "jsn"), "did you mean json?"),
+        (("scan", head, "--arch", "sm_81"), "did you mean sm_80?"),
+        (("scan", head, "--kernel", "gmm"), "did you mean gemm?"),
+        (("explain", "spil"), "did you mean 'spill'?"),
+    ):
+        result = run(*words)
+        assert result.returncode == 2
+        assert meant in result.stderr.decode(), words
+
+
+def test_color_and_sort() -> None:
+    head = str(FIXTURES / "demo" / "head.log")
+    assert b"\x1b[" in run("scan", head, "--color", "always").stdout
+    forced = os.environ | {"FORCE_COLOR": "1"}
+    assert b"\x1b[" not in run("scan", head, "--color", "never", env=forced).stdout
+    rows = run("scan", head, "--sort", "registers", "--top", "5").stdout.decode().splitlines()[1:6]
+    registers = [int(row.split()[row.split().index(next(w for w in row.split() if w.isdigit()))]) for row in rows]
+    assert registers == sorted(registers, reverse=True)
