@@ -34,6 +34,8 @@ class Plan:
     """The dataset: a folder or a URL."""
     meta: Mapping[str, str] = field(default_factory=dict)
     """Kept with each build."""
+    meta_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Kept with one build, by label; goes before ``meta``."""
     selection: Selection = field(default_factory=Selection)
     """What is left out."""
     again: bool = False
@@ -119,7 +121,8 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
 def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:
     run = uuid4().hex
     return [
-        Batch(run=run, root=root, label=label, meta=plan.meta, items=part, again=plan.again)
+        Batch(run=run, root=root, label=label, meta=meta, items=part, again=plan.again)
         for label, some in items.items()
+        for meta in ({**plan.meta, **plan.meta_of.get(label, {})},)
         for part in dealt(some, workers)
     ]

@@ -10,7 +10,7 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 MANY_KERNELS = 5_000
 """After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
-FAILED_BEFORE = "it could not be read before (--retry-failed tries again)"
-"""Why a file is not read that is known to fail."""
+FAILED_BEFORE = "(as before; --retry-failed tries again)"
+"""Stands behind the reason of a file that is known to fail, and is not read."""
 NO_OUTPUT = "no build output"
 """Why most files of a tree are skipped."""
 NO_CODE = "no GPU machine code"
@@ -120,8 +120,9 @@ class BatchReader:
                 self._end(number, item, "skipped", "record of an object that is gone")
                 return None
             content_hash = stores.digest(path, item.uri)
-            if (item.uri, content_hash) in self._known.failed and not self._batch.again:
-                self._end(number, item, "failed", FAILED_BEFORE)
+            failure = self._known.failed.get((item.uri, content_hash))
+            if failure is not None and not self._batch.again:
+                self._end(number, item, "failed", f"{failure} {FAILED_BEFORE}")
                 return None
             return Readable(number, item, path, content_hash, tag, (status.st_size, status.st_mtime_ns))
         return None
@@ -220,8 +221,8 @@ class _Known(NamedTuple):
 
     read: frozenset[tuple[str, str]]
     """(uri, content hash) of what was read."""
-    failed: frozenset[tuple[str, str]]
-    """(uri, content hash) of what could not be."""
+    failed: Mapping[tuple[str, str], str]
+    """Why what could not be, by (uri, content hash)."""
     tags: frozenset[tuple[str, str]]
     """(uri, tag of its store) of what was read."""
 
@@ -235,7 +236,7 @@ def _known(run: str, root: str, label: str) -> _Known:
         units = retried(lambda: seen(root, label))
     return _Known(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
-        frozenset((unit.uri, unit.content_hash) for unit in units if unit.failed),
+        {(unit.uri, unit.content_hash): unit.failure for unit in units if unit.failure is not None},
         frozenset((unit.uri, unit.store_tag) for unit in units if unit.store_tag is not None and not unit.failed),
     )
 

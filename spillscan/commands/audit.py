@@ -7,6 +7,7 @@ output is skipped; a file that cannot be read is listed, and stops no other.
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
@@ -38,11 +39,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--label",
         action="append",
-        required=True,
+        default=[],
         metavar="LABEL[=INPUT]",
         help="name of the build (commit, tag, date); without INPUTs, LABEL=INPUT names build and input; repeatable",
     )
-    parser.add_argument("--meta", action="append", default=[], metavar="KEY=VALUE", help="keep this with the build")
+    parser.add_argument("--each", action="store_true", help="each INPUT is a build, called as its file or folder is")
+    parser.add_argument(
+        "--meta",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE|CSV",
+        help="keep this with the build; or a table of builds: `label`, words of meta, and, without INPUTs, `input`",
+    )
+    parser.add_argument(
+        "--git",
+        nargs="?",
+        const=".",
+        metavar="REPOSITORY",
+        help="keep date, author and place of each build's commit: the `commit` of its meta, else its label",
+    )
     parser.add_argument("--append", action="store_true", help="add the build to a dataset that holds others")
     parser.add_argument(
         "--exclude",
@@ -80,10 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.verdict import holes_of_issues, verdict
 
     policy = _policy.policy_of(arguments)
+    builds, meta, meta_of = _told(arguments)
     plan = Plan(
-        builds=_builds(arguments.inputs, arguments.label),
+        builds=builds,
         into=arguments.into,
-        meta=dict(_pair(text) for text in arguments.meta),
+        meta=meta,
+        meta_of=meta_of,
         selection=Selection(exclude=arguments.exclude, most_bytes=arguments.max_file_bytes),
         again=arguments.retry_failed,
         processes=arguments.processes,
@@ -126,8 +143,42 @@ class _Files:
         self._progress.advance(outcome.size_bytes, f"{self._done:,} of {self._all:,} files")
 
 
+def _told(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
+    """(label -> inputs, meta of all builds, label -> meta)."""
+    from spillscan.audit import past
+
+    tables = [past.table(text) for text in arguments.meta if _is_table(text)]
+    meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
+    meta_of: dict[str, dict[str, str]] = {}
+    named: dict[str, list[str]] = {}
+    for words, inputs in tables:
+        for label, said in words.items():
+            meta_of.setdefault(label, {}).update(said)
+        for label, given in inputs.items():
+            named.setdefault(label, []).extend(given)
+    if arguments.each:
+        if arguments.label or not arguments.inputs:
+            raise UsageError("--each takes labels from the names of INPUTs", "give INPUTs, and no --label")
+        builds = past.distinct(arguments.inputs)
+    elif named and not arguments.inputs and not arguments.label:
+        builds = named
+    else:
+        builds = _builds(arguments.inputs, arguments.label)
+    unknown = [label for label in builds if tables and label not in meta_of]
+    if unknown:
+        raise UsageError(f"no line of the table is about {unknown[0]}", "a build without a date would stand anywhere")
+    if arguments.git is not None:
+        revisions = {label: (meta | meta_of.get(label, {})).get("commit", label) for label in builds}
+        for label, said in past.commits(arguments.git, revisions).items():
+            own = meta_of.setdefault(label, {})
+            meta_of[label] = said | own | {"commit": said["commit"]}
+    return builds, meta, {label: said for label, said in meta_of.items() if label in builds}
+
+
 def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]]:
     """Label -> inputs."""
+    if not labels:
+        raise UsageError("nothing says what the build is called", "give --label LABEL, --each, or a table by --meta")
     if inputs:
         if len(labels) > 1:
             raise UsageError(f"{len(labels)} labels for the same inputs", "say --label LABEL=INPUT for each build")
@@ -164,8 +215,12 @@ def _check_dataset(plan: Plan, append: bool) -> None:
         )
 
 
+def _is_table(text: str) -> bool:
+    return "=" not in text and os.path.isfile(text)
+
+
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE")
+        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE, or name a CSV")
     return key, value

@@ -34,11 +34,17 @@ class Claim:
 
     uri: str
     content_hash: str
-    failed: bool
+    failure: str | None
+    """Why it could not be read; ``None`` where it was."""
     unit_id: str
     commit: str
     time: str
     store_tag: str | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not be read."""
+        return self.failure is not None
 
 
 class Held(NamedTuple):
@@ -232,7 +238,7 @@ class Dataset:
             Claim(
                 uri=row["uri"],
                 content_hash=row["content_hash"],
-                failed=row["failure"] is not None,
+                failure=row["failure"],
                 unit_id=row["unit_id"],
                 commit=row["commit"],
                 time=times.get(row["commit"], ""),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from spillscan.audit.messages import FileOutcome
 from spillscan.audit.summary import Summary
 from spillscan.cli import main
+from spillscan.dataset import open_dataset
 from tests.conftest import FIXTURES
 
 DEMO = FIXTURES / "demo"
@@ -130,3 +133,76 @@ def test_the_summary_folds_what_failed() -> None:
         "  01.o: damaged",
         "  … 28 more (--all shows them)",
     ]
+
+
+def git(folder: Path, *words: str, date: str = "2026-01-01T00:00:00Z") -> str:
+    """What git says in a repository of a test."""
+    who = {f"GIT_{role}_{what}": "A B <a@b>" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    known = os.environ | who | {"GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": os.devnull}
+    return subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, env=known).stdout
+
+
+def test_a_past_is_brought_along_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file a build of its own; its date and place are those of the commit that it is called by."""
+    git(tmp_path, "init", "-q")
+    for number in range(3):
+        # the clock of the second commit was wrong: the order of the commits is not that of their dates
+        date = f"2026-01-0{(2, 1, 3)[number]}T00:00:00Z"
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", f"change {number}", date=date)
+        git(tmp_path, "tag", f"v1.{number}")
+        (tmp_path / f"v1.{number}.log").write_bytes((DEMO / "base.log").read_bytes())
+    logs = sorted(tmp_path.glob("*.log"))
+    data = tmp_path / "data"
+    assert audit(*logs, "--each", "--git", tmp_path, "--into", data, "--meta", "branch=main") == 0
+    assert capsys.readouterr().out.startswith("3 files read: 30 kernels")
+    builds = open_dataset(str(data)).builds
+    assert [build.label for build in builds] == ["v1.1", "v1.0", "v1.2"]
+    assert [build.meta["commits"] for build in builds] == ["2", "1", "3"]
+    assert builds[0].meta["commit"] == git(tmp_path, "rev-parse", "v1.1").strip()
+    assert {build.meta["branch"] for build in builds} == {"main"}
+    assert builds[2].meta["subject"] == "change 2"
+    (tmp_path / "unknown.log").write_bytes(b"")
+    for words, message in (
+        ((tmp_path / "unknown.log", "--each", "--git", tmp_path), "git knows no commit 'unknown'"),
+        ((logs[0], tmp_path / "sub" / ".." / logs[0].name, "--each"), "are both called v1.0"),
+        ((logs[0], "--each", "--label", "x"), "--each takes labels from the names of INPUTs"),
+        ((logs[0], "--label", "x", "--git", data / "none"), "is in no git repository"),
+        ((logs[0],), "nothing says what the build is called"),
+    ):
+        assert audit(*words, "--into", tmp_path / "other") == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "builds.csv"
+    base, head = DEMO / "base.log", DEMO / "head.log"
+    table.write_text(f"label,input,time,branch\nv2,{head},2026-02-02,main\nv1,{base},2026-01-01,\n\n")
+    assert audit("--into", tmp_path / "data", "--meta", table, "--meta", "branch=side") == 0
+    capsys.readouterr()
+    assert [(build.label, build.meta) for build in open_dataset(str(tmp_path / "data")).builds] == [
+        ("v1", {"time": "2026-01-01", "branch": "side"}),
+        ("v2", {"time": "2026-02-02", "branch": "main"}),
+    ]
+    assert audit(base, "--label", "v3", "--append", "--into", tmp_path / "data", "--meta", table) == 2
+    assert "no line of the table is about v3" in capsys.readouterr().err
+    for text, message in (
+        ("name,time\nv1,2026", "must name a column `label`"),
+        ("", "must name a column `label`"),
+        ("label,time\nv1", "row 2 has 1 cells, the first line 2"),
+        ("label,time\nv1,yesterday", "v1: time 'yesterday' is no date"),
+        ("label,time\n,2026-01-01", "row 2 has no label"),
+        ("label,branch\nv1,a\nv1,b", "row 3 says another branch of v1"),
+        ('label,branch\nv1,"a', "is no CSV"),
+    ):
+        table.write_text(text)
+        assert audit(base, "--label", "v1", "--into", tmp_path / "other", "--meta", table) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_failed_file_keeps_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cut.o").write_bytes(b"\x7fELF" + bytes(60))
+    call = (DEMO / "base.log", tmp_path / "cut.o", "--into", tmp_path / "data", "--label", "v1")
+    assert audit(*call) == 2
+    (reason,) = [line for line in capsys.readouterr().out.splitlines() if "cut.o" in line]
+    assert audit(*call) == 2
+    assert f"{reason} (as before; --retry-failed tries again)" in capsys.readouterr().out
