@@ -119,6 +119,11 @@ class Writer:
         return self._named is not None
 
     @property
+    def awaits_link(self) -> bool:
+        """nvlink's properties were read, their registers line not yet."""
+        return self._link_named is not None
+
+    @property
     def timed(self) -> bool:
         """It reports a compile time behind each registers line."""
         return self._compile_times > 0
@@ -206,6 +211,10 @@ class Writer:
         symbol, line = self._named
         self._account.lost(f"other text stands between the properties of {symbol} and a stack line", line)
         self._name_lost = True
+
+    def link_interrupted(self) -> None:
+        """The same between nvlink's properties and the registers line that follows."""
+        self._forget_link()
 
     def end(self, *, cut: str = "", unended: bool = False, line: int = 0) -> None:
         """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open.

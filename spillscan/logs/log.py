@@ -250,6 +250,8 @@ class _Log:
             return None, 1
         if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
             writer.interrupted()
+        if isinstance(found, LinkUsed) and writer.awaits_link and self._gap.printed(who):
+            writer.link_interrupted()
         self._gap.close(steps)
         steps.output()
         if isinstance(found, Unknown | Torn):

@@ -175,9 +175,19 @@ def test_a_line_of_a_report_that_no_rule_describes_may_be_a_figure() -> None:
     assert "spills" in hidden(read_log(f"{BLOCK}ptxas info    : Something new and so far unknown\n"))
 
 
-@pytest.mark.parametrize("line", ["nable_smem_spilling' unsupported", "on 'f', size of stack frame: 1048 bytes"])
+@pytest.mark.parametrize(
+    "line",
+    ["nable_smem_spilling' unsupported", "on 'f', size of stack frame: 1048 bytes", "ction 'wgmma_many_registers'"],
+)
 def test_a_log_begins_inside_a_message(line: str) -> None:
     assert "kernels" in hidden(read_log(f"{line}\n{BLOCK}"))
+
+
+def test_text_between_what_nvlink_says_of_one_kernel_shows_that_lines_are_lost() -> None:
+    used = "nvlink info    : used 10 registers, used 1 barriers, 0 stack, 0 bytes smem, 0 bytes lmem\n"
+    text = "nvlink info    : Function properties for 'f':\n"
+    assert "registers" not in hidden(read_log(f"{BLOCK}{text}{used}"))
+    assert "registers" in hidden(read_log(f"{BLOCK}{text}nv':\n{used}"))
 
 
 def test_a_log_begins_inside_a_tool_s_name() -> None:
