@@ -13,6 +13,7 @@ from typing import NamedTuple
 from spillscan.audit import stores
 from spillscan.audit.messages import FileOutcome, Item
 from spillscan.errors import InputError, UsageError
+from spillscan.inputs import compile_commands
 from spillscan.wrap.record import DRAFT, draft_of, object_of
 
 
@@ -94,8 +95,16 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 uri = stores.shown(each.url)
                 item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
                 admit(item, each.below, each.size_bytes)
+        elif compile_commands.is_database(path := given.removeprefix("file://")):
+            for command in compile_commands.commands(path):
+                uri = command.object or command.source
+                if os.path.lexists(command.object):
+                    files += local_files(command.object, selection, into)
+                else:
+                    missing = f"{uri} is not built, and {given} names it"
+                    left.append(FileOutcome(label=label, uri=uri, state="failed", reason=missing))
         else:
-            files += local_files(given.removeprefix("file://"), selection, into)
+            files += local_files(path, selection, into)
     seen: set[tuple[int, int]] = set()
     for file in sorted(files, key=lambda file: (file.is_link, file.path)):
         if file.path in items:

@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="*",
         metavar="INPUT",
-        help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these",
+        help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these;"
+        " compile_commands.json: the objects of its CUDA code",
     )
     parser.add_argument("--into", required=True, metavar="DATASET", help="folder or URL of the dataset")
     parser.add_argument(

@@ -33,7 +33,10 @@ EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'g
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="PTX file, CUDA source (.cu), or a whole nvcc command line, quoted"
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="PTX file, CUDA source (.cu), a whole nvcc command line, quoted, or compile_commands.json with --kernel",
     )
     points = parser.add_argument_group("points (default: --caps 32,40,48,56,64,72,80,96,128,168,255)")
     points.add_argument("--caps", action="append", metavar="N,…", help="-maxrregcount at each N; none: no caps")
@@ -84,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from spillscan import workers
     from spillscan.folders import kept
-    from spillscan.sweep import command_line, plan, report, settings
+    from spillscan.sweep import plan, report, settings
     from spillscan.sweep.cache import Cache
     from spillscan.sweep.compilers import Compilers
     from spillscan.sweep.processes import Processes
@@ -94,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
     question = plan.Question(
-        units=tuple(dict.fromkeys(command_line.unit(text) for text in arguments.inputs)),
+        units=tuple(dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel))),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
         settings=settings.parse(caps, arguments.bounds, arguments.maxnreg),

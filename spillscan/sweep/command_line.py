@@ -50,6 +50,8 @@ class TranslationUnit:
 
     path: str
     """PTX file or CUDA source, as the user named it."""
+    folder: str = ""
+    """Where its command line runs; empty: here."""
     compiler: str | None = None
     """The nvcc of its command line; ``None`` where none is named."""
     options: tuple[str, ...] = ()
@@ -63,6 +65,11 @@ class TranslationUnit:
     def is_ptx(self) -> bool:
         """Whether ptxas takes it as it is."""
         return self.path.endswith(".ptx")
+
+    @property
+    def file(self) -> str:
+        """The path as seen from here."""
+        return os.path.join(self.folder, self.path)
 
     @property
     def safe_path(self) -> str:
@@ -80,7 +87,7 @@ def unit(text: str) -> TranslationUnit:
         return _file(text)
     words = _split(text)
     if len(words) > 1:
-        return _command(text, words)
+        return of_command(text, words)
     raise InputError(f"{text}: no such file", "give a PTX file, a CUDA source, or a quoted nvcc command line")
 
 
@@ -97,7 +104,8 @@ def _split(text: str) -> list[str]:
         raise UsageError(f"the command line cannot be taken apart: {error}", "quote it as a shell would") from None
 
 
-def _command(text: str, words: list[str]) -> TranslationUnit:
+def of_command(text: str, words: Sequence[str], folder: str = "") -> TranslationUnit:
+    """What a command line compiles that runs in ``folder``; ``text`` names it in complaints."""
     parsed = compilation.parse(words)
     if parsed is None or parsed.tool != "nvcc":
         raise UsageError(
@@ -106,7 +114,7 @@ def _command(text: str, words: list[str]) -> TranslationUnit:
     if parsed.sources != 1:
         count = "no source" if not parsed.sources else f"{parsed.sources} sources"
         raise UsageError(f"the command line names {count}", "sweep one source at a time")
-    _refuse_elsewhere(words[: parsed.tool_index])
+    _refuse_elsewhere(words[: parsed.tool_index], folder)
     options: list[str] = []
     cap = ""
     kinds: list[tuple[str, str]] = []
@@ -126,6 +134,7 @@ def _command(text: str, words: list[str]) -> TranslationUnit:
     return _checked(
         TranslationUnit(
             path=parsed.source,
+            folder=folder,
             compiler=words[parsed.tool_index],
             options=tuple(options),
             cap=int(cap) if cap else None,
@@ -134,10 +143,11 @@ def _command(text: str, words: list[str]) -> TranslationUnit:
     )
 
 
-def _refuse_elsewhere(before: Sequence[str]) -> None:
+def _refuse_elsewhere(before: Sequence[str], folder: str) -> None:
     """A ``cd`` in front of the compiler makes its names those of another folder, where another file may have them."""
     for word, following in pairwise(before):
-        if word == "cd" and os.path.realpath(following) != os.path.realpath(os.curdir):
+        place = os.path.join(folder, following)
+        if word == "cd" and os.path.realpath(place) != os.path.realpath(folder or os.curdir):
             raise UsageError(f"the command line changes to {following}", "run spillscan from there, without the cd")
 
 
@@ -180,8 +190,8 @@ def _targets(kinds: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _checked(found: TranslationUnit) -> TranslationUnit:
-    if not os.path.isfile(found.path):
-        raise InputError(f"{found.path}: no such file", "run from the folder that the command line is meant for")
+    if not os.path.isfile(found.file):
+        raise InputError(f"{found.file}: no such file", "run from the folder that the command line is meant for")
     if not found.is_ptx and _SHELL.search(found.path):
         raise InputError(f"{found.path!r}: nvcc hands file names to a shell, which would act on this one", "rename it")
     return found

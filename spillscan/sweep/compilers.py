@@ -62,7 +62,7 @@ class FrontEnd:
     def ptx(self, source: str, cap: int | None) -> str:
         """PTX at a cap, of the preprocessed source with that hash. Raises :class:`FailedError`."""
         words = [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
-        name = key("ptx", self._toolkit.banner, source, self._unit.path, *self._unit.options, *words)
+        name = key("ptx", self._toolkit.banner, source, self._unit.file, *self._unit.options, *words)
         if kept := self._cache.get(name):
             return kept[0].decode("utf-8", "surrogateescape")
         with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
@@ -77,7 +77,8 @@ class FrontEnd:
         return ("-gencode", f"arch={self._unit.virtual(self._arch)},code={code}")
 
     def _run(self, *words: str) -> Ended:
-        ended = self._processes.run([self._nvcc, *self._unit.options, *words, self._unit.safe_path])
+        command = [self._nvcc, *self._unit.options, *words, self._unit.safe_path]
+        ended = self._processes.run(command, self._unit.folder or None)
         if ended.status or ended.why:
             raise FailedError(reason("nvcc", ended))
         return ended
@@ -265,7 +266,7 @@ class Compilers:
     def _module(self, target: CompileTarget, cap: int | None) -> Module:
         unit, front_end, arch = target.unit, target.front_end, target.arch
         if unit.is_ptx:
-            return self._once((unit.path,), lambda: Module(text=_read(unit.path)))
+            return self._once((unit.file,), lambda: Module(text=_read(unit.file)))
         assert front_end is not None
         nvcc = FrontEnd(unit, front_end, arch, self._processes, self._cache)
         about = (unit, front_end.ptxas, arch)
@@ -288,7 +289,7 @@ class Compilers:
 
 
 def _described(target: CompileTarget, setting: Setting) -> str:
-    return f"{target.unit.path} {target.arch} {target.toolkit.version} {setting.label}"
+    return f"{target.unit.file} {target.arch} {target.toolkit.version} {setting.label}"
 
 
 def _read(path: str) -> str:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from spillscan import compilation, pipeline
 from spillscan.errors import InputError, UsageError
+from spillscan.inputs.compile_commands import Command, commands, is_database
 from spillscan.occupancy.launches import Launches
-from spillscan.sweep import advice, ptx, toolkits
+from spillscan.patterns import matches
+from spillscan.sweep import advice, command_line, ptx, toolkits
 from spillscan.sweep.command_line import TranslationUnit
 from spillscan.sweep.compilers import Chosen, Compiled, Compilers, CompileTarget
 from spillscan.sweep.curves import Series, curves_of, is_chosen, kernels_of, point
 from spillscan.sweep.model import Curve
 from spillscan.sweep.settings import Setting
 from spillscan.sweep.toolkits import Toolkit
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,48 @@ class Question:
     """Which kernels."""
     advise: bool = False
     """Whether the next steps of occupancy are to be compiled, too."""
+
+
+def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
+    """What an argument of the command names; of a ``compile_commands.json`` the compilations of the kernels that
+    ``globs`` name, as their objects show, or, where they are not built, the texts of their sources.
+
+    Raises :class:`~spillscan.errors.SpillscanError` where it names nothing that can be compiled.
+    """
+    if not is_database(text):
+        return [command_line.unit(text)]
+    listed = [each for each in commands(text) if _by_nvcc(each)]
+    if not globs and len(listed) > 1:
+        raise UsageError(f"{text} names {len(listed):,} sources", "choose by --kernel GLOB")
+    found = [each for each in listed if not globs or _may_hold(each, globs)]
+    if not found:
+        built = sum(os.path.isfile(each.object) for each in listed)
+        raise InputError(
+            f"none of {len(listed):,} sources is known to hold {' or '.join(globs)}",
+            f"{built:,} of their objects are built; those say which kernels they hold",
+        )
+    return [command_line.of_command(each.source, each.words, each.folder) for each in found]
+
+
+def _by_nvcc(command: Command) -> bool:
+    parsed = compilation.parse(command.words)
+    return parsed is not None and parsed.tool == "nvcc"
+
+
+def _may_hold(command: Command, globs: Sequence[str]) -> bool:
+    if os.path.isfile(command.object):
+        try:
+            kernels = pipeline.scan(command.object).kernels
+        except InputError:
+            kernels = ()
+        if kernels:
+            return any(matches(kernel, glob) for kernel in kernels for glob in globs)
+    try:
+        with open(command.source, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return any(word in text for glob in globs for word in [max(_WORD.findall(glob), key=len, default="")])
 
 
 def targets(question: Question) -> list[CompileTarget]:
@@ -67,7 +115,7 @@ def _archs(unit: TranslationUnit) -> tuple[str, ...]:
     if unit.targets:
         return tuple(real for real, _ in unit.targets)
     if unit.is_ptx:
-        with open(unit.path, "rb") as file:
+        with open(unit.file, "rb") as file:
             arch = ptx.target(file.read().decode("utf-8", "surrogateescape"))
         if arch is None:
             raise InputError(f"{unit.path} has no .target: it is no PTX", "make it by nvcc -ptx")
@@ -91,7 +139,7 @@ def sweep(question: Question, compilers: Compilers, launches: Launches) -> list[
     for target in wanted:
         entries = compilers.entries(target)
         series = Series(
-            input=target.unit.path,
+            input=target.unit.file,
             arch=target.arch,
             toolkit=target.toolkit.version,
             entries=entries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -138,3 +139,31 @@ def test_batches_hold_each_file_once_large_ones_first() -> None:
     assert [len(part) for part in parts[:90]] == [1] * 90
     assert len(parts) < 110
     assert list(dealt([], 3)) == []
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of CUDA code; one that is not built is not passed over."""
+    monkeypatch.chdir(tmp_path)
+    where = tmp_path / "build" if inside else Path("build")
+    Path("build").mkdir()
+    Path("build/a.o").write_bytes(b"x")
+    entries = [
+        {"directory": str(where) if inside else ".", "command": f"nvcc -c /src/{name}.cu -o {name}.o", "file": "x.cu"}
+        for name in "ab"
+    ]
+    entries.append({"directory": "/", "arguments": ["g++", "-c", "c.cpp", "-o", "c.o"], "file": "c.cpp"})
+    Path("build/compile_commands.json").write_text(json.dumps(entries))
+    items, left = find(["build/compile_commands.json"], "v1", Selection(), "data")
+    assert [item.uri for item in items] == ["build/a.o"]
+    assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
+    for text, message in (
+        ("[]", "names no compilation of CUDA code, of 0"),
+        ("{", "is no JSON"),
+        ("{}", "is no list of compilations"),
+        ('[{"directory": 1}]', "entry 1 is no compilation"),
+        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \'"}]', "entry 1 is no compilation"),
+    ):
+        Path("build/compile_commands.json").write_text(text)
+        with pytest.raises(InputError, match=message):
+            find(["build/compile_commands.json"], "v1", Selection(), "data")

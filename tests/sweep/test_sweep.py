@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from spillscan.errors import UsageError
 from spillscan.sweep import plan, toolkits
 from spillscan.sweep.command_line import unit
 from spillscan.sweep.settings import AS_IS
-from tests.conftest import ROOT
+from tests.conftest import FIXTURES, ROOT
 from tests.oracle.sweep_oracle import by_hand
 from tests.sweep.conftest import curves, run
 from tests.sweep.support import PTX, RELEASE, toolkit
@@ -267,6 +269,40 @@ def test_a_source_goes_through_nvcc_at_each_cap(tmp_path: Path) -> None:
     (tmp_path / "a b.cu").write_text("another")
     run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert len([call for call in calls(tmp_path) if "-ptx" in call]) == 4
+
+
+def test_compile_commands_name_the_unit_of_a_kernel_and_its_command(tmp_path: Path) -> None:
+    """The one whose object has the kernel; of objects that are not built, the sources' text decides."""
+    kit = toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS, nvcc=NVCC)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "build").mkdir()
+    for name, text in (("a", "void k() {}"), ("b", "void tiny_other() {}"), ("c", "void other() {}")):
+        (tmp_path / "src" / f"{name}.cu").write_text(text)
+    shutil.copy(FIXTURES / "binary" / "tiny-lz4-13.5.o", tmp_path / "build" / "c.o")
+    entries = [
+        {
+            "directory": "build",
+            "command": f"{kit}/bin/nvcc -arch=sm_90 -I../include -c ../src/{name}.cu -o {name}.o",
+            "file": f"../src/{name}.cu",
+        }
+        for name in "abc"
+    ]
+    listed = tmp_path / "compile_commands.json"
+    listed.write_text(json.dumps([*entries, {"directory": "/", "arguments": ["cc", "-c", "x.c"], "file": "x.c"}]))
+    assert [each.file for each in plan.units(str(listed), ["tiny<*>", "tiny"])] == [
+        str(tmp_path / folder) for folder in ("build/../src/b.cu", "build/../src/c.cu")
+    ]
+    words = ("compile_commands.json", "--kernel", "k", "--caps", "none", "--no-cache")
+    done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
+    assert done.returncode == 0, done.stderr
+    assert any("-I../include" in call and call.endswith("../src/a.cu") for call in calls(tmp_path))
+    for arguments, says in (
+        (("compile_commands.json",), "names 3 sources; choose by --kernel GLOB"),
+        (("compile_commands.json", "--kernel", "nothing"), "none of 3 sources is known to hold nothing"),
+    ):
+        done = run(*arguments, folder=tmp_path, COUNT=str(tmp_path / "count"))
+        assert done.returncode == 2
+        assert says in done.stderr
 
 
 def test_several_releases_side_by_side(tmp_path: Path) -> None:
