@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from spillscan import compilation
 from spillscan.errors import InputError
-from spillscan.output.safe import clip, printable
 
 _MOST_BYTES = 1 << 30
 
@@ -41,22 +40,21 @@ def commands(path: str) -> list[Command]:
 
     Raises :class:`~spillscan.errors.InputError` where the file is no such list, or lists none of them.
     """
-    where = clip(printable(path), 80)
     try:
         if os.path.getsize(path) > _MOST_BYTES:
-            raise InputError(f"{where} is larger than {_MOST_BYTES:,} bytes")
+            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes")
         with open(path, "rb") as file:
             entries = json.loads(file.read())
     except OSError as error:
-        raise InputError(f"{where} cannot be read: {error.strerror}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{where} is no JSON", "let the build system write it again") from None
+        raise InputError(f"{path} is no JSON", "let the build system write it again") from None
     if not isinstance(entries, list):
-        raise InputError(f"{where} is no list of compilations")
+        raise InputError(f"{path} is no list of compilations")
     found = [_command(entry, path, number) for number, entry in enumerate(entries, 1)]
     by_object = {each.object or each.source: each for each in found if each is not None}
     if not by_object:
-        raise InputError(f"{where} names no compilation of CUDA code, of {len(entries):,}")
+        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}")
     return list(by_object.values())
 
 
@@ -69,7 +67,7 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
         if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
             raise TypeError
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{clip(printable(path), 80)}: entry {number} is no compilation") from None
+        raise InputError(f"{path}: entry {number} is no compilation") from None
     parsed = compilation.parse(words)
     if (
         parsed is None
