@@ -22,6 +22,10 @@ EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
 _STEPS_SHOWN = 8
+_ON_A_PAGE = 2_000
+"""Kernels that a page has lines of, the liveliest first."""
+_BRIEF = 24
+"""Characters of a name at the end of a line."""
 _WIDEST = 100
 """Columns of a chart."""
 
@@ -68,13 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: [dict(zip(columns, row, strict=True)) for row in _rows(found, builds)],
         csv=lambda: (columns, *_rows(found, builds)),
-        html=lambda: _page(arguments.kernel, shown, builds, metrics, names_in(dataset)),
+        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_in(dataset)),
     )
     return 0
 
 
 def _page(
-    pattern: str, shown: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
+    pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
 ) -> Iterator[str]:
     from spillscan.page import Line, Trend, trend_document
 
@@ -84,12 +88,15 @@ def _page(
             metric=metric,
             values=tuple(series.values(metric)),
             arch=series.kernel.key.arch,
+            brief=names.of(series.kernel.key.symbol, _BRIEF),
         )
-        for series in shown
+        for series in ordered[:_ON_A_PAGE]
         for metric in metrics
     )
     known = tuple(line for line in lines if any(value is not None for value in line.values))
-    return trend_document(Trend(title=pattern, builds=tuple(build.label for build in builds), series=known))
+    left_out = max(0, len(ordered) - _ON_A_PAGE)
+    labels = tuple(build.label for build in builds)
+    return trend_document(Trend(title=pattern, builds=labels, series=known, left_out=left_out))
 
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:

@@ -28,6 +28,8 @@ class Line:
     """A value a build; ``None`` where the kernel is not in it, or the build does not say."""
     arch: str | None = None
     """Its target, where the line is of one."""
+    brief: str = ""
+    """A name of few characters that no other line has, for the end of the line; empty: the name's beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class Trend:
     """What each build is called, oldest first."""
     series: tuple[Line, ...]
     """Lines, those of most interest first."""
+    left_out: int = 0
+    """Kernels that have no line here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +109,15 @@ def trend_document(trend: Trend) -> Iterator[str]:
             {"name": name, "label": declared(name).label, "unit": declared(name).unit}
             for name in dict.fromkeys(line.metric for line in trend.series)
         ],
+        "left_out": trend.left_out,
         "series": [
-            {"name": _name(line.name), "arch": _arch(line.arch), "metric": line.metric, "values": line.values}
+            {
+                "name": _name(line.name),
+                "brief": clip(line.brief, LONGEST_NAME),
+                "arch": _arch(line.arch),
+                "metric": line.metric,
+                "values": line.values,
+            }
             for line in trend.series
         ],
     }

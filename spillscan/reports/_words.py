@@ -210,6 +210,14 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
     if excess() > 0:
         behind = ""
+    if excess() > 0 and more:  # the name begins with it
+        rest = rest.removesuffix(more) + f" (+{len(group) - 1:,})"
+    if excess() > 0 and source is None and finding.origin is not None and finding.origin.line is None and unit:
+        place, unit = unit.removeprefix(", "), ""  # of a wheel or archive the library says more
+    if excess() > 0:
+        message = message.removesuffix(" per thread")  # as all spills are
+    if excess() > 0 and source is None:
+        place = posixpath.basename(place.replace("\\", "/"))
     if excess() > 0 and len(name) > _LEAST_NAME:
         name = printable(report.names.of(kernel.named_by, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
     if excess() > 0 and unit:

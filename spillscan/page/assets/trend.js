@@ -1,7 +1,7 @@
 // Figures over builds: the lines that moved most in colour and named at their ends, all others grey; below, all in figures.
 (() => {
   const { h, svg, number, count } = spillscan;
-  const NAMED = 6, ROWS = 100;
+  const NAMED = 6, DRAWN = 500, ROWS = 100;
   const HUES = ["store", "load", "warps", "blocks", "shared", "barriers"];
 
   spillscan.view("trend", (payload, id, box) => {
@@ -30,7 +30,7 @@
       lines.sort((a, b) => Math.abs(b.last - b.first) - Math.abs(a.last - a.first) || b.spread - a.spread || b.last - a.last);
       const moved = lines.filter(({ spread }) => spread);
       head.replaceChildren(h("h1", {}, metric ? `${number(moved.length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"),
-        h("p", {}, metric ? `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(payload.builds.length, "build")}` : ""));
+        h("p", {}, metric ? `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(payload.builds.length, "build")}${lines.length > NAMED ? `; the ${NAMED} largest moves are named` : ""}${lines.length > DRAWN ? `, ${number(lines.length - DRAWN)} lines are not drawn` : ""}${payload.left_out ? `; ${count(payload.left_out, "kernel")} left out (-f json has all)` : ""}` : ""));
       place.replaceChildren();
       if (lines.length) spillscan.add(place, drawn((width) => chart(payload.builds, lines, metric, width)), table(payload.builds, lines));
     }
@@ -54,7 +54,7 @@
     const height = narrow ? 280 : 380;
     const most = Math.max(1, ...lines.slice(0, 2000).flatMap(({ values }) => values.map((value) => value || 0)));
     const marks = ticks(most, 5);
-    const left = 12 + 8 * number(marks.at(-1)).length, right = narrow ? 12 : 230, top = 14, bottom = 34;
+    const left = 12 + 8 * number(marks.at(-1)).length, right = narrow ? 12 : 275, top = 14, bottom = 34;
     const x = (i) => left + (builds.length > 1 ? (i * (width - left - right)) / (builds.length - 1) : (width - left - right) / 2);
     const y = (value) => top + (height - top - bottom) * (1 - value / marks.at(-1));
     const named = lines.slice(0, NAMED);
@@ -70,10 +70,10 @@
       marks.map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: value ? "grid-line" : "axis" }),
         svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value))]),
       builds.map((build, i) => ((builds.length - 1 - i) % every ? null : svg("text", { x: x(i), y: height - bottom + 20, "text-anchor": i === 0 && builds.length > 1 ? "start" : i === builds.length - 1 && narrow ? "end" : "middle" }, short(build, 12)))),
-      lines.slice(NAMED, 500).map(({ values }) => svg("path", { d: path(values, x, y), class: "other" })),
+      lines.slice(NAMED, DRAWN).map(({ values }) => svg("path", { d: path(values, x, y), class: "other" })),
       named.map((line, at) => svg("g", { class: `hue-${HUES[at]}` }, svg("title", {}, label(line)), svg("path", { d: path(line.values, x, y), class: "named" }),
         line.values.map((value, i) => (value === null || builds.length > 40 ? null : svg("circle", { cx: x(i), cy: y(value), r: 3 }, svg("title", {}, `${label(line)}, ${builds[i]}: ${number(value)}`)))))),
-      narrow ? null : ends.map(({ line, at, y: place }) => svg("text", { x: width - right + 12, y: place, class: `name hue-${HUES[at]}` }, `${number(line.last)}  ${short(label(line), 24)}`)));
+      narrow ? null : ends.map(({ line, at, y: place }) => svg("text", { x: width - right + 12, y: place, class: `name hue-${HUES[at]}` }, `${number(line.last)}  ${line.brief ? `${line.brief}${line.arch ? ` ${line.arch}` : ""}` : short(label(line), 24)}`)));
   }
 
   function table(builds, lines) {
