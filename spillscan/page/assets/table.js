@@ -287,7 +287,7 @@
         }
         if (column.num) return h("div", attributes, number(kernels.reduce((most, i) => (column.value(i) === null ? most : Math.max(most ?? 0, column.value(i))), null)));
         const texts = new Set(kernels.map(column.text));
-        return h("div", attributes, texts.size === 1 ? [...texts][0] : h("span", { class: "quiet" }, `${number(texts.size)}`));
+        return h("div", attributes, texts.size === 1 ? [...texts][0] : h("span", { class: "quiet" }, column.key === "arch" ? count(texts.size, "arch") : number(texts.size)));
       });
       return h("div", { role: "row", id: `row-${at}`, class: "row group", "aria-rowindex": at + 2, "aria-level": 1, "aria-expanded": String(open), style: { transform: `translateY(${at * high}px)` },
         onclick: () => toggle(group) }, cells);
