@@ -48,7 +48,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("gate", ("check", "baseline")),
     ("compare", ("diff", "bisect", "sweep")),
     ("explain", ("explain", "occupancy", "devices")),
-    ("history", ("audit", "dataset", "query", "top", "trend")),
+    ("history", ("audit", "dataset", "history", "query", "top", "trend")),
     ("build", ("wrap", "filter")),
     ("set up", ("config", "completion")),
 )

@@ -393,15 +393,18 @@ def answer(
     json: Callable[[], Any],
     csv: Callable[[], Iterable[Sequence[Any]]] = tuple,
     html: Callable[[], Iterable[str]] = tuple,
+    markdown: Callable[[], Iterable[str]] = tuple,
     rows: int | None = None,
 ) -> None:
-    """Write an answer in each of the ``forms``: lines of text, a value for JSON, rows of CSV and Parquet, heads first,
-    the pieces of a page."""
+    """Write an answer in each of the ``forms``: lines of text or Markdown, a value for JSON, rows of CSV and Parquet,
+    heads first, the pieces of a page."""
     from spillscan.output import files, terminal
 
     def pieces(form: Form) -> Iterable[str | bytes]:
         if form.name == "text":
             return (f"{line}\n" for line in text(terminal.style_of(rows, form.target is None)))
+        if form.name == "markdown":
+            return (f"{line}\n" for line in markdown())
         from spillscan.output import records
 
         if form.name == "json":

@@ -8,16 +8,14 @@ A figure that rose, fell and rose again has three rows; the one that holds is be
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
-    from spillscan.dataset.history import Series
-    from spillscan.model import Kernel
 
 NAME = "bisect"
 HELP = "the builds of a dataset in which a figure changed, or a kernel came or went"
@@ -41,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
-    from spillscan.dataset.history import histories, names_in
+    from spillscan.dataset.history import happenings, histories, names_in
     from spillscan.identity import canonical
     from spillscan.model.figures import FOLLOWED
     from spillscan.names import tuned_for
@@ -58,11 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     changes = [
         change
-        for series in found
-        for change in (*_changed(series, metrics), *_events(series, metrics, named=bool(arguments.metric)))
+        for change in happenings(found, metrics, named=bool(arguments.metric))
         if change.worsening > 0 or not arguments.worse
     ]
-    changes.sort(key=_order)
     names = names_in(dataset)
     rows, machine = [], []
     for change in changes:
@@ -97,61 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
         empty=f"nothing {said} in {len(builds)} builds",
     )
     return 0
-
-
-class _Change(NamedTuple):
-    """One row: a figure that changed, or what became of a kernel."""
-
-    series: Series
-    event: str
-    metric: str | None
-    before: int | None
-    after: int | None
-    first: int
-    last: int
-    worsening: int
-    holds: bool
-    was: Kernel | None = None
-
-
-def _order(change: _Change) -> tuple[Any, ...]:
-    """What got worse first, then other changes of figures, then kernels that came and went."""
-    from spillscan.model.figures import rank
-
-    worse = change.worsening > 0
-    figure = () if change.metric is None else rank(change.metric)
-    return not worse, not worse and change.event != "changed", figure, -abs(change.worsening), change.first
-
-
-def _changed(series: Series, metrics: Sequence[str]) -> Iterator[_Change]:
-    from spillscan.dataset.history import steps
-
-    for metric in metrics:
-        every = list(steps(series, metric))
-        for step in every:
-            held = step is every[-1]
-            yield _Change(
-                series, "changed", metric, step.before, step.after, step.first, step.last, step.worsening, held
-            )
-
-
-def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[_Change]:
-    """A kernel that spills from birth is a change for the worse. Where figures are ``named``, that is the only event
-    that says something of them."""
-    from spillscan.model.figures import rank
-
-    for event in series.events:
-        point = series.points[event.last if event.state == "gone" else event.first] or {}
-        metric = next(
-            (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name]), None
-        )
-        value = None if metric is None else point[metric]
-        before, after = (value, None) if event.state == "gone" else (None, value)
-        worsening = (value or 0) if event.state == "new" and metric == "spill_bytes" else 0
-        if worsening or not named:
-            held = event is series.events[-1]
-            at = event.first, event.last
-            yield _Change(series, event.state, metric, before, after, *at, worsening, held, event.was)
 
 
 def _since(builds: Sequence[KeptBuild], label: str | None) -> Sequence[KeptBuild]:

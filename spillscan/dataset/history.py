@@ -22,7 +22,7 @@ from spillscan.errors import InputError
 from spillscan.identity import canonical
 from spillscan.identity.likeness import configuration
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import FOLLOWED, KEPT, figure
+from spillscan.model.figures import FOLLOWED, KEPT, figure, rank
 from spillscan.model.usage import NUMBERS
 from spillscan.names import Tuned, short_name, tuned_for
 from spillscan.naming import Names, symbol_of
@@ -180,6 +180,64 @@ def steps(series: Series, metric: str) -> Iterator[Step]:
         if last is not None and value != last[1]:
             yield Step(metric=metric, before=last[1], after=value, last=last[0], first=index)
         last = index, value
+
+
+class Happening(NamedTuple):
+    """A figure that changed, or what became of a kernel."""
+
+    series: Series
+    event: str
+    """``changed``, or the state of an :class:`Event`."""
+    metric: str | None
+    before: int | None
+    after: int | None
+    first: int
+    last: int
+    worsening: int
+    """Above 0: how much worse."""
+    holds: bool
+    """Whether nothing later undid or replaced it."""
+    was: Kernel | None = None
+
+
+def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool = False) -> list[Happening]:
+    """All that happened to these kernels, the worst first. Where figures are ``named``, only what is said of them."""
+    rows = [each for series in found for each in (*_changed(series, metrics), *_events(series, metrics, named=named))]
+    return sorted(rows, key=_order)
+
+
+def _order(change: Happening) -> tuple[Any, ...]:
+    """What got worse first, then other changes of figures, then kernels that came and went."""
+    worse = change.worsening > 0
+    figure = () if change.metric is None else rank(change.metric)
+    return not worse, not worse and change.event != "changed", figure, -abs(change.worsening), change.first
+
+
+def _changed(series: Series, metrics: Sequence[str]) -> Iterator[Happening]:
+    for metric in metrics:
+        every = list(steps(series, metric))
+        for step in every:
+            held = step is every[-1]
+            yield Happening(
+                series, "changed", metric, step.before, step.after, step.first, step.last, step.worsening, held
+            )
+
+
+def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[Happening]:
+    """A kernel that spills from birth is a change for the worse. Where figures are ``named``, that is the only event
+    that says something of them."""
+    for event in series.events:
+        point = series.points[event.last if event.state == "gone" else event.first] or {}
+        metric = next(
+            (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name]), None
+        )
+        value = None if metric is None else point[metric]
+        before, after = (value, None) if event.state == "gone" else (None, value)
+        worsening = (value or 0) if event.state == "new" and metric == "spill_bytes" else 0
+        if worsening or not named:
+            held = event is series.events[-1]
+            at = event.first, event.last
+            yield Happening(series, event.state, metric, before, after, *at, worsening, held, event.was)
 
 
 class _Run(NamedTuple):

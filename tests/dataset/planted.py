@@ -1,6 +1,6 @@
 """Histories in which it is known what happens: kernels that come, go, are away for a while, get other names, change for
-good or for one build, and builds that know nothing of them. What ``bisect``, ``trend`` and ``diff`` say is held
-against it.
+good or for one build, and builds that know nothing of them. What ``bisect``, ``trend``, ``history`` and ``diff`` say is
+held against it.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _day(at: int) -> str:
 
 
 def disagreements(made: Past, root: Path) -> list[str]:
-    """What ``bisect``, ``trend`` and ``diff`` of each build with the next say otherwise than planted."""
+    """What ``bisect``, ``trend``, ``history`` and ``diff`` of each build with the next say otherwise than planted."""
     found = []
     rows = json.loads(command("bisect", "*", "-d", root, "-f", "json").out)
     told = Counter(said for row in rows if (said := _said(row)) is not None)
@@ -207,6 +207,7 @@ def disagreements(made: Past, root: Path) -> list[str]:
     found += [f"bisect misses {said}" for said in (expected - told)]
     found += [f"bisect invents {said}" for said in (told - expected)]
     found += _of_trend(made, root)
+    found += _of_history(made, root, rows)
     found += _of_diff(made, expected)
     return found
 
@@ -230,6 +231,30 @@ def _of_trend(made: Past, root: Path) -> Iterator[str]:
         if told.pop(life.name, None) != life.figures:
             yield f"trend says otherwise of {life.name}"
     yield from (f"trend invents {name}" for name in told)
+
+
+def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Totals are those of the kernels, changes those of ``bisect``, and jumps are steps of totals."""
+    told = json.loads(command("history", root, "--last", made.builds, "-f", "json").out)
+    totals = {}
+    for at, build in enumerate(told["builds"]):
+        kernels = made.kernels(at)
+        spills = [kernel.usage.spill_store_bytes for kernel in kernels]
+        known = [spill for spill in spills if spill is not None]
+        totals[label(at)] = sum(known)
+        planted = len(kernels), sum(map(bool, known)), sum(known), spills.count(None)
+        said = tuple(build[name] or 0 for name in ("kernels", "spilling_kernels", "spill_bytes", "spill_bytes_unknown"))
+        if said != planted:
+            yield f"history says {said} of {label(at)}, which has {planted}"
+    names = ("canonical", "event", "metric", "before", "after", "last_build_before", "first_build")
+    if Counter(tuple(map(row.get, names)) for row in told["changes"]) != Counter(
+        tuple(map(row.get, names)) for row in rows
+    ):
+        yield "history lists other changes than bisect"
+    for jump in told["jumps"]:
+        ends = totals[jump["last_build_before"]], totals[jump["first_build"]]
+        if jump["total"] == "spill_bytes" and ends != (jump["before"], jump["after"]):
+            yield f"history invents {jump}"
 
 
 def _of_diff(made: Past, expected: Counter[Said]) -> Iterator[str]:

@@ -56,7 +56,7 @@ class Done(NamedTuple):
     err: str
 
 
-def command(*words: Path | str) -> Done:
+def command(*words: Path | str | int) -> Done:
     """The command in this process: starting one for each question takes longer than the questions."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     try:

@@ -241,6 +241,32 @@ def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) ->
     assert planted.disagreements(made, tmp_path) == []
 
 
+def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> None:
+    """What is not known of a kernel makes a total a lower bound, which is compared with its like alone."""
+    spills = (0, 4, 4, None, 500, 504)
+    for at, spill in enumerate(spills):
+        meta = {"time": f"2026-01-0{at + 1}", "commit": f"{at}" * 40, "link": f'https://example.org/c?{at}|"<x>'}
+        put(tmp_path, f"b{at}", kernel(GEMM, 96, spill), kernel(SOFT, 255, 100, arch="sm_80"), **meta)
+    put(tmp_path, "b6", time="2026-01-07")
+    done = json.loads(command("history", tmp_path, "--last", "3", "-f", "json").out)
+    assert [build["spill_bytes"] for build in done["builds"]] == [100, 104, 104, 100, 600, 604, None]
+    assert [build["spill_bytes_unknown"] for build in done["builds"]] == [0, 0, 0, 1, 0, 0, 0]
+    jumps = [(each["total"], each["before"], each["after"], each["first_build"]) for each in done["jumps"]]
+    assert jumps == [("spill_bytes", 104, 600, "b4"), ("spilling_kernels", 1, 2, "b1")]
+    assert done["jumps"][0]["last_build_before"] == "b2", "of b3 nobody knows the total"
+    assert {build["low_occupancy_kernels"] for build in done["builds"]} == {2, None}
+    changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["changes"]]
+    assert changed[0] == ("spill_bytes", 500, 504, "b5")
+    assert [each["name"] for each in done["archs"]] == []
+    text = command("history", "-d", tmp_path, "--top", "2", "--threshold", "50").out
+    assert "Jumps: a change of more than 50 % and thrice the usual one\n" in text
+    assert "… 5 more (--all shows them)" in text
+    lines = command("history", tmp_path, "-f", "markdown").out.splitlines()
+    assert any("](https://example.org/c?5%7C%22%3Cx%3E)" in line for line in lines), "a link acts as one alone"
+    assert not any("<x>" in line for line in lines)
+    assert command("history", tmp_path, "-d", tmp_path).status == 2
+
+
 def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
     rows = json.loads(command("top", "-d", root, "--registers", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [

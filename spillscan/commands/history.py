@@ -1,0 +1,281 @@
+"""What the builds of a dataset come to, one beside the other: totals and the builds in which they jumped, the latest
+changes of kernels with the commits behind them, families and archs of the newest build, and what could not be read.
+
+A total that is not known of every kernel is marked (≥), and compared with builds in which it is unknown of as many.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spillscan.commands import _common, _policy
+from spillscan.errors import UsageError
+
+if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
+    from spillscan.dataset.history import Happening
+    from spillscan.dataset.reading import Held
+    from spillscan.dataset.totals import By, Jump, Sum
+    from spillscan.naming import Names
+    from spillscan.output.terminal import Style
+
+NAME = "history"
+HELP = "what the builds of a dataset come to, where that jumped, and what changed last"
+ORDER = 71
+EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
+
+_HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "compile ms")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("data", nargs="?", metavar="DATASET", help="folder or URL of the dataset")
+    parser.add_argument(
+        "--last", type=_common.positive_number, default=10, metavar="N", help="builds whose changes are listed (10)"
+    )
+    parser.add_argument(
+        "--threshold", type=_common.whole_number, default=5, metavar="PERCENT", help="a smaller change is no jump (5)"
+    )
+    parser.add_argument(
+        "--below",
+        type=_common.whole_number,
+        default=50,
+        metavar="PERCENT",
+        help="low occupancy: fewer of the SM's warps than this (50)",
+    )
+    _common.add_rows(parser, 20, "builds, changes and families to print", "rows")
+    _common.add_dataset(parser)
+    _common.add_launches(parser)
+    _policy.add_file(parser)
+    _common.add_formats(parser, ("text", "json", "markdown"))
+
+
+class _Past(NamedTuple):
+    """What is shown."""
+
+    builds: Sequence[KeptBuild]
+    totals: dict[By, dict[str, dict[str, Sum]]]
+    jumps: list[Jump]
+    changes: list[Happening]
+    """Of the last builds, the worst first."""
+    names: Names
+    held: list[Held]
+    """Builds of which something could not be read."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 2 where there is no dataset."""
+    from spillscan.dataset import totals
+    from spillscan.dataset.history import happenings, histories, names_in
+    from spillscan.model.figures import FOLLOWED
+
+    if arguments.data is not None:
+        if arguments.dataset is not None:
+            raise UsageError("two datasets", "name one")
+        arguments.dataset = arguments.data
+    forms = _common.forms_of(arguments)
+    dataset = _common.dataset_of(arguments)
+    builds = _common.builds_of(dataset, arguments)
+    launches = _policy.policy_of(arguments)
+    summed = totals.totals(dataset, builds, launches, arguments.below / 100)
+    latest = builds[-arguments.last - 1 :]
+    metrics = [each.name for each in FOLLOWED]
+    known = any(summed["label"][build.label]["kernels"].known for build in latest)
+    jumps = [
+        jump
+        for total in totals.TOTALS
+        for sums in ([summed["label"][build.label][total] for build in builds],)
+        for jump in totals.jumps(sums, total, arguments.threshold)
+    ]
+    past = _Past(
+        builds=builds,
+        totals=summed,
+        jumps=sorted(jumps, key=lambda jump: (-jump.first, totals.TOTALS.index(jump.total))),
+        changes=happenings(histories(dataset, latest, "*", launches), metrics) if known else [],
+        names=names_in(dataset),
+        held=[held for held in dataset.summary(builds) if held.failed or held.holes],
+    )
+    most = _common.rows_of(arguments)
+    said = f"a change of more than {arguments.threshold} % and thrice the usual one"
+    _common.answer(
+        forms,
+        text=lambda style: _text(past, latest, said, most, style),
+        json=lambda: _document(past, latest, arguments),
+        markdown=lambda: _markdown(past, latest, said, most),
+    )
+    return 0
+
+
+class _Table(NamedTuple):
+    """One part of the answer."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: list[list[str]]
+    left: tuple[str, ...]
+    empty: str = "none"
+
+
+def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Table]:
+    """All parts, in the order in which people ask."""
+    from spillscan.dataset import totals
+    from spillscan.output.records import plain
+
+    heads = dict(zip(totals.TOTALS, _HEADS, strict=True))
+    jumped = {(jump.first, jump.total) for jump in past.jumps}
+    rows = []
+    for at, build in reversed(list(enumerate(past.builds))):
+        marks = ["*" if (at, total) in jumped else "" for total in totals.TOTALS]
+        cells = totals.texts(past.totals["label"][build.label])
+        rows.append([build.label, str(plain(build.time))[:10], *map("".join, zip(cells, marks, strict=True))])
+    yield _Table("Builds, newest first (* a jump)", ("build", "date", *_HEADS), rows, ("build", "date"))
+    yield _Table(
+        f"Jumps: {said}",
+        ("total", "before", "after", "threshold", "first build", "last build before"),
+        [
+            [
+                *(heads[jump.total], f"{jump.before:,.0f}", f"{jump.after:,.0f}", f"{jump.threshold:,.0f}"),
+                *(_named(past.builds[jump.first]), past.builds[jump.last].label),
+            ]
+            for jump in past.jumps
+        ],
+        ("total", "first build", "last build before"),
+    )
+    yield _Table(
+        f"Changes in the last {len(latest) - 1:,} builds, worst first",
+        ("kernel", "arch", "change", "before", "after", "first build", "last build before"),
+        [
+            [
+                past.names.of(each.series.kernel.named_by),
+                each.series.kernel.key.arch or "-",
+                _what(each, past.names),
+                *("-" if value is None else f"{value:,}" for value in (each.before, each.after)),
+                *(_named(latest[each.first]), latest[each.last].label),
+            ]
+            for each in past.changes
+        ],
+        ("kernel", "arch", "change", "first build", "last build before"),
+    )
+    parts: tuple[tuple[By, str], ...] = (("family", "Families of the newest build"), ("arch", "Archs of it"))
+    for by, title in parts:
+        groups = totals.heaviest(past.totals[by])
+        yield _Table(title, (by, *_HEADS), [[name, *totals.texts(sums)] for name, sums in groups], (by,))
+    yield _Table(
+        "Not read",
+        ("build", "failed files", "holes", "first"),
+        [
+            [each.build.label, f"{each.failed:,}", f"{each.holes:,}", each.issues[0].message if each.issues else ""]
+            for each in past.held
+        ],
+        ("build", "first"),
+        "all was read, without holes",
+    )
+
+
+def _what(change: Happening, names: Names) -> str:
+    if change.was is not None:
+        return f"renamed from {names.of(change.was.named_by)}"
+    return change.metric or "" if change.event == "changed" else ": ".join(filter(None, (change.event, change.metric)))
+
+
+def _named(build: KeptBuild) -> str:
+    """A build, and its commit where its label is none."""
+    commit = build.meta.get("commit", "")
+    return build.label if not commit or commit.startswith(build.label) else f"{build.label} ({commit[:12]})"
+
+
+def _text(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None, style: Style) -> Iterator[str]:
+    from spillscan.output.safe import clip
+    from spillscan.output.terminal import table
+
+    for at, each in enumerate(_tables(past, latest, said)):
+        if at:
+            yield ""
+        yield each.title
+        if not each.rows:
+            yield f"  {each.empty}"
+            continue
+        yield from table(
+            each.heads, [([clip(cell, 60) for cell in row], "") for row in each.rows[:most]], style, each.left
+        )
+        yield from _more(each, most)
+
+
+def _more(each: _Table, most: int | None) -> Iterator[str]:
+    if most is not None and len(each.rows) > most:
+        yield f"… {len(each.rows) - most:,} more (--all shows them)"
+
+
+def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None) -> Iterator[str]:
+    from spillscan.reports.markdown import code, table, words
+
+    links = {_named(build): link for build in past.builds if (link := _link(build))}
+    for each in _tables(past, latest, said):
+        yield f"## {words(each.title)}"
+        yield ""
+        if not each.rows:
+            yield words(each.empty)
+        else:
+            rows = (
+                tuple(
+                    f"[{code(cell)}]({links[cell]})" if head == "first build" and cell in links else code(cell)
+                    for head, cell in zip(each.heads, row, strict=True)
+                )
+                for row in each.rows[:most]
+            )
+            yield from table(each.heads, rows, [head for head in each.heads if head not in each.left])
+            yield ""
+            yield from map(words, _more(each, most))
+        yield ""
+
+
+def _link(build: KeptBuild) -> str:
+    """The page of its commit, as the word ``link`` of its meta says; empty where that is no address of the web."""
+    from urllib.parse import quote
+
+    link = build.meta.get("link", "")
+    return quote(link, safe=":/?#@!$&*+,;=%~-._") if link.startswith(("https://", "http://")) else ""
+
+
+def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Namespace) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from spillscan.dataset import totals
+
+    def ends(builds: Sequence[KeptBuild], first: int, last: int) -> dict[str, str]:
+        return {"first_build": builds[first].label, "last_build_before": builds[last].label}
+
+    return {
+        "threshold_percent": arguments.threshold,
+        "below_percent": arguments.below,
+        "builds": [
+            {"label": build.label, "time": build.time, "meta": dict(build.meta)}
+            | totals.document(past.totals["label"][build.label])
+            for build in past.builds
+        ],
+        "jumps": [
+            {name: value for name, value in asdict(jump).items() if name not in ("first", "last")}
+            | ends(past.builds, jump.first, jump.last)
+            for jump in past.jumps
+        ],
+        "changes": [
+            {
+                "canonical": each.series.canonical,
+                "name": each.series.kernel.name,
+                "arch": each.series.kernel.key.arch,
+                "event": each.event,
+                "was": None if each.was is None else each.was.name,
+                "metric": each.metric,
+                "before": each.before,
+                "after": each.after,
+                "holds": each.holds,
+            }
+            | ends(latest, each.first, each.last)
+            for each in past.changes
+        ],
+        "families": [{"name": name} | totals.document(sums) for name, sums in totals.heaviest(past.totals["family"])],
+        "archs": [{"name": name} | totals.document(sums) for name, sums in totals.heaviest(past.totals["arch"])],
+        "not_read": [{"label": each.build.label, "failed": each.failed, "holes": each.holes} for each in past.held],
+    }
