@@ -107,6 +107,7 @@ class Opcodes:
         self._special = re.compile(f"(?P<guard>{guard})?(?P<opcode>{opcode})".encode())
         self._local = re.compile(grammar.terminal(lark, "LOCAL_LINE").encode())
         self._control = re.compile(grammar.terminal(lark, "CONTROL_LINE").encode())
+        self._plain = re.compile(grammar.terminal(lark, "PLAIN_RUN").encode())
         self.names = [""]
         """By number: opcodes; the first stands for all special beginnings."""
         self.kinds = np.zeros(MAX_OPCODES, np.uint8)
@@ -152,6 +153,8 @@ class Opcodes:
             if len(self.names) == MAX_OPCODES:
                 raise UnreadableError(row)
             local, control = self._local.match(line), self._control.match(line)
+            if not (local or control or self._plain.match(line)):
+                raise UnreadableError(row)  # damaged behind the opcode: of what kind it is, such a line does not say
             self.kinds[len(self.names)] = LOCAL if local else CONTROL if control else PLAIN
             self.marks[len(self.names)] = bool(local or control)
             self._number_of[name] = len(self.names)

@@ -194,6 +194,8 @@ class Rows:
             lines=batch.numbers(marked, lanes),
             local=is_local,
         )
+        if (damaged := _damaged_modifiers(kept.texts)) is not None:
+            raise batch.departure(int(marked[damaged]))
         size = len(opcodes.names)
         for span in batch.spans:
             layout = span.layout
@@ -216,6 +218,29 @@ class Rows:
             return self.opcodes.special(texts, lambda index: batch.line(int(rows[index])))
         except UnreadableError as error:
             raise batch.departure(int(rows[error.args[0]])) from None
+
+
+_WORD_SIGN, _DOT, _STOP = 1, 2, 4
+_SIGNS = np.zeros(256, np.uint8)
+_SIGNS[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"]] = _WORD_SIGN
+_SIGNS[[*b"."]] = _DOT
+_SIGNS[[*b";} \t\r\n"]] = _STOP
+_MOST_MODIFIERS = 32
+"""Characters; longer than any that is known."""
+
+
+def _damaged_modifiers(texts: NDArray[np.void]) -> int | None:
+    """The first of some kept texts whose opcode and modifiers are not ``LDL.LU.64`` and a blank, ``;`` or ``}``. What
+    has a predicate there was read by the grammar."""
+    width = texts.dtype.itemsize
+    columns = texts.view(np.uint8).reshape(-1, width)[:, WINDOW : WINDOW + _MOST_MODIFIERS]
+    signs = _SIGNS[columns]
+    stops = signs == _STOP
+    open_still = ~np.logical_or.accumulate(stops, axis=1)
+    strange = (signs == 0) & open_still
+    lone = (signs[:, :-1] == _DOT) & (signs[:, 1:] != _WORD_SIGN) & open_still[:, :-1]
+    damaged = (strange.any(axis=1) | lone.any(axis=1) | ~stops.any(axis=1)) & (columns[:, 0] != ord("@"))
+    return int(damaged.argmax()) if damaged.any() else None
 
 
 def _equal_rows(copy: bytes | bytearray, at: int, wanted: bytes | memoryview, size: int) -> int:

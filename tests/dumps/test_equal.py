@@ -163,3 +163,18 @@ def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
 def _essence(data: bytes, path: str, size: int) -> list[SassFunction]:
     items = list(Dump(io.BytesIO(data), "dump", path, size))  # type: ignore[arg-type]
     return [item for item in items if not isinstance(item, Issue)]
+
+
+@pytest.mark.parametrize("first", ["LDL R4", "LDL.LU.6\0 R4", "LDL.LU.64\x7f R4"])
+@pytest.mark.parametrize("second", ["LDL R6", "LDL.LU.6\0 R6"])
+def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: str) -> None:
+    """What kind an opcode is of must not follow from a line that is damaged behind it."""
+    rows = [f"{opcode}, [R1+0x8]" for opcode in (first, second)] + ["LDL R8, [R1+0x10]", "STL [R1], R2", "EXIT"]
+    lines = [
+        f"        /*{16 * number:04x}*/                   {row} ;".ljust(76) + "/* 0x0000000000000000 */\n" + 76 * " "
+        for number, row in enumerate(rows)
+    ]
+    text = "\tcode for sm_90\n\t\tFunction : k\n" + "".join(f"{line}/* 0x000fe20000000f00 */\n" for line in lines)
+    data = (text + "\t\t..........\n\n").encode()
+    for size in (512, 1 << 20):
+        assert _essence(data, "rows", size) == _essence(data, "lark", size)
