@@ -135,11 +135,10 @@ def histories(
     Raises :class:`~spillscan.errors.InputError` where it names none.
     """
     past = _Past(dataset, builds)
-    for keys in ([pattern], names_in(dataset).called(pattern)):
-        found = [name for key in keys for name in _names(dataset, key if key is pattern else symbol_of(key))]
-        past.read(found)
-        if past.held:
-            break
+    past.read(_names(dataset, pattern, past.labels))
+    if not past.held:
+        called = names_in(dataset).called(pattern)
+        past.read([name for key in called for name in _names(dataset, symbol_of(key), past.labels)])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
     series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
@@ -265,6 +264,7 @@ class _Past:
         known = {commit.label for commit in dataset.commits if commit.rows("kernels")}
         self._filled = [index for index, build in enumerate(builds) if build.label in known]
         self._read: set[str] = set()
+        self.labels = [build.label for build in builds]
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
         self._kernels = lru_cache(maxsize=2)(self._kernels_of)
@@ -275,7 +275,7 @@ class _Past:
         new = sorted(set(names) - self._read)
         self._read.update(new)
         at = {build.label: index for index, build in enumerate(self._builds)}
-        for row in _called(self._dataset, new):
+        for row in _called(self._dataset, new, self.labels):
             named = dict(zip(_COLUMNS, row, strict=True))
             copy = Copy(light_kernel(named), {name: named[name] for name in _STORED})
             places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
@@ -385,15 +385,15 @@ class _Past:
         return [(kernel, Key.of(kernel)) for kernel in self._dataset.build(self._builds[index].label).kernels]
 
 
-def _names(dataset: Dataset, pattern: str) -> list[str]:
+def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
     """The canonical names of the kernels that ``pattern`` names; a symbol names its own kernel first."""
     exact = compiled(pattern).exact
-    if exact is not None and dataset.ask("SELECT 1 FROM kernels LIMIT 1", only=[canonical(exact)]).rows:
+    if exact is not None and dataset.ask("SELECT 1 FROM kernels LIMIT 1", only=[canonical(exact)], labels=labels).rows:
         return [canonical(exact)]
-    return _named(dataset, pattern)
+    return _named(dataset, pattern, labels)
 
 
-def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
+def _called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:
     """The rows of the kernels of these canonical names, equal ones of several builds as one; last the builds' labels.
 
     Arrow leaves out all others before DuckDB sees them: most names stand in every build, and equal figures do, too.
@@ -402,17 +402,18 @@ def _called(dataset: Dataset, names: Sequence[str]) -> list[tuple[Any, ...]]:
         return []
     columns = ", ".join(_COLUMNS[:-1])
     question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(question, only=names).rows
+    return dataset.ask(question, only=names, labels=labels).rows
 
 
-def _named(dataset: Dataset, pattern: str) -> list[str]:
+def _named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
     ready = compiled(pattern)
     if ready.exact is not None:
         condition, words = "short_name = ?", [short_name(ready.exact)]
     else:  # each name of a kernel is a piece of its symbol or of its full name
         needle = ready.needle.strip("\n")
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
-    rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words).rows
+    question = f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}"
+    rows = dataset.ask(question, words, labels=labels).rows
     return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
 
 

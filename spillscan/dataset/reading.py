@@ -111,20 +111,34 @@ class Dataset:
         """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
         return self.connect()
 
-    def connect(self, memory: str = sql.MEMORY, only: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
-        """:attr:`connection` anew; ``only``: ``kernels`` holds those of these canonical names."""
+    def connect(
+        self, memory: str = sql.MEMORY, only: Sequence[str] | None = None, labels: Collection[str] | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """:attr:`connection` anew; ``only``: ``kernels`` holds those of these canonical names; ``labels``: of these
+        builds."""
         import pyarrow.dataset as ds
 
         views: dict[str, Any] = {table: self.table(table) for table in schema.TABLES}
+        if labels is not None:
+            views["kernels"] = self.table("kernels", labels)
         if only is not None:
             views["kernels"] = views["kernels"].filter(ds.field("canonical").isin(list(only)))
         views["builds"] = builds.table(self.builds)
         old = any(commit.version < 2 for commit in self.commits)
         return sql.connect(views, self.dead(), computed=old, memory=memory)
 
-    def ask(self, question: str, words: Sequence[Any] = (), only: Sequence[str] | None = None) -> sql.Answer:
-        """The answer to a question of our own."""
-        return sql.ask(self.connection if only is None else self.connect(only=only), question, words)
+    def ask(
+        self,
+        question: str,
+        words: Sequence[Any] = (),
+        only: Sequence[str] | None = None,
+        labels: Collection[str] | None = None,
+    ) -> sql.Answer:
+        """The answer to a question of our own; ``only`` and ``labels`` as :meth:`connect` has them."""
+        if labels is not None and len(labels) == len(self.labels):
+            labels = None
+        held = only is None and labels is None
+        return sql.ask(self.connection if held else self.connect(only=only, labels=labels), question, words)
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
         """How much there is of each of these builds, in their order."""
