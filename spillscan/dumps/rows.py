@@ -225,13 +225,13 @@ _SIGNS = np.zeros(256, np.uint8)
 _SIGNS[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"]] = _WORD_SIGN
 _SIGNS[[*b"."]] = _DOT
 _SIGNS[[*b";} \t\r\n"]] = _STOP
+_GUARDED = re.compile(rb"@!?U?P[0-9T] [A-Z][A-Z0-9_]*(?:\.\w+)*(?![^;} \t\r\n])")
 _MOST_MODIFIERS = 32
 """Characters; longer than any that is known."""
 
 
 def _damaged_modifiers(texts: NDArray[np.void]) -> int | None:
-    """The first of some kept texts whose opcode and modifiers are not ``LDL.LU.64`` and a blank, ``;`` or ``}``. What
-    has a predicate there was read by the grammar."""
+    """The first of some kept texts whose opcode and modifiers are not ``LDL.LU.64`` and a blank, ``;`` or ``}``."""
     width = texts.dtype.itemsize
     columns = texts.view(np.uint8).reshape(-1, width)[:, WINDOW : WINDOW + _MOST_MODIFIERS]
     signs = _SIGNS[columns]
@@ -239,8 +239,14 @@ def _damaged_modifiers(texts: NDArray[np.void]) -> int | None:
     open_still = ~np.logical_or.accumulate(stops, axis=1)
     strange = (signs == 0) & open_still
     lone = (signs[:, :-1] == _DOT) & (signs[:, 1:] != _WORD_SIGN) & open_still[:, :-1]
-    damaged = (strange.any(axis=1) | lone.any(axis=1) | ~stops.any(axis=1)) & (columns[:, 0] != ord("@"))
-    return int(damaged.argmax()) if damaged.any() else None
+    damaged = strange.any(axis=1) | lone.any(axis=1) | ~stops.any(axis=1)
+    return next((row for row in np.flatnonzero(damaged).tolist() if not _is_guarded(texts[row].tobytes())), None)
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_guarded(text: bytes) -> bool:
+    """Whether an opcode with a uniform predicate before it begins a kept text, and is whole."""
+    return _GUARDED.match(text, WINDOW) is not None
 
 
 def _equal_rows(copy: bytes | bytearray, at: int, wanted: bytes | memoryview, size: int) -> int:
