@@ -26,7 +26,7 @@ EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --sin
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
-    _common.add_metric(parser, "FOLLOWED", "only this figure (default: all)")
+    _common.add_metric(parser, "TRACED", "only this figure (default: all but compile_ms)")
     parser.add_argument("--since", metavar="LABEL", help="compare from this build on (default: the first)")
     parser.add_argument("--worse", action="store_true", help="only what got worse")
     _common.add_rows(parser, 20, "changes to print", "changes")

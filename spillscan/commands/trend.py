@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
     _common.add_arch(parser)
-    _common.add_metric(parser, "FOLLOWED", f"what is drawn (default: {', '.join(_SHOWN)})")
+    _common.add_metric(parser, "TRACED", f"what is drawn (default: {', '.join(_SHOWN)})")
     parser.add_argument("--last", type=_common.whole_number, default=0, metavar="N", help="only the last N builds")
     _common.add_dataset(parser)
     _common.add_launches(parser)
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
     from spillscan.dataset.history import histories, names_in
-    from spillscan.model.figures import FOLLOWED
+    from spillscan.model.figures import TRACED
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     ordered = sorted(found, key=lambda series: _liveliest(series, metrics))
     shown = ordered[: _common.rows_of(arguments)]
     identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
-    columns = (*identity, *(each.name for each in FOLLOWED))
+    columns = (*identity, *(each.name for each in TRACED))
 
     def text(style: Style) -> Iterator[str]:
         names = names_in(dataset)
@@ -109,7 +109,7 @@ def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
 
 def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list[Any]]:
     from spillscan.identity import canonical
-    from spillscan.model.figures import FOLLOWED
+    from spillscan.model.figures import TRACED
     from spillscan.names import tuned_for
 
     for series in found:
@@ -121,7 +121,7 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list
                 was = None if event is None or event.was is None else canonical(event.was.key.symbol)
                 identity = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch]
                 identity += [", ".join(tuned_for(kernel.configuration)), series.copies, event and event.state, was]
-                yield identity + [point[each.name] for each in FOLLOWED]
+                yield identity + [point[each.name] for each in TRACED]
 
 
 def _lines(

@@ -22,7 +22,7 @@ from spillscan.errors import InputError
 from spillscan.identity import canonical
 from spillscan.identity.likeness import configuration
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import FOLLOWED, KEPT, figure, rank
+from spillscan.model.figures import RANKED, TRACED, figure, rank
 from spillscan.model.usage import NUMBERS
 from spillscan.names import Tuned, short_name, tuned_for
 from spillscan.naming import Names, symbol_of
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
 """Columns that say how a kernel is launched, and what it was tuned for."""
-_FOLLOWED = tuple(each.name for each in FOLLOWED)
-_STORED = tuple(each.name for each in KEPT)
+_TRACED = tuple(each.name for each in TRACED)
+_STORED = tuple(each.name for each in RANKED)
 _COLUMNS = (
     *("arch", "canonical", "symbol", "role", "final", "confidence"),
     *(*LAUNCHED, *_STORED, "labels"),
@@ -277,7 +277,7 @@ class _Past:
         at = {build.label: index for index, build in enumerate(self._builds)}
         for row in _called(self._dataset, new, self.labels):
             named = dict(zip(_COLUMNS, row, strict=True))
-            copy = Copy(light_kernel(named), {name: named[name] for name in _STORED})
+            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in _STORED})
             places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
             for label in row[-1]:
                 if label in at:
@@ -435,7 +435,11 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
 
 def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
     found = [figures | {"resident_blocks": blocks(kernel, launches)} for kernel, figures in copies]
-    return {name: _worst(name, [each[name] for each in found]) for name in _FOLLOWED}
+    return {name: _worst(name, [each[name] for each in found]) for name in _TRACED}
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _worst(metric: str, values: Sequence[int | None]) -> int | None:

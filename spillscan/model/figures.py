@@ -243,7 +243,9 @@ RANKED = tuple(each for each in FIGURES if each in KEPT or each.name == "compile
 METRICS = tuple(each for each in FIGURES if each.get is not None or each.name == "resident_blocks")
 """What a table of builds shows of each kernel, where it is asked for."""
 FOLLOWED = tuple(each for each in FIGURES if each in KEPT or each.name == "resident_blocks")
-"""What is followed over the builds of a dataset."""
+"""What is followed over the builds of a dataset, unless another figure is asked for."""
+TRACED = tuple(each for each in FIGURES if each in FOLLOWED or each in RANKED)
+"""What can be followed: compile times, too, which are never the same twice."""
 
 BY_NAME = {each.name: each for each in FIGURES}
 _RANK = {each.name: place for place, each in enumerate(FIGURES)}
