@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -29,6 +30,9 @@ FIXTURES = ROOT / "fixtures"
 settings.register_profile("suite", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("oracle", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
+
+# Workers of a parallel run have a width, one process has none: what is printed must not depend on that.
+os.environ.pop("COLUMNS", None)
 
 # A shell lets what it starts in the background ignore Ctrl-C, and programs that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

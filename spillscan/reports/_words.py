@@ -192,7 +192,8 @@ def place_text(finding: Finding, report: Report) -> str:
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
-    """One line of at most :data:`LONGEST_LINE` characters, as far as names can be cut."""
+    """One line of at most :data:`LONGEST_LINE` characters, as far as names can be cut; the place is never cut, as it is
+    what people and editors open."""
     finding, kernel = group[0], group[0].kernel
     source = source_place(finding, report.tree)
     log = printable(str(finding.origin)) if finding.origin else ""
@@ -216,8 +217,6 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
         place, unit = unit.removeprefix(", "), ""  # of a wheel or archive the library says more
     if excess() > 0:
         message = message.removesuffix(" per thread")  # as all spills are
-    if excess() > 0 and source is None:
-        place = posixpath.basename(place.replace("\\", "/"))
     if excess() > 0 and len(name) > _LEAST_NAME:
         name = printable(report.names.of(kernel.named_by, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
     if excess() > 0 and unit:
