@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from urllib.parse import quote
 
+from spillscan.machine.spillmap import Culprit, culprits
 from spillscan.model import Finding, Kernel, Origin
-from spillscan.model.code import LocalAccess, SourceLine
+from spillscan.model.code import AccessClass, SourceLine
 from spillscan.output.safe import printable
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
@@ -21,7 +23,7 @@ _CMAKE_OBJECT = re.compile(r"(?:(?P<folder>.*)/)?CMakeFiles/[^/]+\.dir/(?P<sourc
 # Where compilers keep what they made between two steps: no place to look.
 _TEMPORARY = re.compile(r"(?:^|/)(?:tmpxft_|tmp/|te?mp[^/]*/|AppData/Local/Temp/)")
 _ADVISORY_PLACE = re.compile(r"(?P<path>.+), line (?P<line>\d+)$")
-_ABOUT = {"spill": "spill", "local-array": "array"}
+_ABOUT: dict[str, AccessClass] = {"spill": "spill", "local-array": "array"}
 """How the names of rules begin that speak of accesses to local memory, and of which class."""
 _DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
 _DEEPEST, _LONGEST_UNIT = 64, 1024
@@ -74,6 +76,10 @@ class Place:
     """Relative to the repository's root, forward slashes, printable."""
     line: int
     """1-based; 1 where only the file is known."""
+    inner: str = field(default="", compare=False)
+    """Of code inlined from elsewhere: ``softmax.h:118``, the line itself."""
+    share: float | None = field(default=None, compare=False)
+    """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
 
     @property
     def uri(self) -> str:
@@ -94,7 +100,7 @@ def source_place(finding: Finding, tree: Tree) -> Place | None:
     build step names; ``None`` where nothing does."""
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
-        return _place(tree.relative(line.file), line.line)
+        return line
     for path, number in _named_places(finding):
         return _place(tree.relative(path), number)
     if source := source_of(kernel):
@@ -149,29 +155,51 @@ def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
                 yield match["path"], int(match["line"])
 
 
-def _line_in_code(finding: Finding, tree: Tree) -> SourceLine | None:
-    """The source line of what the finding is about: of spills and arrays the access in the innermost loop."""
+def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
+    """The source line of what the finding is about: of spills and arrays the heaviest."""
     sass = finding.kernel.sass
     if sass is None:
         return None
     if finding.rule.startswith("registers"):
-        return None if sass.live_peak is None else _in_repository(sass.live_peak.source, tree)
+        if sass.live_peak is None or sass.live_peak.source is None:
+            return None
+        line = _in_repository(sass.live_peak.source, tree)
+        return _placed(line, sass.live_peak.source, tree)
+    return next(iter(heaviest(finding, tree)), None)
+
+
+def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
+    """The source lines of the spills or arrays that a finding is about, those of greatest weight first: of code that
+    was inlined the first line that the repository holds. Empty where it is about none, or nothing names lines."""
     kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
-    found = [access for access in sass.local.accesses if access.kind == kind and access.source is not None]
-    return _in_repository(min(found, key=_outwards).source, tree) if found else None
+    sass = finding.kernel.sass
+    if kind is None or sass is None:
+        return ()
+    found = culprits(sass.local, kind, lambda line: _in_repository(line, tree))
+    return [_placed(each.place, each.inner, tree, each) for each in found]
 
 
-def _outwards(access: LocalAccess) -> tuple[int, int, int]:
-    """Sort key: innermost loop first, then the function's own code, then by address."""
-    return -1 if access.depth is None else -access.depth, access.part, access.address
+def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | None = None) -> Place:
+    place = _place(_relative(tree, line.file), line.line)
+    if (inner.file, inner.line) == (line.file, line.line):
+        inside = ""
+    else:
+        inside = printable(f"{posixpath.basename(_normal(inner.file))}:{inner.line}")
+    return replace(place, inner=inside, share=None if weighed is None else weighed.share)
 
 
-def _in_repository(line: SourceLine | None, tree: Tree) -> SourceLine | None:
+def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
     """Of a line and the calls that it was inlined through the first that the repository holds; else the outermost: a
     library's header is nothing that its user can mend."""
-    outermost = line
-    while line is not None:
-        if tree.holds(tree.relative(line.file)):
-            return line
-        outermost, line = line, line.inlined_at
-    return outermost
+    each: SourceLine | None = line
+    while each is not None:
+        if tree.holds(_relative(tree, each.file)):
+            return each
+        line, each = each, each.inlined_at
+    return line
+
+
+@lru_cache(maxsize=4096)
+def _relative(tree: Tree, path: str) -> str:
+    """:meth:`Tree.relative`: thousands of accesses come from few files."""
+    return tree.relative(path)

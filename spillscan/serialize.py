@@ -46,6 +46,7 @@ from spillscan.model.code import (
     SassStats,
     Traffic,
     WarpRole,
+    WeighedLine,
 )
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
@@ -165,6 +166,9 @@ class SassJson(msgspec.Struct, gc=False):
     """most live general registers (nvdisasm -plr)"""
     origin: Origin | None
     maker: Maker | None = None
+    lines: tuple[WeighedLine, ...] = ()
+    """source lines of accesses to local memory, the heaviest first, no more than a hundred: bytes weigh ten times as
+    much for each loop around them; empty without line information"""
     roles: tuple[WarpRole, ...] = ()
     """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
     digest: str | None = None
@@ -241,6 +245,8 @@ class SnapshotJson(msgspec.Struct, gc=False):
     tool_version: str = ""
 
 
+_MOST_LINES = 100
+"""Source lines of one kernel that are kept."""
 _BATCH = 256
 """Values that are written at once."""
 
@@ -335,6 +341,7 @@ def sass_json(stats: SassStats) -> SassJson:
             GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
             for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
         ),
+        lines=local.lines[:_MOST_LINES],
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
@@ -450,12 +457,15 @@ def sass_of(found: SassJson) -> SassStats:
     places = () if peak is None else (peak.registers, peak.address, peak.line)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
     moved = [count for each in traffics if each for count in (each.accesses, each.store_bytes, each.load_bytes)]
+    moved += [count for each in found.lines for count in (each.accesses, each.bytes, each.weight, each.depth or 0)]
+    if not all(0 <= line.share <= 1 for line in found.lines):
+        raise ValueError("a share that is not from 0 to 1")
     set_to = [count for role in found.roles for count in (role.address, role.registers) if count is not None]
     for count in (*places, *moved, *set_to):
         if count < 0:
             raise ValueError(f"{count} where a number of 0 or more belongs")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
-    local = LocalTraffic(kept=groups, evidence=found.evidence, flow=found.flow, frame=frame)
+    local = LocalTraffic(kept=groups, kept_lines=found.lines, evidence=found.evidence, flow=found.flow, frame=frame)
     total, spill = local.total, local.spill
     sums = (total.stores, total.loads, spill.stores, spill.loads)
     if sums != (found.stl_count, found.ldl_count, found.spill_store_count, found.spill_load_count):

@@ -178,6 +178,8 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
         if other.accesses:
             stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
+    for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
+        yield f"  {'by weight' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
     for sentence in spillmap.sentences(function):
         yield f"  {sentence}"
     slots = spillmap.slots(function)

@@ -221,6 +221,11 @@ class Accesses(Grouped):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    @property
+    def has_sources(self) -> bool:
+        """Whether any of them has a source line."""
+        return bool(self.sources)
+
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
         found: Counter[Group] = Counter()

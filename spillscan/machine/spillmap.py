@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from spillscan.model.code import AccessClass, LocalAccess, SassFunction, SourceLine
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassFunction, SourceLine, WeighedLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,60 @@ def sentences(function: SassFunction) -> Iterator[str]:
         what = ("spill store" if store else "spill load") + "s" * (count > 1)
         nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
         yield f"{count} {what} {nesting}" + (f", {place}" if place else "")
+
+
+TOP = 3
+"""Lines that are listed."""
+
+
+class Culprit(NamedTuple):
+    """A line of the source, and what of the weight of a class of accesses comes from it."""
+
+    place: SourceLine
+    """The line; what it calls may be inlined at it."""
+    inner: SourceLine
+    """The heaviest of the lines that were inlined there, with the calls in between; the line itself where none was."""
+    share: float
+    """Of the weight of all accesses of the class: 0 to 1."""
+    bytes: int
+    """That its accesses move per thread, each counted once."""
+    depth: int | None
+    """Of the innermost."""
+
+    def __str__(self) -> str:
+        """``softmax.cuh:118, inlined at flash.cu:38: 64 bytes at depth 2``."""
+        depth = "unknown depth" if self.depth is None else f"depth {self.depth}"
+        return f"{where(self.inner)}: {self.bytes:,} bytes at {'up to ' * bool(self.depth)}{depth}"
+
+
+def culprits(
+    local: LocalTraffic, kind: AccessClass = "spill", place_of: Callable[[SourceLine], SourceLine] = lambda line: line
+) -> list[Culprit]:
+    """The lines that accesses of one class come from, the heaviest first. ``place_of`` says which of a line and the
+    calls that it was inlined through is meant; what comes from one line counts together."""
+    groups: dict[tuple[str, int], list[WeighedLine]] = {}
+    for line in local.lines:
+        if line.kind == kind:
+            place = place_of(line.source)
+            groups.setdefault((place.file, place.line), []).append(line)
+    found = [
+        Culprit(
+            place_of(lines[0].source),
+            lines[0].source,
+            sum(line.share for line in lines),
+            sum(line.bytes for line in lines),
+            max((line.depth for line in lines if line.depth is not None), default=None),
+        )
+        for lines in groups.values()
+    ]
+    return sorted(found, key=lambda culprit: (-culprit.share, str(culprit.place)))
+
+
+def share_text(share: float) -> str:
+    """``62 %``; what is little is not nothing, and what is not all is not 100."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return f"{min(round(share * 100), 100 if share > 0.9999 else 99)} %"
 
 
 def where(source: SourceLine | None) -> str:

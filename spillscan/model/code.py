@@ -43,6 +43,37 @@ class SourceLine:
         return f"{self.file}:{self.line}"
 
 
+_PER_LEVEL, _DEEPEST = 10, 9
+
+
+def weight(size: int, depth: int | None) -> int:
+    """What ``size`` bytes of an access to local memory weigh under so many loops: ten times as much for each of up to
+    nine, as register allocators weigh spills (Muchnick, "Advanced Compiler Design and Implementation", 16.3). Where
+    the depth is not known, as outside of loops."""
+    factor: int = _PER_LEVEL ** min(depth or 0, _DEEPEST)
+    return size * factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeighedLine:
+    """The accesses to local memory of one class that come from one place in the source."""
+
+    kind: AccessClass
+    """What they are."""
+    source: SourceLine
+    """The line, and the calls that it was inlined through."""
+    accesses: int
+    """Instructions."""
+    bytes: int
+    """That they move per thread, each counted once."""
+    depth: int | None
+    """Natural loops around the innermost; ``None`` where control flow cannot be followed."""
+    weight: int
+    """Bytes, ten times as many for each loop around them."""
+    share: float
+    """Of the weight of all accesses of this class, those without a line included: 0 to 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAccess:
     """One STL or LDL instruction."""
@@ -126,6 +157,11 @@ class Grouped(Sequence[LocalAccess]):
 
     __slots__ = ()
 
+    @property
+    @abstractmethod
+    def has_sources(self) -> bool:
+        """Whether any of them has a source line."""
+
     @abstractmethod
     def groups(self) -> Counter[Group]:
         """How many there are of each group."""
@@ -155,6 +191,8 @@ class LocalTraffic:
     """In the order of their addresses; empty where a snapshot was read."""
     kept: tuple[tuple[Group, int], ...] | None = None
     """What a snapshot keeps of the accesses: how many there are of each group; ``None`` where a dump was read."""
+    kept_lines: tuple[WeighedLine, ...] = ()
+    """What a snapshot keeps of their source lines."""
     evidence: Evidence = "none"
     """What the classes rest on."""
     flow: FlowKind = "none"
@@ -248,6 +286,35 @@ class LocalTraffic:
         for group, count in self.groups.items():
             found.setdefault(group.depth, Counter())[group.kind] += count
         return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
+
+    @cached_property
+    def lines(self) -> tuple[WeighedLine, ...]:
+        """The places that accesses come from, those of greatest weight first; empty without line information."""
+        if self.kept is not None:
+            return self.kept_lines
+        if isinstance(self.accesses, Grouped) and not self.accesses.has_sources:
+            return ()
+        total: Counter[AccessClass] = Counter()
+        found: dict[tuple[AccessClass, SourceLine], list[LocalAccess]] = {}
+        for access in self.accesses:
+            total[access.kind] += weight(access.bytes, access.depth)
+            if access.source is not None:
+                found.setdefault((access.kind, access.source), []).append(access)
+        lines = []
+        for (kind, source), group in found.items():
+            heavy = sum(weight(access.bytes, access.depth) for access in group)
+            lines.append(
+                WeighedLine(
+                    kind=kind,
+                    source=source,
+                    accesses=len(group),
+                    bytes=sum(access.bytes for access in group),
+                    depth=max((access.depth for access in group if access.depth is not None), default=None),
+                    weight=heavy,
+                    share=heavy / total[kind],
+                )
+            )
+        return tuple(sorted(lines, key=lambda line: (-line.weight, str(line.source))))
 
     @property
     def spills_in_loops(self) -> dict[int, int]:

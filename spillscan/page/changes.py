@@ -15,7 +15,6 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.safe import clip
 from spillscan.page.columns import LONGEST_UNIT, shown_arch, shown_family, shown_file, shown_name
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
-from spillscan.places import Place
 
 Index = dict[int, int]
 """A kernel's number in the table by the ``id`` of its object."""
@@ -23,7 +22,7 @@ _LONGEST_SYMBOL = 400
 
 
 def findings(
-    found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], Place]
+    found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], str]
 ) -> list[dict[str, Any]]:
     """Every finding, most severe first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
     return [
@@ -31,7 +30,7 @@ def findings(
             "rule": finding.rule,
             "severity": finding.severity,
             "message": clip(finding.message, LONGEST_MESSAGE),
-            "place": clip(str(place(finding)), LONGEST_PLACE) if finding.origin else "",
+            "place": clip(place(finding), LONGEST_PLACE) if finding.origin else "",
             "state": finding.baseline_state,
             "excused": finding.excused,
             "kernel": index.get(id(finding.kernel)),

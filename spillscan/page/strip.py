@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from spillscan.machine import spillmap
 from spillscan.model import Kernel
-from spillscan.model.code import AccessClass, LocalAccess, SassFunction, SassStats
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassFunction, SassStats
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
@@ -25,7 +25,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
     ``marks`` is ``None`` where a snapshot was read: it keeps how many accesses there are, not where. Else its columns
     are: ``at`` (place, as the difference to the mark before), ``what`` (a letter a mark: spill, array, frame, unknown;
     a capital stores), ``depth`` (a digit a mark, ``?`` unknown), ``count``, ``slot`` and ``line`` (numbers in ``slots``
-    and ``lines``, -1 where there is none, or not one).
+    and ``lines``, -1 where there is none, or not one). ``shares``: what each line has of the weight of all spills.
     """
     stats = kernel.sass
     if stats is None or not stats.local.total.accesses:
@@ -47,6 +47,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         },
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
         **_marks(stats, slots, marks),
+        **_lines(local),
         "bands": list(_bands(local.accesses, _instruction_bytes(stats))),
         "sentences": sentences[:LISTED],
         "more_sentences": max(len(sentences) - LISTED, 0),
@@ -71,20 +72,19 @@ def _instruction_bytes(stats: SassStats) -> int:
 def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[str, Any]:
     accesses = stats.local.accesses
     if not accesses:
-        return {"marks": None, "lines": []}
+        return {"marks": None}
     unit = max(_instruction_bytes(stats), -(-stats.code_bytes // most))
     slot_of = {
         (access.address, access.store): number
         for number, slot in enumerate(islice(slots, LISTED))
         for access in (*slot.stores, *slot.loads)
     }
-    lines: dict[str, int] = {}
+    lines = {place: number for number, place in enumerate(_lines(stats.local)["lines"])}
     found: dict[tuple[int, str, str], _Mark] = {}
     for access in accesses:
         letter = _LETTERS[access.kind].upper() if access.store else _LETTERS[access.kind]
         depth = "?" if access.depth is None else str(min(access.depth, _DEEPEST))
-        place = spillmap.where(access.source)
-        line = lines.setdefault(place, len(lines)) if place else -1
+        line = lines.get(spillmap.where(access.source), -1)
         slot_number = slot_of.get((access.address, access.store), -1)
         key = (access.address // unit, letter, depth)
         mark = found.get(key)
@@ -107,8 +107,16 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[
             "slot": [mark.slot for mark in chosen],
             "line": [mark.line for mark in chosen],
         },
-        "lines": list(lines),
     }
+
+
+def _lines(local: LocalTraffic) -> dict[str, Any]:
+    """Every line as the code comes to it, of a snapshot the heaviest first, and its share of the spills."""
+    shares = dict.fromkeys((spillmap.where(access.source) for access in local.accesses if access.source), 0.0)
+    for line in local.lines:
+        place = spillmap.where(line.source)
+        shares[place] = shares.get(place, 0.0) + (line.share if line.kind == "spill" else 0.0)
+    return {"lines": list(shares), "shares": [round(share, 4) for share in shares.values()]}
 
 
 def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[int]]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from spillscan.machine.spillmap import TOP, share_text
 from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.names import natural
@@ -14,7 +15,7 @@ from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
-from spillscan.places import UNKNOWN, log_path, source_place
+from spillscan.places import UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.reports import Report
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
 def message_of(finding: Finding) -> str:
     """What the finding says, printable and never long."""
     return printable(finding.message, LONGEST_MESSAGE)
+
+
+def detail_of(finding: Finding, report: Report) -> str:
+    """:func:`message_of`, and where several source lines share in it, which: see :func:`lines_of`."""
+    lines = lines_of(finding, report)
+    return message_of(finding) + (f"; {lines}" if lines else "")
+
+
+def lines_of(finding: Finding, report: Report) -> str:
+    """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty where nothing names
+    lines."""
+    found = heaviest(finding, report.tree)[:TOP]
+    shares = (f"{share_text(place.share or 0)} at {place}{_inlined(place)}" for place in found)
+    return printable(f"by weight {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
+
+
+def _inlined(place: Place) -> str:
+    return f" (inlined: {place.inner})" if place.inner else ""
 
 
 def hole_lines(holes: Iterable[Hole], names: Names) -> Iterator[str]:
@@ -198,9 +217,10 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     source = source_place(finding, report.tree)
     log = printable(str(finding.origin)) if finding.origin else ""
     place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
+    inlined = _inlined(source) if source else ""
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
     more = f" (+{len(group) - 1:,} of {printable(report.names.base(kernel.named_by), 40)})" if len(group) > 1 else ""
-    message, rest = message_of(finding), f" [{finding.rule}{state}]{more}"
+    message, rest = message_of(finding), f"{inlined} [{finding.rule}{state}]{more}"
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit and source is None else ""
     name = name_of(kernel, report.names)

@@ -14,7 +14,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import LONGEST_ARCH, count, hole_lines, message_of, name_of, summary
+from spillscan.reports._words import LONGEST_ARCH, count, detail_of, hole_lines, name_of, summary
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -49,7 +49,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
         properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
-        yield f"::{_COMMANDS[severity]} {properties}::{_data(message_of(finding))}\n"
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(detail_of(finding, report))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"

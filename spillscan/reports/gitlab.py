@@ -15,7 +15,7 @@ from spillscan.output.records import array
 from spillscan.output.terminal import Style
 from spillscan.places import place_in_input, place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import label_of, message_of, one_of_a_kind
+from spillscan.reports._words import detail_of, label_of, one_of_a_kind
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"
@@ -33,10 +33,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
 def _entries(report: Report) -> Iterator[str]:
     findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
     for finding in findings:
-        place = place_of(finding, report.tree)
+        place, said = place_of(finding, report.tree), detail_of(finding, report)
         yield json.dumps(
             {
-                "description": f"{label_of(finding.kernel, report.names)}: {message_of(finding)} [{finding.rule}]",
+                "description": f"{label_of(finding.kernel, report.names)}: {said} [{finding.rule}]",
                 "check_name": f"spillscan-{finding.rule}",
                 "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],

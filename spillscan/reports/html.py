@@ -21,7 +21,7 @@ from spillscan.page.overview import overview
 from spillscan.page.static import static
 from spillscan.places import place_of
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._words import hole_lines
+from spillscan.reports._words import hole_lines, lines_of
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -65,8 +65,12 @@ def payload(report: Report) -> dict[str, Any]:
     }
     if report.kind != "scan":
         found["verdict"] = _verdict(report)
-        places = {id(finding): place_of(finding, report.tree) for finding in report.findings}
-        found["findings"] = findings(report.findings, index, report.names, lambda finding: places[id(finding)])
+        found["findings"] = findings(
+            report.findings,
+            index,
+            report.names,
+            lambda finding: lines_of(finding, report) or str(place_of(finding, report.tree)),
+        )
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
     if report.matrix is not None:

@@ -10,6 +10,7 @@ import msgspec
 from spillscan import __version__
 from spillscan.compare.figures import figures
 from spillscan.compare.matrix import KernelRow, Matrix
+from spillscan.machine.spillmap import TOP
 from spillscan.model import (
     BaselineState,
     Change,
@@ -27,6 +28,7 @@ from spillscan.model import (
 from spillscan.model.code import PortableCode
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
+from spillscan.places import Tree, heaviest, place_of
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.serialize import (
     SCHEMA_VERSION,
@@ -83,6 +85,19 @@ class ChangeJson(msgspec.Struct):
     """residency by device; pairs are [before, after]"""
 
 
+class PlaceJson(msgspec.Struct):
+    """A line of the source, or of the input."""
+
+    path: str
+    """relative to the repository"""
+    line: Count
+    """1-based; 1 where only the file is known"""
+    inlined: str | None
+    """of code that was inlined here: the line itself"""
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None
+    """of the weight of the spills or arrays: bytes, ten times as many for each loop around them; null: not weighed"""
+
+
 class FindingJson(msgspec.Struct):
     """A rule's verdict on one kernel or change."""
 
@@ -97,6 +112,8 @@ class FindingJson(msgspec.Struct):
     origin: Origin | None
     baseline_state: BaselineState | None
     suppression: str | None
+    places: tuple[PlaceJson, ...] = ()
+    """where it stands; of spills and arrays with line information the three heaviest source lines"""
 
 
 class HoleJson(msgspec.Struct):
@@ -253,7 +270,7 @@ def _pieces(report: Report) -> Iterator[str]:
         if report.build.empty_units:
             yield from _array("empty_units", report.build.empty_units)
     if report.kind != "scan":
-        yield from _array("findings", map(_finding, report.findings))
+        yield from _array("findings", (_finding(finding, report.tree) for finding in report.findings))
         yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))
     if report.baseline is not None:
         yield f' "baseline": {text(_baseline(report.baseline))},\n'
@@ -323,8 +340,10 @@ def _named(kernel: Kernel | None) -> dict[str, str | None]:
     return {"symbol": kernel.key.symbol, "name": kernel.name, "arch": kernel.key.arch, "unit": kernel.key.unit}
 
 
-def _finding(finding: Finding) -> FindingJson:
-    return copied(FindingJson, finding, **_named(finding.kernel))
+def _finding(finding: Finding, tree: Tree) -> FindingJson:
+    places = heaviest(finding, tree)[:TOP] or [place_of(finding, tree)]
+    shown = tuple(PlaceJson(place.path, place.line, place.inner or None, place.share) for place in places)
+    return copied(FindingJson, finding, **_named(finding.kernel), places=shown)
 
 
 def _baseline(result: BaselineResult) -> BaselineJson:

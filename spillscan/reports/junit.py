@@ -15,7 +15,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import LONGEST_NAME, family_of, message_of, name_of, one_of_a_kind
+from spillscan.reports._words import LONGEST_NAME, detail_of, family_of, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
@@ -118,7 +118,7 @@ def _failure(report: Report, finding: Finding) -> str:
 
 def _line(report: Report, finding: Finding) -> str:
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    return f"{place_of(finding, report.tree)}: {finding.severity}: {message_of(finding)} [{finding.rule}{state}]"
+    return f"{place_of(finding, report.tree)}: {finding.severity}: {detail_of(finding, report)} [{finding.rule}{state}]"
 
 
 def _attribute(text: str) -> str:

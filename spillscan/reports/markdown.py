@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from spillscan.machine.spillmap import TOP, share_text
 from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.places import place_of
+from spillscan.places import heaviest, place_of
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._diff import Entry, archs_of, entries, families, summed_up
 from spillscan.reports._groups import INSTANCES
@@ -204,14 +205,23 @@ def _groups(report: Report, findings: Sequence[Finding]) -> list[list[Finding]]:
 def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
     finding = group[0]
     more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
-    place = place_of(finding, report.tree)
     return (
         f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
         *_names(report, finding.kernel),
         words(finding.message) + more,
         code(finding.rule),
-        code(str(place)),
+        _where(report, finding),
     )
+
+
+def _where(report: Report, finding: Finding) -> str:
+    """The place; of spills and arrays whose source is known the heaviest lines, with what each has of the weight."""
+    lines = heaviest(finding, report.tree)[:TOP] or [place_of(finding, report.tree)]
+    cells = []
+    for place in lines:
+        inlined = f" (inlined: {code(place.inner)})" if place.inner else ""
+        cells.append(code(str(place)) + inlined + ("" if place.share is None else f" {share_text(place.share)}"))
+    return ", ".join(cells)
 
 
 def _unknown(report: Report) -> Iterator[str]:

@@ -10,7 +10,7 @@ from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.places import place_in_input, place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import label_of, message_of, one_of_a_kind
+from spillscan.reports._words import detail_of, label_of, one_of_a_kind
 
 FORMAT = "rdjsonl"
 HELP = "diagnostics for reviewdog"
@@ -24,7 +24,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for finding in report.open_findings:
         place = place_of(finding, report.tree)
         diagnostic = {
-            "message": f"{label_of(finding.kernel, report.names)}: {message_of(finding)}",
+            "message": f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}",
             "location": {"path": place.path, "range": {"start": {"line": place.line}}},
             "severity": _SEVERITIES[finding.severity],
             "source": {"name": "spillscan"},

@@ -23,7 +23,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import family_of, label_of, message_of, name_of, one_of_a_kind
+from spillscan.reports._words import detail_of, family_of, label_of, name_of, one_of_a_kind
 from spillscan.rules import all_rules
 
 FORMAT = "sarif"
@@ -80,7 +80,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "level": finding.severity,
-        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {message_of(finding)}")},
+        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}")},
         "locations": [
             {
                 "physicalLocation": {

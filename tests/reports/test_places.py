@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spillscan.model import Advisory, Finding, Origin
-from spillscan.places import Place, log_path, place_of, source_of
+from spillscan.join.code import attach
+from spillscan.model import Advisory, Finding, Kernel, Origin
+from spillscan.output.terminal import Style
+from spillscan.places import Place, heaviest, log_path, place_of, source_of
+from spillscan.reports.json import render as render_json
 from spillscan.rules import check, finding
 from spillscan.rules.spills import SPILL
+from spillscan.serialize import build_of
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
 from tests.reporting import POLICY, at, kernel, report_of
 
@@ -98,8 +103,6 @@ def test_an_advisory_names_its_line_but_not_in_a_temporary_file() -> None:
 
 def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
     kernels = read_any(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass")
-    from spillscan.join.code import attach
-
     joined, _ = attach([], kernels.functions)
     by_name = {each.key.symbol: each for each in joined}
     tree = at("/opt/project", "sass.cu")
@@ -116,6 +119,40 @@ def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
         }
         assert place.path == "sass.cu"
         assert place.line in lines
+
+
+def weighed(joined: Kernel, kind: str) -> Counter[tuple[str, int]]:
+    """The weight of each line by the rule of ``explain spill-in-loop``, where the repository holds ``inlined.cu``."""
+    found: Counter[tuple[str, int]] = Counter()
+    assert joined.sass is not None
+    for access in joined.sass.local.accesses:
+        line = access.source
+        while line is not None and line.inlined_at is not None and not line.file.endswith("/inlined.cu"):
+            line = line.inlined_at
+        if access.kind == kind and line is not None:
+            found["inlined.cu", line.line] += access.bytes * 10 ** min(access.depth or 0, 9)
+    return found
+
+
+@pytest.mark.parametrize("form", ["dump", "snapshot"])
+def test_the_heaviest_line_is_named_and_the_inlined_one_beside_it(form: str) -> None:
+    kernels, _ = attach([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
+    report = report_of("scan", kernels)
+    if form == "snapshot":
+        report = report_of("scan", build_of("".join(render_json(report, Style())).encode()).kernels)
+    tree = at("/work", "inlined.cu")
+    inlined = 0
+    for each in check(report.build, POLICY).findings:
+        (original,) = (kernel for kernel in kernels if kernel.key == each.kernel.key)
+        expected = weighed(original, "array" if each.rule == "local-array" else "spill")
+        places = heaviest(each, tree)
+        assert [(place.path, place.line) for place in places[:1]] == [expected.most_common(1)[0][0]]
+        assert place_of(each, tree) == places[0]
+        assert {(place.path, place.line): round(place.share or 0, 6) for place in places} == {
+            line: round(weight / expected.total(), 6) for line, weight in expected.items()
+        }
+        inlined += bool(places[0].inner)
+    assert inlined >= 2
 
 
 def test_command_lines_and_records_name_the_source() -> None:
@@ -135,7 +172,6 @@ def test_sources_that_overlapping_steps_leave_open_are_not_told() -> None:
 
 
 def test_snapshots_keep_the_source(tmp_path: Path) -> None:
-    from spillscan.serialize import build_of
     from tests.conftest import kernel_to_json
 
     one = kernel("k", source="src/gemm.cu")

@@ -29,6 +29,7 @@ const spillmap = (() => {
     });
   }
 
+  const percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(share * 100)} %`);
   const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
 
   function describe(map, mark) {
@@ -118,14 +119,14 @@ const spillmap = (() => {
       const own = marks.filter((mark) => mark.line === number_ && mark.what.toLowerCase() === "s");
       const amount = own.reduce((sum, mark) => sum + mark.count, 0);
       const depth = Math.max(-1, ...own.map((mark) => (mark.depth === "?" ? -1 : Number(mark.depth))));
-      return { place, number: number_, amount, depth };
-    }).filter(({ amount }) => amount).sort((one, other) => other.depth - one.depth || other.amount - one.amount);
-    const pressed = buttons.slice(0, 12).map(({ place, number: line, amount, depth }) => {
+      return { place, number: number_, amount, depth, share: map.shares[number_] };
+    }).filter(({ share }) => share).sort((one, other) => other.share - one.share);
+    const pressed = (map.marks ? buttons : []).slice(0, 12).map(({ place, number: line, amount, depth, share }) => {
       const button = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
         chosen = chosen === line ? null : line;
         for (const [other, its] of pressed) other.setAttribute("aria-pressed", String(its === chosen));
         paint();
-      } }, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${count(amount, "spill")}${depth > 0 ? `, depth ${depth}` : ""}`));
+      } }, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}: ${count(amount, "spill")}${depth > 0 ? `, depth ${depth}` : ""}`));
       return [button, line];
     });
 
@@ -137,6 +138,8 @@ const spillmap = (() => {
         map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
         per ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
         ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
+      buttons.length ? h("p", { class: "quiet small" }, "Source lines by weight: spilled bytes, ten times as many for each loop around them.") : null,
+      map.marks ? null : h("ol", {}, buttons.slice(0, 12).map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))),
       pressed.length ? h("div", { class: "lines", role: "group", "aria-label": "Show the spills of one source line" }, pressed.map(([button]) => button)) : null,
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), totals(map)),
