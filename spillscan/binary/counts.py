@@ -83,6 +83,8 @@ class Counts(NamedTuple):
     """Instructions whose code is in no table."""
     settings: int
     """USETMAXREG."""
+    may_share: bool
+    """Whether an instruction may touch shared memory, or call what does."""
 
 
 def code_of(window: Window, table: Table, number: int) -> Code:
@@ -140,15 +142,16 @@ def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[
     unknown = counts[:, table.unknown].tolist()
     local = counts[:, table.local].sum(axis=1).tolist()
     settings = counts[:, table.settings].sum(axis=1).tolist()
-    for first, end, begin, stop, own_local, own_unknown, own_settings in zip(
-        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, settings, strict=True
+    sharing = np.any(counts[:, table.may_share], axis=1).tolist()
+    for first, end, begin, stop, own_local, own_unknown, own_settings, may_share in zip(
+        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, settings, sharing, strict=True
     ):
         rest: Sequence[tuple[str, int]] = ()
         if own_unknown:
             rest = _unknown(code.codes[first:end], ranks[first:end], table)
         known = packed[begin : stop - 8 * bool(rest)]  # codes that no table knows stand last
         held = Opcodes(table.pairs, known, rest)
-        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings)
+        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings, may_share)
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:

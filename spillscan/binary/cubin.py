@@ -179,9 +179,8 @@ _TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
 """Kinds of symbols."""
 _BANK = b".rel.nv.constant0."
 _REL = np.dtype([("offset", "<u8"), ("info", "<u8")])
-_RELA = np.dtype([*_REL.descr, ("addend", "<i8")])
-_RELA_SECTION, _REL_SECTION = 4, 9
-"""Kinds of sections."""
+_RECORDS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
+"""Relocations, by the kind of their section: offset, symbol and kind, and the addend where it is not in the bytes."""
 
 
 class References(NamedTuple):
@@ -305,6 +304,7 @@ class Cubin:
         self.number = (self.elf.flags >> 8 if self.new_layout else self.elf.flags) & 0xFF
         """Of its architecture: 90."""
         self.relocatable = self.elf.type == RELOCATABLE_FILE
+        self._targets: dict[int, bytes] = {}
 
     @cached_property
     def toolkit(self) -> Toolkit:
@@ -359,7 +359,7 @@ class Cubin:
         stacks = figures[MIN_STACK_SIZE]
         offsets, sizes, links = elf.offsets, elf.sizes, elf.owners
         flags = elf.sections["flags"].tolist()
-        names, homes, others = (self._symbols[field].tolist() for field in ("name", "section", "other"))
+        names, (homes, others) = self._places, (self._symbols[field].tolist() for field in ("section", "other"))
         counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
         reserve = DRIVER_SHARED_BYTES if counted else 0
         pool = self._strings
@@ -402,13 +402,12 @@ class Cubin:
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
         text, infos, _, _, banks = self._sections
-        symbols = self._symbols
         functions = self._functions[self._functions["section"] > 0]
         if lost := len(set(functions["section"].tolist()).difference(text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        links, names, pool = elf.owners, symbols["name"].tolist(), self._strings
+        links, names, pool = elf.owners, self._places, self._strings
         for section in text:
             number = links[section] & 0xFFFFFF
             place = names[number] if number < len(names) else len(pool)
@@ -431,32 +430,33 @@ class Cubin:
 
         Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
         """
-        code = function.code
+        code, own = function.code, function.section
         hasher = xxh3_64(code.view(0, code.size, "code"))
-        for section in (function.section, *self._owned.get(function.section, ())):
-            if section != function.section:
-                held = self.elf.contents(section)
-                hasher.update(held.view(0, held.size, "constants"))
+        if own in self._relocations:
+            self._relocated(own, own, hasher)
+        for section in self._owned.get(own, ()):
+            held = self.elf.contents(section)
+            hasher.update(held.view(0, held.size, "constants"))
             if section in self._relocations:
-                own = self._symbol_of(function.section)
-                for offset, kind, number, addend in self._relocated(section):
-                    name = "" if number == own else canonical(self._name_of(number))
-                    hasher.update(f"{offset:x} {kind} {addend} {name}\n".encode("utf-8", "backslashreplace"))
+                self._relocated(section, own, hasher)
         return hasher.hexdigest()
 
-    def _relocated(self, section: int) -> Iterator[tuple[int, int, int, int]]:
-        """(offset, kind, symbol, addend) of the relocations of one section; the addend may stand in its bytes."""
-        for index, form in self._relocations.get(section, ()):
+    def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
+        """Take the relocations of one section of a function into its digest; ``code``: its code section."""
+        itself = self.elf.owners[code] & 0xFFFFFF
+        for index, form in self._relocations[section]:
             table = self.elf.contents(index)
-            for offset, info, *addend in table.array(form, table.size // form.itemsize, 0, "relocations").tolist():
-                yield offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
+            whole = table.copy(0, table.size // form.size * form.size, "relocations")
+            for offset, info, *addend in form.iter_unpack(whole):
+                name = b"" if info >> 32 == itself else self._target(info >> 32)
+                hasher.update(b"%x %d %d %b\n" % (offset, info & 0xFFFFFFFF, addend[0] if addend else 0, name))
 
     @cached_property
-    def _relocations(self) -> dict[int, list[tuple[int, np.dtype[Any]]]]:
+    def _relocations(self) -> dict[int, list[tuple[int, struct.Struct]]]:
         """Relocation sections, and the form of their records, by the section that they are about."""
         kinds, owners = self.elf.sections["type"], self.elf.sections["info"]
-        found: dict[int, list[tuple[int, np.dtype[Any]]]] = {}
-        for kind, form in ((_REL_SECTION, _REL), (_RELA_SECTION, _RELA)):
+        found: dict[int, list[tuple[int, struct.Struct]]] = {}
+        for kind, form in _RECORDS.items():
             indices = np.flatnonzero(kinds == kind)
             for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
                 found.setdefault(owner, []).append((index, form))
@@ -472,20 +472,20 @@ class Cubin:
                 found.setdefault(owners[index], []).append(index)
         return found
 
-    def _symbol_of(self, section: int) -> int:
-        """Number of the symbol that a code section is named after."""
-        return self.elf.owners[section] & 0xFFFFFF
-
-    def _name_of(self, number: int) -> str:
-        """Of a symbol; of one without a name, its section's."""
-        if number >= len(self._symbols):
-            return ""
-        symbol, pool = self._symbols[number], self._strings
-        place, section = int(symbol["name"]), int(symbol["section"])
-        name = pool[place : pool.find(b"\0", place)]
-        if not name and section < len(self.elf.names):
-            name = self.elf.names[section]
-        return name.decode("utf-8", "backslashreplace")
+    def _target(self, number: int) -> bytes:
+        """The canonical name of what a relocation points at: of a symbol; of one without a name, its section's."""
+        name = self._targets.get(number)
+        if name is None:
+            name = b""
+            if number < len(self._symbols):
+                symbol, pool = self._symbols[number], self._strings
+                place, section = int(symbol["name"]), int(symbol["section"])
+                name = pool[place : pool.find(b"\0", place)]
+                if not name and section < len(self.elf.names):
+                    name = self.elf.names[section]
+            name = canonical(name.decode("utf-8", "backslashreplace")).encode("utf-8", "backslashreplace")
+            self._targets[number] = name
+        return name
 
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
@@ -576,6 +576,12 @@ class Cubin:
     @cached_property
     def _symbols(self) -> NDArray[Any]:
         return self.elf.symbols(self._table)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where the name of each symbol begins in :attr:`_strings`."""
+        found: list[int] = self._symbols["name"].tolist()
+        return found
 
     @cached_property
     def _strings(self) -> bytes:

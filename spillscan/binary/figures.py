@@ -25,7 +25,6 @@ from spillscan.binary.words import Code
 from spillscan.inputs import ptx
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
 from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, PortableCode, SassFunction, SassStats, WarpRole
-from spillscan.model.opcodes import CLASSES
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
@@ -125,9 +124,12 @@ class Held:
             return
         linked = {} if image.relocatable else self._linked.setdefault(image.file, {})
         kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
+        arch, names = "", set[str]()
         for each in stated:
             if isinstance(each, Figures):
-                linked.setdefault(each.arch, set()).add(each.symbol)
+                if each.arch != arch:
+                    arch, names = each.arch, linked.setdefault(each.arch, set())
+                names.add(each.symbol)
                 if each.role == "entry":
                     kernels.add(each.symbol)
             yield each
@@ -300,7 +302,7 @@ def _figures(
             references and references.samplers,
         ),
         _bounds(info.max_threads, info.required_threads, info.cluster_blocks),
-        False if counted and function.dynamic_shared and _leaves_shared_alone(counted) else function.dynamic_shared,
+        False if counted and function.dynamic_shared and not counted.may_share else function.dynamic_shared,
         counted,
         counted.code_bytes if counted else function.code.size,
         shared,
@@ -373,22 +375,6 @@ def _product(dimensions: _Dimensions, most: int) -> int | None:
         return None
     x, y, z = dimensions
     return x * y * z if 0 < x * y * z <= most else None
-
-
-_ELSEWHERE = frozenset(
-    {
-        *(opcode for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert") for opcode in CLASSES[name]),
-        *(opcode for name in ("move", "predicate", "local", "constant", "texture", "nop") for opcode in CLASSES[name]),
-        *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
-        *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
-    }
-)
-"""Opcodes that surely neither address shared memory nor call what may."""
-
-
-def _leaves_shared_alone(counted: Counts) -> bool:
-    """Whether no instruction can touch shared memory: then what its module declares is for other kernels."""
-    return _ELSEWHERE.issuperset(dict(counted.opcodes))
 
 
 FORMAT = "binary"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spillscan.machine.flow import KINDS
 from spillscan.model.code import SETS_REGISTERS
+from spillscan.model.opcodes import CLASSES
 
 CODE_BITS = 12
 """The opcode's own; what selectors choose stands above them."""
@@ -100,6 +101,15 @@ def _near(bits: Sequence[int]) -> list[list[int]]:
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
 NARROW_BITS = 13
+_ELSEWHERE = frozenset(
+    {
+        *(opcode for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert") for opcode in CLASSES[name]),
+        *(opcode for name in ("move", "predicate", "local", "constant", "texture", "nop") for opcode in CLASSES[name]),
+        *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
+        *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
+    }
+)
+"""Opcodes that surely neither address shared memory nor call what may."""
 
 
 class Table:
@@ -144,6 +154,8 @@ class Table:
         """Rank of USETMAXREG, where it is one."""
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
+        self.may_share = [rank for rank, name in enumerate([*self.names, ""]) if name not in _ELSEWHERE]
+        """Ranks of what may touch shared memory, or call what does."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """What it does to control, by rank (:class:`~spillscan.machine.flow.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():

@@ -276,11 +276,14 @@ def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) 
     key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
     origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
     if isinstance(item, SassFunction):
-        known = kernel.usage if kernel else Usage()
+        usage = item.usage
+        if usage is None:
+            known = kernel.usage if kernel else Usage()
+            usage = _with_callees(replace(known, registers=known.registers or item.stats.registers), item)
         return Kernel(
             key=key,
             role=item.role,
-            usage=item.usage or _with_callees(replace(known, registers=known.registers or item.stats.registers), item),
+            usage=usage,
             final=item.final,
             origins=origins,
             sass=item.stats,
