@@ -14,7 +14,19 @@ from collections.abc import Collection, Mapping
 from datetime import date
 from functools import lru_cache
 
-from spillscan.baseline.model import Baseline, Copies, Figures, Identity, KnownKernel, Suppression, key_of, parse_key
+from spillscan.baseline.model import (
+    KEPT_FIGURES,
+    KEPT_OF_LAUNCH,
+    LARGEST_BLOCK,
+    Baseline,
+    Copies,
+    Figures,
+    Identity,
+    KnownKernel,
+    Suppression,
+    key_of,
+    parse_key,
+)
 from spillscan.errors import UsageError, nearest
 from spillscan.nodes import Node, described, parse_yaml
 from spillscan.patterns import compiled
@@ -22,10 +34,13 @@ from spillscan.patterns import compiled
 VERSION = 1
 """Of the file's format, and of what :func:`spillscan.identity.canonical` makes of symbols."""
 
+FIGURES, LAUNCH = "figures", "launch"
+"""What an entry holds besides its name and its rules."""
+
 PREAMBLE = """\
-# Findings that are accepted as they are; `spillscan check --baseline` fails on what is new or worse.
+# Kernels as they are accepted; `spillscan check --baseline` fails on what is new or worse.
 # Yours, and kept as it stands: everything above "kernels:". Below it `spillscan baseline write` and `prune` write,
-# one line a kernel and arch. An entry without figures is a kernel that is known and had no finding.
+# one line a kernel and arch: its figures, its launch where it is known, and the findings that are excused.
 version: 1
 
 # - kernel: "gemm*"      # glob on symbol, full or short name
@@ -54,8 +69,10 @@ def figures_text(figures: Figures) -> str:
 
 
 def _line(entry: KnownKernel) -> str:
-    rules = "".join(f", {rule}: {_copies(copies)}" for rule, copies in sorted(entry.recorded.items()))
-    return f"{{name: {_quoted(entry.name)}{rules}}}"
+    kept = {FIGURES: entry.figures, LAUNCH: (entry.launch,) if entry.launch else ()}
+    parts = [*((name, copies) for name, copies in kept.items() if copies), *sorted(entry.recorded.items())]
+    said = "".join(f", {name}: {_copies(copies)}" for name, copies in parts)
+    return f"{{name: {_quoted(entry.name)}{said}}}"
 
 
 def _copies(copies: Copies) -> str:
@@ -132,9 +149,25 @@ def entries_by_line(body: str) -> dict[Identity, KnownKernel] | None:
         recorded = _recorded(line[4])
         if recorded is None:
             return None
-        entries[identity] = KnownKernel(name=line[3], recorded=recorded)
+        entry = _entry(line[3], recorded)
+        if entry is None:
+            return None
+        entries[identity] = entry
         position = line.end()
     return entries
+
+
+def _entry(name: str, said: Mapping[str, Copies]) -> KnownKernel | None:
+    """The entry of which this is ``said``; ``None`` where its figures or its launch are none."""
+    figures, launch = said.get(FIGURES, ()), said.get(LAUNCH, ((),))
+    known = all(each in KEPT_FIGURES for copy in figures for each, _ in copy)
+    threads = dict(launch[0]).get("threads_per_block", 0)
+    if not known or len(launch) > 1 or (launch[0] and not 1 <= threads <= LARGEST_BLOCK):
+        return None
+    if any(each not in KEPT_OF_LAUNCH for each, _ in launch[0]):
+        return None
+    recorded = {rule: copies for rule, copies in said.items() if rule not in (FIGURES, LAUNCH)}
+    return KnownKernel(name=name, recorded=recorded, figures=figures, launch=launch[0])
 
 
 @lru_cache(maxsize=4096)
@@ -180,7 +213,11 @@ def _known_kernel(node: Node) -> KnownKernel:
             raise value.error(f"{described(key)} is no rule")
     if name is None:
         raise node.error("an entry has no `name`")
-    return KnownKernel(name=name, recorded=recorded)
+    entry = _entry(name, recorded)
+    if entry is None:
+        kept = f"`{FIGURES}` has {', '.join(KEPT_FIGURES)}; `{LAUNCH}` has {' and '.join(KEPT_OF_LAUNCH)}"
+        raise node.error("a figure or launch that no release writes", kept)
+    return entry
 
 
 def _copies_of(node: Node, rule: str) -> Copies:

@@ -24,7 +24,7 @@ from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel, Level
 from spillscan.patterns import matches
 from spillscan.policy import Policy
-from spillscan.rules import all_rules, measure, recorded_as
+from spillscan.rules import Undecided, all_rules, measure, recorded_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,10 @@ class BaselineResult:
     """Suppressions that no longer hold."""
     idle: tuple[Suppression, ...] = ()
     """Suppressions that excuse nothing."""
+    undecided: tuple[Undecided, ...] = ()
+    """Recorded figures that the input does not report, so that they may be worse."""
+    unrecorded: int = 0
+    """Kernels of which an older release recorded no figures."""
 
     @property
     def open(self) -> tuple[Finding, ...]:

@@ -26,6 +26,21 @@ Copies = tuple[Figures, ...]
 equal there is one, whatever their number."""
 
 
+KEPT_FIGURES = (
+    "registers",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "stack_bytes",
+    "shared_bytes",
+    "barriers",
+)
+"""What is kept of every kernel: the figures that decide spills and residency."""
+KEPT_OF_LAUNCH = ("threads_per_block", "dynamic_shared_bytes")
+"""What is kept of a launch: with it and the figures the blocks per SM are known."""
+LARGEST_BLOCK = 1024
+"""Threads."""
+
+
 class Identity(NamedTuple):
     """A kernel of one arch, whatever checkout or translation unit it was compiled in."""
 
@@ -45,6 +60,10 @@ class KnownKernel:
     """Short name, for people."""
     recorded: dict[str, Copies] = field(default_factory=dict)
     """Accepted figures by rule; empty for a kernel that is only known."""
+    figures: Copies = ()
+    """What its copies took, by field of :class:`~spillscan.model.Usage`; empty where an older release wrote it."""
+    launch: Figures = ()
+    """Its launch, by field of :class:`~spillscan.model.Launch`; empty where it was not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

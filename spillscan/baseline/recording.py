@@ -18,6 +18,7 @@ from spillscan.baseline.model import (
     identity_of,
     measured,
 )
+from spillscan.baseline.ratchet import lowered, recorded
 from spillscan.identity import canonical
 from spillscan.model import Build, Finding, Kernel
 from spillscan.naming import alone
@@ -69,15 +70,18 @@ def record(
     entries = dict(old.entries)
     unmeasured: list[Finding] = []
     for identity, kernels in groups.items():
-        recorded = _unknown(entries.pop(identity, None), kernels, policy)
+        known = entries.pop(identity, None)
+        accepted = _unknown(known, kernels, policy)
         for rule in rules.get(identity, ()):
             figures = measured(rule, kernels, policy)
             if figures:
-                recorded[rule] = as_copies(figures)
+                accepted[rule] = as_copies(figures)
             if len(figures) < len(kernels):
                 unmeasured += [f for f in found[identity, rule] if not measured(rule, [f.kernel], policy)]
-        if recorded or (identity not in unsure and not identity.function):
-            entries[identity] = KnownKernel(name=_name(identity, kernels), recorded=recorded)
+        if accepted or (identity not in unsure and not identity.function):
+            copies, launch = recorded(kernels, known, policy)
+            name = _name(identity, kernels)
+            entries[identity] = KnownKernel(name=name, recorded=accepted, figures=copies, launch=launch)
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(
@@ -106,10 +110,11 @@ def prune(
     entries = {}
     for identity, entry in old.entries.items():
         if identity in groups:
-            recorded = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
-            lowered = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in recorded.items()}
-            if lowered or not identity.function:
-                entries[identity] = replace(entry, recorded=lowered)
+            left = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
+            left = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in left.items()}
+            if left or not identity.function:
+                copies = lowered(groups[identity], entry.figures) if entry.figures else ()
+                entries[identity] = replace(entry, recorded=left, figures=copies)
         elif scope and identity.arch not in scope:
             entries[identity] = entry
     return replace(old, entries=entries)

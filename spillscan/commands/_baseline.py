@@ -18,9 +18,10 @@ from spillscan.policy.keys import SETTINGS
 if TYPE_CHECKING:
     from spillscan.baseline.judging import Accepted, BaselineResult
     from spillscan.baseline.model import Baseline, Suppression
-    from spillscan.model import Build, Finding, Hole, Issue
+    from spillscan.model import Build, Finding, Hidden, Hole, Issue
     from spillscan.policy import Policy
     from spillscan.reports import Report
+    from spillscan.rules import Terms, Undecided
 
 
 DEFAULT_FILE = "spillscan-baseline.yaml"
@@ -46,16 +47,44 @@ class Gate:
     """Whether fewer kernels than known are all right."""
 
     def judge(
-        self, findings: Sequence[Finding], build: Build, whole: Build, *, of_changes: bool = False
+        self,
+        findings: Sequence[Finding],
+        build: Build,
+        whole: Build,
+        *,
+        undecided: Sequence[Undecided] = (),
+        of_changes: bool = False,
     ) -> BaselineResult:
-        """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``."""
+        """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``, and what rules
+        left ``undecided``. A build is held against the recorded figures, too."""
         from spillscan.baseline.judging import BaselineResult, apply
+        from spillscan.baseline.ratchet import Since, since
 
         if self.baseline is None:
             return BaselineResult(findings=tuple(findings))
-        return apply(
-            findings, build, self.baseline, self.policy, self.today, whole=whole, own=self.own, of_changes=of_changes
+        became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
+        result = apply(
+            (*findings, *became.worse),
+            build,
+            self.baseline,
+            self.policy,
+            self.today,
+            whole=whole,
+            own=self.own,
+            of_changes=of_changes,
         )
+        return replace(result, undecided=became.undecided, unrecorded=became.unrecorded)
+
+    def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
+        """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
+        build is held against recorded figures."""
+        from spillscan.baseline.ratchet import JUDGED
+        from spillscan.rules import judged
+
+        needs = judged(terms, "build", self.policy.fail_on)
+        if self.baseline is None or not any(entry.figures for entry in self.baseline.entries.values()):
+            return needs
+        return needs | judged(terms, "change", self.policy.fail_on) & JUDGED
 
     def report(self, report: Report, result: BaselineResult) -> Report:
         """``report`` with the findings and what the baseline makes of them."""
@@ -90,7 +119,16 @@ class Gate:
             )
             for each in result.idle
         ]
-        return expired + idle
+        unrecorded = [
+            Issue(
+                code="unrecorded-figures",
+                message=f"an older release recorded no figures of {result.unrecorded:,} kernels: lost blocks and more "
+                "registers are not seen; `spillscan baseline write` records them",
+                severity="note",
+                origin=Origin(input=self.path or "", format="baseline"),
+            )
+        ]
+        return expired + idle + unrecorded * bool(result.unrecorded)
 
     def holes(self, result: BaselineResult) -> list[Hole]:
         """What a build lacks of what the baseline knows."""

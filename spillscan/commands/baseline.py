@@ -88,7 +88,7 @@ def prune(arguments: argparse.Namespace) -> int:
     new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
-    changed = sum(old.entries[identity].recorded != entry.recorded for identity, entry in new.entries.items())
+    changed = sum(old.entries[identity] != entry for identity, entry in new.entries.items())
     say([f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}"])
     return 0
 

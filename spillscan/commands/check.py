@@ -15,7 +15,7 @@ EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-re
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
-    _policy.add_limits(parser, "build")
+    _policy.add_limits(parser, "build", "change")
     _policy.add_fail_on(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     from spillscan.reports import Report, render
-    from spillscan.rules import check, judged
+    from spillscan.rules import check
     from spillscan.verdict import holes_of, verdict
 
     render.check_forms(arguments.format, "check")
@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     everything = _policy.with_rot(read, policy)
     build = _common.select(everything, arguments)
     judgement = check(build, policy)
-    held = gate.judge(judgement.findings, build, everything)
-    holes = holes_of(everything, judgement.undecided, judged(judgement.terms, "build", policy.fail_on), policy)
+    held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
+    undecided = (*judgement.undecided, *held.undecided)
+    holes = holes_of(everything, undecided, gate.needs(judgement.terms), policy)
     found = verdict(held.open, (*holes, *gate.holes(held)), policy, expired=bool(held.expired))
     report = Report(
         kind="check",

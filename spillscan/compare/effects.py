@@ -47,9 +47,9 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
     if old is None or new is None:
         known = new or old
         return (known, known) if known else None
-    if old == new or not {old.source, new.source} <= {"sidecar", "required", "bounds"}:
+    if old == new or not {old.source, new.source} <= {"sidecar", "required", "bounds", "baseline"}:
         return new, new
-    alike = old.threads_per_block == new.threads_per_block and old.source == new.source
+    alike = old.threads_per_block == new.threads_per_block and old.source in (new.source, "baseline")
     return (old, new) if alike else None
 
 

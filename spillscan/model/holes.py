@@ -70,6 +70,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "policy-names-nothing": (),
     "expired-suppression": (),
     "idle-suppression": (),
+    "unrecorded-figures": (),
     "unknown-spills": ("spills",),
     "unknown-registers": ("registers",),
     "unknown-stack": ("stack",),

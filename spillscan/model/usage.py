@@ -250,7 +250,7 @@ class LaunchBounds:
         return self.required_threads or self.max_threads
 
 
-LaunchSource = Literal["given", "policy", "profile", "sidecar", "required", "bounds", "assumed"]
+LaunchSource = Literal["given", "policy", "profile", "sidecar", "required", "bounds", "baseline", "assumed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class Launch:
     source: LaunchSource = "given"
     """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, a ``profile``, the
     ``sidecar`` that the compiler wrote beside the code, the code where it has a ``required`` block size, its launch
-    ``bounds`` (which promise no more than a largest one); ``assumed``: nobody says."""
+    ``bounds`` (which promise no more than a largest one), a ``baseline`` that recorded it; ``assumed``: nobody says."""
 
 
 LOST_SETTING = "setmaxnreg_ignored"
