@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spillscan.naming.tree import Node
 
@@ -65,6 +66,17 @@ class Column:
     """What stands there, in full; ``None`` where a member has no such place."""
     below: list[Column] = field(default_factory=list)
     """What differs among the arguments of what stands there."""
+    _spelled: dict[int, list[str]] = field(default_factory=dict)
+
+    def texts(self, level: int) -> list[str]:
+        """Its rows as they are spelled at a level; empty where a member has none."""
+        level = BRIEF if level == FEWEST else level  # these two differ in which columns they show
+        found = self._spelled.get(level)
+        if found is None:
+            names: dict[str | None, str] = {None: ""}
+            names.update(shortest(dict.fromkeys(row for row in self.rows if row is not None), level))
+            found = self._spelled[level] = [names[row] for row in self.rows]
+        return found
 
 
 def differences(nodes: Sequence[Node | None], path: tuple[int, ...] = ()) -> list[Column]:
@@ -185,24 +197,22 @@ def whole(node: Node, known: dict[Node, str]) -> str:
 def spelled(columns: Sequence[Column], size: int, level: int) -> list[Parts]:
     """What each of ``size`` members is set apart by at a level: the words that it needs; where rows would be alike so,
     all of them; and where they still would, a dash for what is missing."""
-    flat: list[tuple[Column, list[str]]] = []
+    flat: list[Column] = []
 
     def flatten(several: Sequence[Column]) -> None:
         for column in several:
-            names = shortest(dict.fromkeys(row for row in column.rows if row is not None), level)
-            flat.append((column, ["" if row is None else names[row] for row in column.rows]))
+            flat.append(column)
             flatten(column.below)
 
     flatten(columns)
-    chosen = _chosen([texts for _, texts in flat], level)
-    cells = {id(flat[at][0]): texts for at, texts in chosen.items()}
+    chosen = _chosen([column.texts(level) for column in flat], level)
+    shown = _shown(columns, {id(flat[at]): texts for at, texts in chosen.items()})
 
-    def row_of(several: Sequence[Column], row: int, care: int) -> list[Part]:
+    def row_of(several: Sequence[_Shown], row: int, care: int) -> list[Part]:
         found: list[Part] = []
-        for column in several:
-            below = row_of(column.below, row, care) if column.below else []
-            full, needed = cells.get(id(column), (None, None))
-            text = full[row] if full is not None else None
+        for texts, needed, inside in several:
+            below = row_of(inside, row, care) if inside else []
+            text = texts[row] if texts is not None else None
             if text and (care or needed is None or needed[row]):
                 found.append((text, _flags_joined(below, level)))
             elif text == "" and care > 1:
@@ -211,14 +221,35 @@ def spelled(columns: Sequence[Column], size: int, level: int) -> list[Parts]:
                 found += below
         return found
 
-    rows = [_flags_joined(row_of(columns, row, 0), level) for row in range(size)]
+    rows = [_flags_joined(row_of(shown, row, 0), level) for row in range(size)]
     for care in (1, 2):
         alike = Counter(rows)
         if len(alike) < size:
             again = [row for row, found in enumerate(rows) if alike[found] > 1]
             for row in again:
-                rows[row] = _flags_joined(row_of(columns, row, care), level)
+                rows[row] = _flags_joined(row_of(shown, row, care), level)
     return rows
+
+
+class _Shown(NamedTuple):
+    """A column that is shown, or has such below it."""
+
+    texts: list[str] | None
+    """``None``: only what is below it is shown."""
+    needed: list[bool] | None
+    """Which members need it; ``None``: all."""
+    below: list[_Shown]
+
+
+def _shown(columns: Iterable[Column], chosen: Mapping[int, tuple[list[str], list[bool] | None]]) -> list[_Shown]:
+    """The chosen columns, and those above them."""
+    found = []
+    for column in columns:
+        texts, needed = chosen.get(id(column), (None, None))
+        below = _shown(column.below, chosen)
+        if texts is not None or below:
+            found.append(_Shown(texts, needed, below))
+    return found
 
 
 Part = tuple[str, tuple["Part", ...]]

@@ -306,8 +306,13 @@ class Names:
 
     def _tree(self, symbol: Key) -> Parsed:
         found = self._trees.get(symbol)
+        return self._planted(symbol, printable(readable(symbol_of(symbol)))) if found is None else found
+
+    def _planted(self, symbol: Key, name: str) -> Parsed:
+        """The tree of a kernel, whose printable demangled name is known."""
+        found = self._trees.get(symbol)
         if found is None:
-            tree = self._forest.parsed(printable(readable(symbol_of(symbol))))
+            tree = self._forest.parsed(name)
             node = inner(tree.node, tree.parameters)
             if isinstance(symbol, Tuned):
                 settings = (self._forest.node(printable(each)) for each in symbol.words)
@@ -328,7 +333,8 @@ class Names:
         return found
 
     def _head(self, symbol: Key) -> str:
-        return self._forest.head(printable(readable(symbol_of(symbol)))) or self._tree(symbol).node.head
+        name = printable(readable(symbol_of(symbol)))
+        return self._forest.head(name) or self._planted(symbol, name).node.head
 
     @cached_property
     def _families(self) -> dict[str, Family]:

@@ -37,6 +37,8 @@ _SPELLINGS = tuple(
         (r"\blong long\b", "llong"),
     )
 )
+_SPELLED_ANEW = re.compile(r"_[GI]|[BTV]_\d|__[14nc]|:std|signed|long|\A-?\d+[uUlL]")
+"""What each of these has in it: most words have none."""
 _LAMBDA = re.compile(r"(?:::)?'lambda(\d*)'")
 _NUMBER, _SIZES = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:x-?\d+)*")
 _CONSTANTS = ("C", "Int", "bool_constant", "integral_constant")
@@ -215,8 +217,9 @@ _GNU_LAMBDA = re.compile(r"(?:::)?\{lambda(\([^()]*\))#(\d+)\}")
 
 
 def _spelled(head: str) -> str:
-    for expression, new in _SPELLINGS:
-        head = expression.sub(new, head)
+    if _SPELLED_ANEW.search(head):
+        for expression, new in _SPELLINGS:
+            head = expression.sub(new, head)
     if "'lambda" in head:
         head = _LAMBDA.sub(lambda match: f"#{int(match[1] or -1) + 2}", head)
     return head.lstrip("&").strip()
