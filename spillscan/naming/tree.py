@@ -1,19 +1,20 @@
 """Demangled names as trees: what a kernel is called, and its template arguments, each equal part one object.
 
-A name is reduced from the inside out: each pass of one regular expression makes a node of every pair of brackets that
-holds no other. Names of one template share almost all of these texts, so that most are looked up and few are made.
+A name is read from the outside in: a pair of brackets whose text was seen before is looked up with all that is in it.
+Names of one template share almost all of these texts, so that few are made.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
 
-_GROUP = re.compile(r"<([^<>(){}]*)>|\(([^<>(){}]*)\)|\{([^<>(){}]*)\}")
+_BRACKET, _OPENING = re.compile(r"[<>(){}]"), re.compile(r"[<({]")
+_CLOSED_BY = {">": "<", ")": "(", "}": "{"}
 _UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
 _PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<[^\[\]]*\)\Z|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
 _SIMPLE = re.compile(r"([\w: ]+)(?:<[\w:, *&<>]*>)?\([\w:, *&<>]*\)", re.ASCII)
@@ -152,18 +153,36 @@ class Forest:
 
     def _reduced(self, text: str) -> str | None:
         """``text`` with a mark for each bracket and its contents; ``None`` where they do not pair."""
-        for _ in range(DEEPEST):
-            text, made = _GROUP.subn(self._mark, text)
-            if not made:
-                break
-        return None if any(sign in text for sign in "<>(){}") else text
+        opened: list[int] = []
+        ends: dict[int, int] = {}
+        for found in _BRACKET.finditer(text):
+            at, sign = found.start(), found[0]
+            if sign not in _CLOSED_BY:
+                opened.append(at)
+                if len(opened) > DEEPEST:
+                    return None
+            elif opened and text[opened[-1]] == _CLOSED_BY[sign]:
+                ends[opened.pop()] = at
+            else:
+                return None
+        return None if opened else self._flat(text, 0, len(text), ends)
 
-    def _mark(self, match: re.Match[str]) -> str:
-        whole = match[0]
+    def _flat(self, text: str, begin: int, end: int, ends: Mapping[int, int]) -> str:
+        """A part of a text with a mark for each bracket in it; ``ends``: where each is closed."""
+        pieces: list[str] = []
+        while found := _OPENING.search(text, begin, end):
+            at = found.start()
+            pieces += text[begin:at], self._mark(text, at, ends)
+            begin = ends[at] + 1
+        pieces.append(text[begin:end])
+        return "".join(pieces)
+
+    def _mark(self, text: str, begin: int, ends: Mapping[int, int]) -> str:
+        whole = text[begin : ends[begin] + 1]
         mark = self._known.get(whole)
         if mark is None:
-            text = whole[1:-1]
-            args = tuple(map(self._argument, text.split(","))) if text else ()
+            inside = self._flat(text, begin + 1, ends[begin], ends)
+            args = tuple(map(self._argument, inside.split(","))) if inside else ()
             mark = self._known[whole] = f"\x00{len(self._groups)}\x01"
             self._groups.append(_Group(args, whole[0] == "("))
         return mark
