@@ -7,7 +7,7 @@ accept that on record; else 0. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from spillscan import coverage
@@ -76,6 +76,8 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
+        elif each.rule.limits:  # what somebody set a limit for is said, also where it fails nothing
+            yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
 
 
 def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:

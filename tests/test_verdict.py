@@ -17,6 +17,7 @@ from spillscan.model.holes import KINDS
 from spillscan.policy import Policy
 from spillscan.policy.reading import from_options, read
 from spillscan.verdict import holes_of, verdict
+from tests.conftest import FIXTURES, run
 from tests.reporting import kernel
 
 CLEAN = """ptxas info    : 0 bytes gmem
@@ -55,6 +56,26 @@ def test_the_table_of_verdicts(finds: bool, hides: bool, accepts: bool, fail_on:
     else:
         assert outcome.status == (2 if hides and not accepts else 0)
     assert len(outcome.holes) + len(outcome.accepted) == hides, "a hole is never lost"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 2),
+        (("--max-registers", "40"), 1),
+        (("--accept", "unknown-blocks"), 0),
+        (("--fail-on", "never"), 0),
+        (("--severity", "blocks-per-sm=warning"), 0),
+    ],
+)
+def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
+    arguments: tuple[str, ...], status: int
+) -> None:
+    log = FIXTURES / "demo" / "base.log"
+    for form in ("text", "markdown", "github"):
+        result = run("check", log, "--min-blocks-per-sm", "2", "--launch", "gemm*=256", "-f", form, *arguments)
+        assert result.returncode == status
+        assert "6 kernels (softmax: 4, rotate: 2): min_blocks_per_sm needs its launch" in result.stdout.decode()
 
 
 def test_an_expired_suppression_fails() -> None:

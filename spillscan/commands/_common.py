@@ -348,12 +348,24 @@ def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
         return found.status
     from spillscan.explained import explanations
 
-    others = len(found.holes) - 1
-    name = f"cannot judge {first.kernel.short_name}: " if first.kernel else f"{first.origin}: " if first.origin else ""
-    more = f" ({others:,} more like it)" if others else ""
+    alike = [
+        each.kernel for each in found.holes if each.kernel and (each.code, each.message) == (first.code, first.message)
+    ]
+    others = len(found.holes) - max(1, len(alike))
+    name = f"cannot judge {_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
+    more = f" ({others:,} more)" if others else ""
     known = explanations("holes").get(first.code)  # a snapshot of a newer release may have other kinds
     remedy = known.remedy.rstrip(".") if known else "a newer release of spillscan found it and says what to do"
     raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", remedy)
+
+
+def _families(kernels: Sequence[Kernel]) -> str:
+    from spillscan.naming import Names
+    from spillscan.reports._words import families_of
+
+    if len(kernels) == 1:
+        return kernels[0].short_name
+    return f"{len(kernels):,} kernels ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
 
 
 def _same(issue: Issue, hole: Hole) -> bool:

@@ -27,6 +27,8 @@ LONGEST_LINE, _LEAST_NAME = 120, 40
 """Characters of a finding's line, as far as names can be cut: paths and figures stay whole."""
 MOST_OF_A_KIND = 3
 """Lines that one kind of hole gets in reports for people."""
+MOST_FAMILIES = 6
+"""Families that are named of kernels of which a hole says the same."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
 
@@ -116,11 +118,21 @@ def _alike(holes: Iterable[Hole]) -> Iterable[list[Hole]]:
 
 
 def _hole_text(group: Sequence[Hole], names: Names) -> str:
-    kernel, others = group[0].kernel, len(group) - 1
-    if kernel is None:
-        return printable(group[0].message, LONGEST_MESSAGE)
-    more = f" and {count(others, 'kernel')} more" if others else ""
-    return f"{label_of(kernel, names)}{more}: {printable(group[0].message, LONGEST_MESSAGE)}"
+    kernels, message = [hole.kernel for hole in group if hole.kernel], printable(group[0].message, LONGEST_MESSAGE)
+    if not kernels:
+        return message
+    several = f"{count(len(kernels), 'kernel')} ({families_of(kernels, names)})"
+    return f"{label_of(kernels[0], names) if len(kernels) == 1 else several}: {message}"
+
+
+def families_of(kernels: Iterable[Kernel], names: Names) -> str:
+    """``gemm: 12, softmax: 4, 7 more families``: the families of these kernels, the largest first; of one, its name."""
+    numbers = Counter(family_of(kernel, names) for kernel in kernels)
+    if len(numbers) == 1:
+        return next(iter(numbers))
+    named = [f"{family}: {number:,}" if number > 1 else family for family, number in numbers.most_common(MOST_FAMILIES)]
+    left = len(numbers) - len(named)
+    return ", ".join([*named, *([f"{left:,} more famil{'y' if left == 1 else 'ies'}"] if left else [])])
 
 
 def summary(build: Build) -> str:

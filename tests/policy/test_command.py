@@ -320,7 +320,11 @@ def test_fewer_kernels_than_expected_are_no_clean_build(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "status", "said"),
     [
-        ("min_blocks_per_sm: 2", 2, "cannot judge softmax: min_blocks_per_sm needs its launch"),
+        (
+            "min_blocks_per_sm: 2",
+            2,
+            "cannot judge 12 kernels (softmax: 4, gemm: 4, gather: 2, rotate: 2): min_blocks_per_sm needs its launch",
+        ),
         ("{min_blocks_per_sm: 2, severity: {blocks-per-sm: warning}}", 0, "no findings"),
         ("kernels: [{match: gemm, launch: {threads_per_block: 256}, min_blocks_per_sm: 4}]", 0, "no findings"),
         (
