@@ -50,7 +50,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("explain", ("explain", "occupancy", "devices")),
     ("history", ("audit", "dataset", "history", "query", "top", "trend")),
     ("build", ("wrap", "filter")),
-    ("set up", ("config", "completion")),
+    ("set up", ("init", "doctor", "config", "completion")),
 )
 """What people do, and the commands for it, as the help lists them."""
 _NAME_COLUMN = 12

@@ -57,21 +57,27 @@ def write(arguments: argparse.Namespace) -> int:
     """Record all kernels and findings of a build. Kept are suppressions, everything else above `kernels:`, and entries
     of kernels that the build does not have.
     """
-    from spillscan.baseline.recording import EMPTY, record
-    from spillscan.rules import check
-
     policy, path = _policy_and_path(arguments)
     known = os.path.exists(path)
-    old = _baseline.read(path) if known else EMPTY
-    build = _build(arguments, policy)
-    judgement = check(build, policy)
-    undecided = [each.kernel for each in judgement.undecided]
-    made = record(build, judgement.findings, undecided, old, policy, _baseline.today(arguments))
+    old = _baseline.read(path) if known else None
+    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    made = accepted(read, arguments, policy, old)
     _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
     say([f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else "")])
     say(_left_out(made))
     return 0
+
+
+def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
+    """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
+    from spillscan.baseline.recording import EMPTY, record
+    from spillscan.rules import check
+
+    build = _whole(read, arguments, policy)
+    judgement = check(build, policy)
+    undecided = [each.kernel for each in judgement.undecided]
+    return record(build, judgement.findings, undecided, old or EMPTY, policy, _baseline.today(arguments))
 
 
 def prune(arguments: argparse.Namespace) -> int:
@@ -83,7 +89,8 @@ def prune(arguments: argparse.Namespace) -> int:
 
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
-    build = _build(arguments, policy)
+    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    build = _whole(read, arguments, policy)
     findings = check(build, policy).findings
     new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
     _save(new, path)
@@ -98,13 +105,11 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
     return policy, policy.baseline or _baseline.DEFAULT_FILE
 
 
-def _build(arguments: argparse.Namespace, policy: Policy) -> Build:
-    """The build, if there is all of it."""
-    from spillscan.pipeline import scan
+def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
+    """What was asked for of ``everything``, if there is all of it."""
     from spillscan.rules import judged, terms_of
     from spillscan.verdict import holes_of, verdict
 
-    everything = scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     holes = holes_of(everything, (), judged(terms_of(everything.kernels, policy), "build", policy.fail_on), policy)
     _common.conclude(verdict((), holes, policy), everything.issues)
     return _common.select(everything, arguments)
