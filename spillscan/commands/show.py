@@ -1,7 +1,7 @@
-"""Print the spill map of a kernel: what is spilled where, in which loops, from which source lines.
+"""Print the spill map of a kernel: what is spilled where, in which loops, from which source lines; the worst first.
 
-KERNEL is a part of the symbol, a glob for all of it, or what a table calls it. Without --arch every architecture of the
-input is shown.
+KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol. Without --arch every architecture
+of the inputs is shown. Of several kernels, one that uses no local memory takes one line.
 A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
 of the machine code; that takes nvdisasm.
 """
@@ -14,25 +14,26 @@ import os
 import shutil
 import subprocess
 import tempfile
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillscan.commands import _policy
+from spillscan.commands import _common, _policy
 from spillscan.errors import InputError, UsageError
-from spillscan.output.terminal import complain, say
+from spillscan.output.safe import printable
+from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from spillscan.inputs.source import Stream
-    from spillscan.model import Issue
-    from spillscan.model.code import FunctionUsage, LocalAccess, Operands, PortableCode, SassFunction, WarpRole
+    from spillscan.model import Kernel
+    from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
+    from spillscan.naming import Names
 
 
 NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump or a binary"
 ORDER = 25
+EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _SHOWN = 4
 """Places of a slot that are printed; the rest is counted."""
 
@@ -40,12 +41,13 @@ _SHOWN = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "kernel", metavar="KERNEL", help="part of the symbol, a glob such as '*gemm*', or a name as tables show it"
+        "kernel", metavar="KERNEL", help="a name as tables show it, a glob such as '*gemm*', or part of the symbol"
     )
     parser.add_argument(
-        "dump",
+        "inputs",
         metavar="INPUT",
-        help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot; - for stdin",
+        nargs="+",
+        help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
     )
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
     parser.add_argument(
@@ -57,96 +59,84 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    limits = _policy.unpacking(_policy.policy_of(arguments))
-    symbols: list[str] = []
-    if not _shown(arguments, [arguments.kernel], limits, symbols):
-        from spillscan.naming import Names, symbol_of
+    from spillscan.model.build import damage
+    from spillscan.naming import Names
 
-        called = [symbol_of(key) for key in Names(symbols).called(arguments.kernel)]
-        if not called or arguments.dump == "-" or not _shown(arguments, called, limits, []):
-            raise InputError(f"{arguments.dump}: no kernel matches {arguments.kernel!r}", "part of a symbol, or a glob")
+    unpacking = _policy.unpacking(_policy.policy_of(arguments))
+    build = _common.scan(arguments.inputs, operands=True, unpacking=unpacking)
+    given = ", ".join(arguments.inputs)
+    if not any(kernel.sass for kernel in build.kernels):
+        raise InputError(
+            f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
+        )
+    names = Names([kernel.named_by for kernel in build.kernels])
+    found = [kernel for kernel in wanted(build.kernels, arguments.kernel, names) if kernel.sass]
+    found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
+    if not found:
+        raise InputError(f"{given}: no kernel matches {arguments.kernel!r}", "part of a symbol, a glob, or its name")
+    if arguments.sass:
+        if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
+            raise UsageError("--sass is for binaries", f"{given} is none")
+        nvdisasm()  # say so before anything is printed
+    for number, kernel in enumerate(sorted(found, key=damage)):
+        assert kernel.sass is not None
+        called = printable(names.of(kernel.named_by))
+        if len(found) > 1 and not kernel.sass.local.total.accesses and not arguments.sass:
+            say([f"{_head(called, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
+            continue
+        say([*[""] * bool(number), *lines(called, kernel, kernel.sass, arguments.slots)])
+        if arguments.sass:
+            say(text_of(kernel, _cubin(kernel, unpacking)).expandtabs().splitlines())
+    _common.report_issues(build.issues)
     return 0
 
 
-def _shown(
-    arguments: argparse.Namespace, patterns: Sequence[str], limits: Mapping[str, int], symbols: list[str]
-) -> int:
-    """How many functions were shown; the symbols of all are put into ``symbols``."""
-    from spillscan.dumps.common import unsupported
-    from spillscan.inputs.source import Source
-    from spillscan.model import Issue
-    from spillscan.model.code import SassFunction
+def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
+    """The kernels that a word names: by a glob or an expression for any of their names, by what a table calls them,
+    else by a part of their symbol."""
+    from spillscan.patterns import matches
 
-    functions, shown = 0, 0
-    with Source(arguments.dump).open() as stream:
-        items, cubins = _items(stream, arguments.dump, patterns, limits)
-        if arguments.sass and cubins is None:
-            raise UsageError("--sass is for binaries", f"{arguments.dump} is none")
-        if arguments.sass:
-            nvdisasm()  # say so before anything is printed
-        for item in items:
-            if isinstance(item, Issue):
-                complain(f"{item.origin}: {item.message}")
-            elif isinstance(item, SassFunction):
-                functions += 1
-                symbols.append(item.symbol)
-                if refusal := unsupported(item.arch, item.stats.origin):
-                    raise InputError(f"{arguments.dump}: {refusal.message}", "dump a cubin of a later architecture")
-                if _wanted(item.symbol, patterns) and arguments.arch in (None, item.arch):
-                    say([*[""] * bool(shown), *lines(item, arguments.slots)])
-                    shown += 1
-                    if arguments.sass and cubins is not None:
-                        say(text_of(item, cubins(item.member)).expandtabs().splitlines())
-    if not functions:
-        raise InputError(f"{arguments.dump}: no function in this input", "is it complete?")
-    return shown
+    patterns = [pattern, *_common.shown(names, pattern)]
+    found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
+    return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
 
 
-def _items(
-    stream: Stream, name: str, patterns: Sequence[str], unpacking: Mapping[str, int]
-) -> tuple[Iterator[SassFunction | FunctionUsage | PortableCode | Issue], Callable[[int], bytes] | None]:
-    """What the input holds, and of a binary its cubins by their number."""
+def _cubin(kernel: Kernel, unpacking: Mapping[str, int]) -> bytes:
+    """The cubin that holds the kernel."""
     from spillscan import binary
-    from spillscan import dumps as sass
     from spillscan.binary.window import Limits
-    from spillscan.inputs import snapshot
-    from spillscan.inputs.source import kind_of_binary
-
-    head = stream.head()
-    if snapshot.sniff(head):
-        return _kept(stream, name), None
-    if kind_of_binary(head) is None or not binary.sniff(head):
-        return sass.items(stream.file(), name, operands=lambda symbol: _wanted(symbol, patterns)), None
-    buffer, limits = stream.buffer(), Limits(**unpacking)
-    return binary.items(buffer, name, limits), lambda member: binary.extract(buffer, member, limits)
-
-
-def _kept(stream: Stream, name: str) -> Iterator[SassFunction]:
-    """The functions of a snapshot."""
-    from spillscan.inputs import snapshot
+    from spillscan.inputs.source import Source
     from spillscan.model.code import SassFunction
 
-    for kernel in snapshot.read(stream, name).kernels:
-        if kernel.sass is not None:
-            yield SassFunction(
-                symbol=kernel.key.symbol, arch=kernel.key.arch, role=kernel.role, member=0, stats=kernel.sass
-            )
+    assert kernel.sass is not None
+    origin = kernel.sass.origin
+    if origin is None or origin.format != "binary":
+        raise UsageError("--sass is for binaries", f"{kernel.key.symbol} comes from none")
+    with Source(origin.input).open() as stream:
+        buffer, limits = stream.buffer(), Limits(**unpacking)
+        for item in binary.items(buffer, origin.input, limits):
+            if (
+                isinstance(item, SassFunction)
+                and (item.symbol, item.arch) == (kernel.key.symbol, kernel.key.arch)
+                and item.stats.digest == kernel.sass.digest
+            ):
+                return binary.extract(buffer, item.member, limits)
+    raise InputError(f"{origin.input} no longer holds {kernel.key.symbol}", "is it being built?")
 
 
-def _wanted(symbol: str, patterns: Sequence[str]) -> bool:
-    return any(
-        fnmatchcase(symbol, pattern) if any(sign in pattern for sign in "*?[") else pattern in symbol
-        for pattern in patterns
-    )
+def _head(called: str, kernel: Kernel) -> str:
+    origin = kernel.sass.origin if kernel.sass else None
+    return f"{called}  {kernel.key.arch or 'unknown arch'}  {origin or ''}".rstrip()
 
 
-def lines(function: SassFunction, most: int) -> Iterator[str]:
+def lines(called: str, kernel: Kernel, stats: SassStats, most: int) -> Iterator[str]:
     """The map of one function."""
     from spillscan.machine import spillmap
 
-    stats = function.stats
     local = stats.local
-    yield f"{function.symbol}  {function.arch or 'unknown arch'}  {stats.origin or ''}".rstrip()
+    yield _head(called, kernel)
+    if called != kernel.key.symbol:
+        yield f"  {printable(kernel.key.symbol)}"
     classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.maker:
@@ -180,9 +170,9 @@ def lines(function: SassFunction, most: int) -> Iterator[str]:
             yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
     for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
         yield f"  {'by weight' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
-    for sentence in spillmap.sentences(function):
+    for sentence in spillmap.sentences(local):
         yield f"  {sentence}"
-    slots = spillmap.slots(function)
+    slots = spillmap.slots(local)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
@@ -247,7 +237,7 @@ def nvdisasm() -> str:
     raise UsageError("--sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
 
 
-def text_of(function: SassFunction, cubin: bytes) -> str:
+def text_of(kernel: Kernel, cubin: bytes) -> str:
     """What nvdisasm prints for one function of a cubin, with source lines where it has line information."""
     program = nvdisasm()
     with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
@@ -262,7 +252,9 @@ def text_of(function: SassFunction, cubin: bytes) -> str:
     lines = listing.splitlines()
     heads = [index for index, line in enumerate(lines) if line.startswith(_SECTION)]
     for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
-        if lines[begin].split()[1:2] == [f".text.{function.symbol}"]:
+        if lines[begin].split()[1:2] == [f".text.{kernel.key.symbol}"]:
             return "\n".join(lines[begin:end]).rstrip()
     said = (done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"])[0]
-    raise InputError(f"{program} does not print {function.symbol} of {function.arch}: {said}", "is it recent enough?")
+    raise InputError(
+        f"{program} does not print {kernel.key.symbol} of {kernel.key.arch}: {said}", "is it recent enough?"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassFunction, SourceLine, WeighedLine
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SourceLine, WeighedLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class Slot:
         return max((a.depth for a in (*self.stores, *self.loads) if a.depth is not None), default=-1)
 
 
-def slots(function: SassFunction) -> list[Slot]:
+def slots(local: LocalTraffic) -> list[Slot]:
     """Every slot: spills first, innermost loops first, then by offset."""
     groups: dict[tuple[AccessClass, int, int | None, str], list[LocalAccess]] = {}
-    for access in function.stats.local.accesses:
+    for access in local.accesses:
         key = (access.kind, access.part, access.slot, "" if access.slot is not None else access.form)
         groups.setdefault(key, []).append(access)
     found = [
@@ -49,13 +49,13 @@ def slots(function: SassFunction) -> list[Slot]:
     return sorted(found, key=lambda slot: (slot.kind != "spill", -slot.depth))
 
 
-def sentences(function: SassFunction) -> Iterator[str]:
+def sentences(local: LocalTraffic) -> Iterator[str]:
     """``48 spill loads at depth 2, gemm.cu:118``: worst first, a sentence for each depth, line and direction."""
     counts: Counter[tuple[int, bool, str]] = Counter()
-    for group, count in function.stats.local.kept or ():
+    for group, count in local.kept or ():
         if group.kind == "spill":
             counts[-1 if group.depth is None else group.depth, group.store, ""] += count
-    for access in function.stats.local.accesses:
+    for access in local.accesses:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth
             counts[depth, access.store, where(access.source)] += 1

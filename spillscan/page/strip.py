@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from spillscan.machine import spillmap
 from spillscan.model import Kernel
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
@@ -30,11 +30,10 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
     stats = kernel.sass
     if stats is None or not stats.local.total.accesses:
         return None
-    function = SassFunction(symbol=kernel.key.symbol, arch=kernel.key.arch, role=kernel.role, member=0, stats=stats)
     local = stats.local
     kinds: tuple[AccessClass, ...] = get_args(AccessClass)
-    sentences = list(spillmap.sentences(function))
-    slots = spillmap.slots(function)
+    sentences = list(spillmap.sentences(local))
+    slots = spillmap.slots(local)
     return {
         "bytes": stats.code_bytes,
         "instructions": stats.instructions,

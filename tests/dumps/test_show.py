@@ -56,3 +56,24 @@ def test_names_cannot_act(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         b"                                              /* 0x000fc00000000000 */\n\t\t..........\n"
     )
     assert "\x1b" not in shown(capsys, "*red*", str(tmp_path / "x.sass"))
+
+
+def test_folders_and_names_as_tables_have_them_the_worst_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("nvdisasm-gi-sm_80-13.5.sass", "nvdisasm-gi-sm_120-13.5.sass"):
+        (tmp_path / name).write_bytes((FIXTURES / name).read_bytes())
+    assert main(["scan", str(tmp_path), "--all", "--by", "kernel"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    names = [line.split("  ")[0].strip() for line in table if "  sm_" in line]
+    assert "spills_wide" in names
+    for name in set(names):
+        heads = [line for line in shown(capsys, name, str(tmp_path)).splitlines() if line[:1] not in ("", " ")]
+        assert {head.split("  ")[0] for head in heads} == {name}
+        assert {head.split("  ")[1] for head in heads} == {"sm_80", "sm_120"}
+    heads = [line for line in shown(capsys, "*", str(tmp_path)).splitlines() if line[:1] not in ("", " ")]
+    assert len(heads) == len(names)
+    small = [at for at, head in enumerate(heads) if "no local memory" in head]
+    assert small
+    assert "array_and_spills" in heads[0]
+    assert not any("spills" in head for head in heads[small[0] :])
