@@ -44,6 +44,8 @@ _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _SLACK = 4
 """Characters that arguments may be longer than most of their family, and a name that is cut still leaves them."""
+_PARTS = (4, 3, 2)
+"""Fifths of a width to which names are cut: by steps, so that one of a little more leaves the others as they are."""
 _MARK = 5
 """Characters of a digest in arguments, with its sign."""
 _LEAST_WORD = 8
@@ -243,6 +245,7 @@ class Names:
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Counter[Node]] = {}
+        self._cut: dict[int, _Cuts] = {}
         self._forest = Forest()
         self._trees: dict[Key, Parsed] = {}
 
@@ -357,30 +360,34 @@ class Names:
     # ---- widths ---------------------------------------------------------------------------------------------------
 
     def _of_family(self, family: Family, width: int) -> Mapping[Key, str] | None:
-        """The names of a family's kernels where no other family's may be like them: where its own name is shown in
-        full, and is made of words. ``None`` where all names must be known."""
-        base = family.base
-        if not _WORDS.fullmatch(base) or any(odd.startswith(base) for odd in self._odd):
+        """The names of a family's kernels where no other family's may be like them: where its own name is made of
+        words, and no other's is cut to the same. ``None`` where all names must be known."""
+        cuts = self._cuts(width)
+        bases = (family.base, *cuts.of.get(family.base, ()))
+        if not _WORDS.fullmatch(family.base) or any(odd.startswith(bases) for odd in self._odd):
             return None
-        if len(base) + _bracketed(family.fitting(width - len(base)).longest) > width:
-            return None
-        names = self._apart(self._fitted([family], width), width)
-        return names if all(name.startswith(base) for name in names.values()) else None
+        names = self._apart(self._fitted([family], width), width) if cuts.shared.isdisjoint(bases) else {}
+        return names if names and all(name.startswith(bases) for name in names.values()) else None
+
+    def _cuts(self, width: int) -> _Cuts:
+        """How the families' names are cut at a width."""
+        found = self._cut.get(width)
+        if found is None:
+            found = self._cut[width] = _Cuts([family.base for family in self._families.values()], width, self._common)
+        return found
 
     def _fitted(self, families: Iterable[Family], width: int) -> dict[Key, str]:
         """Each kernel's name in the room that there is, not always apart from others."""
         by_node: dict[Node, str] = {}
-        taken: set[str] = set()
         found: dict[Key, str] = {}
         for family in families:
             spelling = family.fitting(width - len(family.base))
             whole = base = family.base
-            room = max(width - _bracketed(min(spelling.longest, spelling.usual + _SLACK)), 2 * width // 5)
+            room = max(width - _bracketed(min(spelling.longest, spelling.usual + _SLACK)), _PARTS[-1] * width // 5)
             if spelling.longest > width - room - 2:
                 room = min(room, width - _bracketed(_MARK))
-            if len(base) > room or len(base) + _bracketed(spelling.longest) > width:
-                base = columns.cut(base, min(room, len(base)), self._common, taken)
-            taken.add(base)
+            if len(base) > room:
+                base = next(cut for cut in self._cuts(width).of[base] if len(cut) <= room)
             for node, text in spelling.texts.items():
                 own = whole if len(whole) + _bracketed(len(text)) <= width else base
                 by_node[node] = own
@@ -433,6 +440,24 @@ class Names:
             + (f"@{files[symbol]}" if hidden and files[symbol] else "")
             for symbol in symbols
         }
+
+
+class _Cuts:
+    """The names of families, cut to some parts of a width."""
+
+    def __init__(self, bases: Sequence[str], width: int, common: Mapping[str, int]) -> None:
+        self.of: dict[str, list[str]] = {}
+        """Of each that is longer than the least part: from long to short."""
+        self.shared: set[str] = set()
+        """Cuts that are another's, too."""
+        taken = set(bases)
+        for base in bases:
+            rooms = [room for part in _PARTS if len(base) > (room := part * width // 5)]
+            found = [columns.cut(base, room, common, taken) for room in rooms]
+            if found:
+                self.of[base] = found
+                self.shared.update(taken.intersection(found))
+                taken.update(found)
 
 
 def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:

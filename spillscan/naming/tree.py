@@ -16,7 +16,8 @@ LONGEST, DEEPEST = 60_000, 150
 _BRACKET, _OPENING = re.compile(r"[<>(){}]"), re.compile(r"[<({]")
 _CLOSED_BY = {">": "<", ")": "(", "}": "{"}
 _UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
-_PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<[^\[\]]*\)\Z|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
+_PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
+_STEP = re.compile(r"[<>(){},]")
 _SIMPLE = re.compile(r"([\w: ]+)(?:<[\w:, *&<>]*>)?\([\w:, *&<>]*\)", re.ASCII)
 """One list of template arguments at most, one of parameters: what stands before them says all."""
 _PIECE = re.compile(r"\x00(\d+)\x01")
@@ -121,14 +122,15 @@ class Forest:
         return found
 
     def _head(self, name: str) -> str:
-        if len(name) > LONGEST or ">::" in name or ")::" in name or "operator" in name or "'" in name or "{" in name:
+        if len(name) > LONGEST:
             return ""
-        for sign in _UNNAMED if "n" in name else ():
-            name = name.replace(sign, "")
+        name = _plain(name)
         found = _PLAIN_START.match(name)
-        if found is None or " <" in name or " > " in name or ")<" in name or ")>" in name or "->" in name:
+        if found is None or "operator" in name or "->" in name:
             return ""
-        if name.count("<") != name.count(">") or name.count("(") != name.count(")") or name.count("(") > DEEPEST // 2:
+        if any(name.count(sign) != name.count(opening) for sign, opening in _CLOSED_BY.items()):
+            return ""
+        if found["template"] and not _is_plain_call(name, found.end()):
             return ""
         start = found["template"] or found["plain"]
         head = self._heads.get(start)
@@ -218,6 +220,26 @@ class Forest:
             elif len(group.args) == 1 and group.args[0].head == "bool":
                 return self.node("false" if pieces[at + 1] == "0" else "true")
         return self.node(_spelled("".join(heads)), tuple(args))
+
+
+def _is_plain_call(name: str, begin: int) -> bool:
+    """Whether parameters follow the template arguments that begin there, and these are surely none of a wrapper
+    (:func:`inner`)."""
+    depth, commas = 1, 0
+    for found in _STEP.finditer(name, begin):
+        sign = found[0]
+        if sign == ",":
+            commas += depth == 1
+        else:
+            depth += -1 if sign in _CLOSED_BY else 1
+        if not depth:
+            end = found.end()
+            first = _BRACKET.search(name, begin)
+            alone = not commas and first is not None and name.startswith(name[begin : first.start()], end + 1)
+            return name.startswith("(", end) and name.endswith(")") and not alone
+        if depth > DEEPEST:
+            break
+    return False
 
 
 def _plain(name: str) -> str:
