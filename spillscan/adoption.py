@@ -191,7 +191,7 @@ jobs:
         run: |
           git config --global --add safe.directory "$GITHUB_WORKSPACE"
           python3 -m venv "$RUNNER_TEMP/spillscan"
-          "$RUNNER_TEMP/spillscan/bin/pip" install --quiet spillscan
+          "$RUNNER_TEMP/spillscan/bin/python" -m pip install --quiet spillscan
           echo "$RUNNER_TEMP/spillscan/bin" >> "$GITHUB_PATH"
       - name: Build
         run: |
@@ -216,8 +216,8 @@ spillscan:
   script:
     - set -eo pipefail
     - apt-get update -qq && apt-get install -yqq --no-install-recommends {system.packages}
-    - python3 -m venv /tmp/spillscan && /tmp/spillscan/bin/pip install --quiet spillscan
-    - export PATH="/tmp/spillscan/bin:$PATH"
+    - python3 -m venv ~/spillscan && ~/spillscan/bin/python -m pip install --quiet spillscan
+    - export PATH="$HOME/spillscan/bin:$PATH"
     - |
       {_indented(system.commands, 6)}
     - >-

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import FIXTURES, ROOT
+from tests.services import Machine
 
 ACTION = ROOT / ".github" / "actions" / "spillscan"
 DEMO = FIXTURES / "demo"
@@ -25,31 +26,17 @@ def action() -> dict[str, Any]:
     return document
 
 
-def judge(folder: Path, **inputs: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str], str]:
-    """The action's step with GitHub's environment: (how it ended, its outputs, the job's summary)."""
-    commands = folder / "bin"
-    commands.mkdir()
-    (commands / "spillscan").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m spillscan "$@"\n')
-    (commands / "spillscan").chmod(0o755)
-    step = next(step for step in action()["runs"]["steps"] if step.get("id") == "judge")
-    given = {name.replace("-", "_").upper(): spec.get("default", "") for name, spec in action()["inputs"].items()}
-    given |= {name.upper(): value for name, value in inputs.items()}
-    assert set(given) < set(step["env"])
-    output, summary = folder / "output", folder / "summary"
-    summary.write_text("what an earlier step said\n")
-    environment = os.environ | given | {
-        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "ACTION": str(ACTION),
-        "RUNNER_TEMP": str(folder),
-        "GITHUB_OUTPUT": str(output),
-        "GITHUB_STEP_SUMMARY": str(summary),
-    }  # fmt: skip
-    done = subprocess.run(
-        ["bash", "-e", "-c", step["run"]], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    outputs = dict(line.split("=", 1) for line in output.read_text().splitlines()) if output.exists() else {}
-    return done, outputs, summary.read_text()
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    return Machine(tmp_path, checkout, context={"github": {}})
+
+
+def judge(machine: Machine, **inputs: str) -> tuple[int, dict[str, str], str]:
+    """The action's steps with GitHub's environment: (exit status, outputs, what the last step said)."""
+    status, outputs = machine.action(inputs, machine.environment(RUNNER_TEMP=str(machine.folder)), [])
+    return status, outputs, machine.steps[-1].said
 
 
 def test_nothing_of_the_users_is_put_into_a_shells_text() -> None:
@@ -58,35 +45,46 @@ def test_nothing_of_the_users_is_put_into_a_shells_text() -> None:
         assert step["shell"] == "bash"
 
 
-def test_the_action_annotates_summarises_and_fails(tmp_path: Path) -> None:
-    done, outputs, summary = judge(tmp_path, inputs=f"{DEMO / 'head.log'}\n")
-    assert done.returncode == 1, done.stderr
-    assert outputs["status"] == "1"
-    assert done.stdout.count("::error ") == 2
-    assert summary.startswith("what an earlier step said\n")
-    assert "gemm<8>" in summary
+def test_the_action_annotates_summarises_and_fails(machine: Machine) -> None:
+    status, outputs, said = judge(machine, inputs=f"{DEMO / 'head.log'}\n")
+    assert (status, outputs["status"]) == (1, "1"), said
+    assert said.count("::error ") == 2
+    assert "gemm<8>" in machine.summary
     assert len(json.loads(Path(outputs["json"]).read_text())["findings"]) == 2
     assert json.loads(Path(outputs["sarif"]).read_text())["version"] == "2.1.0"
-    assert Path(outputs["markdown"]).read_text() in summary
+    assert Path(outputs["markdown"]).read_text() in machine.summary
 
 
-def test_the_action_compares(tmp_path: Path) -> None:
-    done, outputs, _ = judge(tmp_path, inputs=str(DEMO / "base.log"), before=str(DEMO / "base.log"))
-    assert (done.returncode, outputs["status"]) == (0, "0"), done.stderr
-    assert "::error" not in done.stdout
+def test_the_action_compares(machine: Machine) -> None:
+    status, outputs, said = judge(machine, inputs=str(DEMO / "base.log"), before=str(DEMO / "base.log"))
+    assert (status, outputs["status"]) == (0, "0"), said
+    assert "::error" not in said
 
 
-def test_the_action_never_passes_on_nothing(tmp_path: Path) -> None:
-    (tmp_path / "empty.log").write_text("all is well\n")
-    done, outputs, summary = judge(tmp_path, inputs=str(tmp_path / "empty.log"))
-    assert (done.returncode, outputs) == (2, {"status": "2"})
-    assert "could not judge" in summary
+def test_the_action_never_passes_on_nothing(machine: Machine) -> None:
+    (machine.checkout / "empty.log").write_text("all is well\n")
+    status, outputs, _ = judge(machine, inputs="empty.log")
+    assert (status, outputs["status"], outputs["json"]) == (2, "2", "")
+    assert "could not judge" in machine.summary
 
 
-def test_hostile_inputs_are_words_not_code(tmp_path: Path) -> None:
-    done, _, _ = judge(tmp_path, inputs=f"$(touch {tmp_path}/owned)\n`touch {tmp_path}/owned`; x", arguments="--top\n3")
-    assert done.returncode == 2
-    assert not (tmp_path / "owned").exists()
+@pytest.mark.parametrize("arguments", ["--max-spill-bytes 9999 --top 3", "--max-spill-bytes\n9999\n--kernel 'gemm*'\n"])
+def test_arguments_stand_on_one_line_or_several(machine: Machine, arguments: str) -> None:
+    status, _, said = judge(machine, inputs=str(DEMO / "head.log"), arguments=arguments)
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"inputs": "$(touch owned)\n`touch owned`; x", "arguments": "--top\n3"},
+        {"inputs": "x", "arguments": "$(touch owned) ; touch owned"},
+        {"inputs": "x", "arguments": "it's"},
+    ],
+)
+def test_hostile_inputs_are_words_not_code(machine: Machine, inputs: dict[str, str]) -> None:
+    assert judge(machine, **inputs)[0] == 2
+    assert not (machine.checkout / "owned").exists()
 
 
 def test_the_gitlab_template_names_reports_that_exist() -> None:
@@ -94,18 +92,6 @@ def test_the_gitlab_template_names_reports_that_exist() -> None:
     command = job["script"][-1]
     written = dict(re.findall(r"-f (\w+):(\S+)", command))
     assert job["artifacts"]["reports"] == {"codequality": written["gitlab"], "junit": written["junit"]}
-
-
-def test_the_gitlab_job_runs(tmp_path: Path) -> None:
-    job = yaml.safe_load((ROOT / ".gitlab" / "spillscan.yml").read_text())[".spillscan"]
-    script = job["script"][-1].replace("spillscan check", f'"{sys.executable}" -m spillscan check', 1)
-    environment = os.environ | {
-        "SPILLSCAN_INPUTS": str(DEMO / "head.log"), "SPILLSCAN_ARGUMENTS": "", "PYTHONPATH": str(ROOT)
-    }  # fmt: skip
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, check=False)
-    assert done.returncode == 1
-    assert len(json.loads((tmp_path / "gl-code-quality-report.json").read_text())) == 2
-    assert (tmp_path / "spillscan-junit.xml").read_bytes().startswith(b"<?xml")
 
 
 @pytest.mark.parametrize("hook", yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()), ids=lambda h: h["id"])

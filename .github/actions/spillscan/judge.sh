@@ -1,10 +1,19 @@
 # Runs the gate with GitHub's environment files. Everything comes in by the environment: nothing is put into a shell's text.
 set -uo pipefail
 
+venv="${RUNNER_TEMP:?}/spillscan-venv/bin"
+words='import os, shlex; print("".join(word + "\n" for word in shlex.split(os.environ["ARGUMENTS"])), end="")'
+if ! split=$("$venv/python" -c "$words"); then
+  echo "::error title=spillscan::a quote in 'arguments' is not closed"
+  exit 2
+fi
 mapfile -t inputs < <(printf '%s' "$INPUTS" | sed '/^[[:space:]]*$/d')
-mapfile -t arguments < <(printf '%s' "$ARGUMENTS" | sed '/^[[:space:]]*$/d')
-folder="${RUNNER_TEMP:?}/spillscan"
+mapfile -t arguments < <(printf '%s' "$split" | sed '/^$/d')
+folder="$RUNNER_TEMP/spillscan"
 mkdir -p "$folder"
+
+# In a container the checkout belongs to another user, and git answers nothing about it unless it is called safe.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0="${GITHUB_WORKSPACE:-$PWD}"
 
 if [ -n "$BEFORE" ]; then
   if [ "${#inputs[@]}" -ne 1 ]; then
@@ -17,7 +26,7 @@ else
 fi
 
 status=0
-spillscan "${command[@]}" --fail-on "$FAIL_ON" "${arguments[@]}" \
+"$venv/spillscan" "${command[@]}" --fail-on "$FAIL_ON" "${arguments[@]}" \
   -f github -f "json:$folder/report.json" -f "markdown:$folder/report.md" -f "sarif:$folder/report.sarif" || status=$?
 
 echo "status=$status" >> "$GITHUB_OUTPUT"

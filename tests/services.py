@@ -1,0 +1,274 @@
+"""A local runner of CI workflows: GitHub's steps with its environment files, GitLab's scripts.
+
+What no test may need (a compiler, the network, GitHub itself) stands in a folder of small programs on the path. The
+images' own Python takes no packages there, as on hosted images; `spillscan` is there only where a workflow puts it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT
+
+PYTHON = """#!/bin/bash
+if [ "$1 $2" = "-m venv" ]; then
+  mkdir -p "$3/bin"
+  cp {bin}/python-of-venv "$3/bin/python"
+elif [ "$1 $2" = "-m pip" ]; then
+  echo "error: externally-managed-environment" >&2; exit 1
+else
+  exec {python} "$@"
+fi
+"""
+OF_VENV = """#!/bin/bash
+if [ "$1 $2 $3" = "-m pip install" ]; then cp {bin}/spillscan-of-venv "$(dirname "$0")/spillscan"
+else exec {python} "$@"; fi
+"""
+COMMAND = """#!/bin/sh
+exec {python} -m spillscan "$@"
+"""
+MAKE = """#!/bin/bash
+cat kernels.cu
+exit ${BUILD_STATUS:-0}
+"""
+CMAKE = """#!/bin/bash
+source=.
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -S) source=$2; shift ;;
+    -B) mkdir -p "$2"; (cd "$source" && pwd) > "$2/source"; shift ;;
+    --build) cp "$(cat "$2/source")/kernels.cu" "$2/kernels.log"; exit ${BUILD_STATUS:-0} ;;
+  esac
+  shift
+done
+"""
+GH = """#!{python}
+import json, os, re, shutil, sys
+words, state = sys.argv[1:], os.environ["GH_STATE"]
+comments = json.load(open(state)) if os.path.exists(state) else {{}}
+body = next((word[6:] for word in words if word.startswith("body=@")), None)
+if not os.environ.get("GH_TOKEN"):
+    sys.exit("gh: no token")
+if words[:2] == ["run", "list"]:
+    print(1)
+elif words[:2] == ["run", "download"]:
+    shutil.copytree(os.path.join(os.environ["ARTIFACTS"], "main-" + words[words.index("--name") + 1]), words[-1])
+elif any(word.endswith("/pulls") for word in words):
+    print(7)
+elif body is not None:
+    place = next(word for word in words if "/issues/" in word)
+    key = place.rsplit("/", 1)[1] if "PATCH" in words else str(len(comments) + 1)
+    comments[key] = open(body).read()
+    json.dump(comments, open(state, "w"))
+else:
+    print("\\n".join(comments))
+"""
+
+
+@dataclass
+class Step:
+    """One step that ran."""
+
+    name: str
+    status: int
+    said: str
+
+
+@dataclass
+class Machine:
+    """A runner with a checkout; what it keeps outlives a job."""
+
+    folder: Path
+    checkout: Path
+    context: dict[str, Any] = field(default_factory=dict)
+    build_status: int = 0
+    steps: list[Step] = field(default_factory=list)
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("bin", "home", "artifacts", "caches"):
+            (self.folder / name).mkdir(exist_ok=True)
+        own = {"python-of-venv": OF_VENV, "spillscan-of-venv": COMMAND, "python3": PYTHON, "gh": GH}
+        for name, text in {**own, "make": MAKE, "cmake": CMAKE, "apt-get": "#!/bin/sh\n"}.items():
+            program = self.folder / "bin" / name
+            program.write_text(text.format(python=sys.executable, bin=program.parent) if name in own else text)
+            program.chmod(0o755)
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """What was written on the pull request, by number."""
+        path = self.folder / "comments.json"
+        found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        return found
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What every step sees."""
+        return {
+            "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
+            "HOME": str(self.folder / "home"),
+            "PYTHONPATH": str(ROOT),
+            "BUILD_STATUS": str(self.build_status),
+            "GH_STATE": str(self.folder / "comments.json"),
+            "ARTIFACTS": str(self.folder / "artifacts"),
+            "GITHUB_WORKSPACE": str(self.checkout),
+            "LC_ALL": "C.UTF-8",
+            **more,
+        }
+
+    def run(self, text: str, event: str = "pull_request", **context: Any) -> int:
+        """All jobs of a workflow, in order; 0, or what the first step that failed said."""
+        self.context = {"github": {"event_name": event, "token": "t", "sha": "s", "repository": "o/r"}, **context}
+        workflow = yaml.safe_load(text)
+        self.steps = []
+        status = 0
+        for name, job in workflow["jobs"].items():
+            assert {job.get("needs", name)} <= {*workflow["jobs"]}
+            if status == 0 and self._holds(job.get("if", "")):
+                temp = self.folder / f"temp-{len(list(self.folder.iterdir()))}"
+                temp.mkdir()
+                self.summary, paths = "", []
+                given = {key: self._said(value) for key, value in (workflow.get("env") or {}).items()}
+                environment = self.environment(RUNNER_TEMP=str(temp), **given)
+                shell = job.get("defaults", {}).get("run", {}).get("shell", "")
+                self.context["steps"] = {}
+                status = self._steps(job["steps"], environment, shell, paths)
+        return status
+
+    def _steps(self, steps: list[dict[str, Any]], environment: dict[str, str], shell: str, paths: list[str]) -> int:
+        failed = 0
+        for step in steps:
+            condition = str(step.get("if", ""))
+            if (failed and "always()" not in condition) or not self._holds(condition):
+                continue
+            given = {key: self._said(value) for key, value in (step.get("env") or {}).items()}
+            if "uses" in step:
+                asked = {key: self._said(value) for key, value in (step.get("with") or {}).items()}
+                status, outputs = self._uses(step["uses"], asked, environment | given, paths)
+            else:
+                assert "${{" not in step["run"], "nothing of the users' is put into a shell's text"
+                status, outputs = self._script(step, environment | given, shell, paths)
+            if "id" in step:
+                self.context["steps"][step["id"]] = {"outputs": outputs}
+            failed = failed or status
+        return failed
+
+    def _script(
+        self, step: dict[str, Any], environment: dict[str, str], shell: str, paths: list[str]
+    ) -> tuple[int, dict[str, str]]:
+        names = ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
+        files = {name: Path(environment["RUNNER_TEMP"]) / name for name in names}
+        for file in files.values():
+            file.write_text("")
+        bash = (
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail"] if step.get("shell", shell) == "bash" else ["sh", "-e"]
+        )
+        own = environment | {name: str(file) for name, file in files.items()}
+        own["PATH"] = ":".join([*reversed(paths), own["PATH"]])
+        done = subprocess.run(
+            [*bash, "-c", step["run"]], env=own, cwd=self.checkout, capture_output=True, text=True, check=False
+        )
+        self.steps.append(Step(step.get("name", step["run"][:40]), done.returncode, done.stdout + done.stderr))
+        paths += files["GITHUB_PATH"].read_text().split()
+        self.summary += files["GITHUB_STEP_SUMMARY"].read_text()
+        pairs = (line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+        return done.returncode, dict(pairs)
+
+    def _uses(
+        self, action: str, asked: dict[str, str], environment: dict[str, str], paths: list[str]
+    ) -> tuple[int, dict[str, str]]:
+        name, _, version = action.partition("@")
+        assert version, action
+        if name == "OWNER/spillscan/.github/actions/spillscan":
+            return self.action(asked, environment, paths)
+        store = self.folder / "artifacts" / asked.get("name", "")
+        if name == "actions/upload-artifact":
+            main = self.context["github"]["event_name"] == "push"
+            for place in (store, *([store.with_name(f"main-{store.name}")] if main else [])):
+                place.mkdir(exist_ok=True)
+                for path in asked["path"].split():
+                    if (self.checkout / path).exists():
+                        shutil.copy(self.checkout / path, place)
+        elif name == "actions/download-artifact":
+            for path in store.iterdir():
+                shutil.copy(path, self.checkout)
+        elif name == "actions/cache/save":
+            shutil.copy(self.checkout / asked["path"], self.folder / "caches" / asked["key"])
+        elif name == "actions/cache/restore":
+            found = sorted((self.folder / "caches").glob(f"{asked['restore-keys']}*"))
+            if found:
+                shutil.copy(found[-1], self.checkout / asked["path"])
+        elif name == "github/codeql-action/upload-sarif":
+            assert json.loads(Path(asked["sarif_file"]).read_text())["version"] == "2.1.0"
+        else:
+            assert name == "actions/checkout", action
+        return 0, {}
+
+    def action(
+        self, asked: dict[str, str], environment: dict[str, str], paths: list[str]
+    ) -> tuple[int, dict[str, str]]:
+        """The steps of our own action."""
+        folder = ROOT / ".github" / "actions" / "spillscan"
+        document = yaml.safe_load((folder / "action.yml").read_text())
+        assert set(asked) <= set(document["inputs"])
+        inputs = {key: asked.get(key, spec.get("default", "")) for key, spec in document["inputs"].items()}
+        assert all(inputs[key] for key, spec in document["inputs"].items() if spec.get("required"))
+        outer = self.context
+        self.context = {
+            **outer,
+            "inputs": inputs,
+            "steps": {},
+            "github": {**outer["github"], "action_path": str(folder)},
+        }
+        status = self._steps(document["runs"]["steps"], environment, "", paths)
+        outputs = {key: self._said(spec["value"]) for key, spec in document["outputs"].items()}
+        self.context = outer
+        return status, outputs
+
+    def _said(self, text: object) -> str:
+        """Text with what stands between ``${{`` and ``}}`` looked up."""
+        return re.sub(r"\$\{\{ *([\w.-]+) *\}\}", lambda match: self._at(match[1]), str(text))
+
+    def _at(self, path: str) -> str:
+        value: Any = self.context
+        for name in path.split("."):
+            value = value.get(name, "") if isinstance(value, dict) else ""
+        return str(value)
+
+    def _holds(self, condition: str) -> bool:
+        for part in condition.split(" && ") if condition else ():
+            match = re.fullmatch(r"always\(\)|([\w.]+) ([!=]=) '(\w*)'", part)
+            assert match, condition
+            if match[1] and (self._at(match[1]) == match[3]) != (match[2] == "=="):
+                return False
+        return True
+
+    def script(self, job: dict[str, Any]) -> int:
+        """A job of GitLab: its script in one shell, as its runner has it where the image has bash."""
+        variables = {key: str(value) for key, value in (job.get("variables") or {}).items()}
+        environment = self.environment(CI_PROJECT_DIR=str(self.checkout), **variables)
+        text = "set -eo pipefail\n" + "\n".join(job["script"])
+        done = subprocess.run(
+            ["bash", "-c", text], env=environment, cwd=self.checkout, capture_output=True, text=True, check=False
+        )
+        self.steps = [Step("script", done.returncode, done.stdout + done.stderr)]
+        return done.returncode
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says, for a person of no name."""
+    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    who = ("-c", "user.name=n", "-c", "user.email=e@example.invalid", "-c", "init.defaultBranch=main")
+    done = subprocess.run(
+        ["git", *who, *words], cwd=folder, env=os.environ | own, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
