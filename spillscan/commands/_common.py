@@ -250,9 +250,11 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
     kernels = [kernel for build in builds for kernel in build.kernels]
     wanted = _listed(arguments, "kernel")
     if any(not any(matches(kernel, pattern) for kernel in kernels) for pattern in wanted):
+        from spillscan.commands import _policy
         from spillscan.naming import Names
 
-        names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
+        labels = _policy.policy_of(arguments).labels if hasattr(arguments, "config") else {}
+        names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds), labels=labels)
         arguments.kernel = [
             found
             for pattern in wanted

@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         build=build,
         read=(everything,),
         launches=policy,
+        labels=policy.labels,
         holes=found.holes,
         accepted=found.accepted,
         fail_on=policy.fail_on,

@@ -179,6 +179,7 @@ def _report(
         holes=outcome.holes,
         accepted=outcome.accepted,
         launches=policy,
+        labels=policy.labels,
         fail_on=policy.fail_on if gated else "never",
     )
     return gate.report(report, held), outcome

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    names = Names(kernel.named_by for kernel in build.kernels)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
     shown = entries[: _common.rows_of(arguments)]
 
     def text(style: Style) -> Iterator[str]:

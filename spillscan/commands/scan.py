@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     kept = _common.select(build, arguments)
-    report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=arguments.by, sort=arguments.sort)
+    by, sort = arguments.by, arguments.sort
+    report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
     if arguments.by != "config":
         render.write(report, arguments.format, _common.rows_of(arguments))
     else:

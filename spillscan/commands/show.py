@@ -62,14 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.model.build import damage
     from spillscan.naming import Names
 
-    unpacking = _policy.unpacking(_policy.policy_of(arguments))
+    policy = _policy.policy_of(arguments)
+    unpacking = _policy.unpacking(policy)
     build = _common.scan(arguments.inputs, operands=True, unpacking=unpacking)
     given = ", ".join(arguments.inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
-    names = Names([kernel.named_by for kernel in build.kernels])
+    names = Names([kernel.named_by for kernel in build.kernels], labels=policy.labels)
     found = [kernel for kernel in wanted(build.kernels, arguments.kernel, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:

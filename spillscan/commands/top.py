@@ -66,8 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.launch:
         _common.refuse_unmatched(_kernels(dataset, label), arguments)
     families = arguments.by == "family"
-    ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, _policy.policy_of(arguments))
-    names = Names(_named(dataset, label, ranking.entries))
+    policy = _policy.policy_of(arguments)
+    ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
+    names = Names(_named(dataset, label, ranking.entries), labels=policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, None)
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     _common.show(

@@ -197,14 +197,7 @@ def whole(node: Node, known: dict[Node, str]) -> str:
 def spelled(columns: Sequence[Column], size: int, level: int) -> list[Parts]:
     """What each of ``size`` members is set apart by at a level: the words that it needs; where rows would be alike so,
     all of them; and where they still would, a dash for what is missing."""
-    flat: list[Column] = []
-
-    def flatten(several: Sequence[Column]) -> None:
-        for column in several:
-            flat.append(column)
-            flatten(column.below)
-
-    flatten(columns)
+    flat = _flattened(columns)
     chosen = _chosen([column.texts(level) for column in flat], level)
     shown = _shown(columns, {id(flat[at]): texts for at, texts in chosen.items()})
 
@@ -213,7 +206,7 @@ def spelled(columns: Sequence[Column], size: int, level: int) -> list[Parts]:
         for texts, needed, inside in several:
             below = row_of(inside, row, care) if inside else []
             text = texts[row] if texts is not None else None
-            if text and (care or needed is None or needed[row]):
+            if text and (care or ((needed is None or needed[row]) and not _is_off(text, level))):
                 found.append((text, _flags_joined(below, level)))
             elif text == "" and care > 1:
                 found.append(("-", ()))
@@ -229,6 +222,23 @@ def spelled(columns: Sequence[Column], size: int, level: int) -> list[Parts]:
             for row in again:
                 rows[row] = _flags_joined(row_of(shown, row, care), level)
     return rows
+
+
+def _is_off(text: str, level: int) -> bool:
+    """Whether a flag with a label is not set: in brief, only those that are set are shown."""
+    return level >= BRIEF and text.startswith("!")
+
+
+def flags(columns: Sequence[Column], level: int) -> list[tuple[int, ...]]:
+    """Where the flags stand that are shown at a level as letters, in their order."""
+    flat = _flattened(columns)
+    chosen = _chosen([column.texts(level) for column in flat], level)
+    return [flat[at].path for at in sorted(chosen) if {*flat[at].rows} <= {*_FLAGS, None}] if level >= BRIEF else []
+
+
+def _flattened(columns: Iterable[Column]) -> list[Column]:
+    """The columns, each before those below it."""
+    return [each for column in columns for each in (column, *_flattened(column.below))]
 
 
 class _Shown(NamedTuple):
@@ -347,7 +357,7 @@ def _rank(texts: Sequence[str]) -> int:
             kinds[0] += rows
         elif _NUMBER.fullmatch(text):
             kinds[1] += rows
-        elif text in _FLAGS:
+        elif text in _FLAGS or text.startswith("!") or f"!{text}" in texts:
             kinds[3] += rows
         else:
             kinds[2 if len(text) < 20 else 4] += rows

@@ -122,6 +122,26 @@ class Spelling:
         return found
 
 
+def _below(node: Node, path: Iterable[int]) -> Node | None:
+    """What stands at a place among the arguments of a tree."""
+    for at in path:
+        if at >= len(node.args):
+            return None
+        node = node.args[at]
+    return node
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """``2, 4 to 7``"""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
 def _words(parts: Iterable[columns.Part]) -> Iterator[str]:
     for text, below in parts:
         yield text
@@ -210,6 +230,21 @@ class Family:
                     break
         return found or Spelling(dict.fromkeys(self.members, ()), columns.CUT)
 
+    def legend(self, room: int) -> str:
+        """Which arguments are shown as letters, in their order; empty where none is."""
+        level = next((level for level in range(columns.LEVELS) if self._spellings.get(level) is self.fitting(room)), 0)
+        places: dict[str, list[int]] = {}
+        for *above, last in columns.flags(self.columns, level) if len(self) > 1 else ():
+            holders = (_below(member, above) for member in self.members)
+            holder = next((node.word for node in holders if node is not None and last < len(node.args)), "")
+            places.setdefault(holder if above else "", []).append(last + 1)
+        if not places:
+            return ""
+        said = [f"{_listed(numbers)} of {word}" if word else _listed(numbers) for word, numbers in places.items()]
+        letters = sum(map(len, places.values()))
+        many = "arguments" if letters > 1 else "argument"
+        return f"T, F of {self.base}: {many} {', '.join(said)}"
+
     def clipped(self, node: Node, spelling: Spelling, room: int) -> str:
         """An instance's arguments in ``room`` characters: all, or in fewer words, or those that no other has; else a
         digest."""
@@ -240,13 +275,14 @@ class Names:
     that are asked for are read to their last argument.
     """
 
-    def __init__(self, *builds: Iterable[Key]) -> None:
+    def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
+        """``labels``: names of the parameters of templates (:class:`Forest`)."""
         self._builds = [dict.fromkeys(symbols) for symbols in builds]
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Counter[Node]] = {}
         self._cut: dict[int, _Cuts] = {}
-        self._forest = Forest()
+        self._forest = Forest(labels)
         self._trees: dict[Key, Parsed] = {}
 
     def of(self, symbol: Key, width: int = WIDTH) -> str:
@@ -280,6 +316,12 @@ class Names:
         if self._copies(family)[node] > 1 or len(family.members) < 2:
             return self.of(symbol, room)
         return family.bracketed(family.clipped(node, family.fitting(room), room - 2))
+
+    def legend(self, symbols: Iterable[Key], room: int, headed: bool = False) -> list[str]:
+        """``T, F of mma: arguments 3, 4 of Mainloop, 2 of Epilogue``: what the letters stand for in the names of
+        kernels, shown in so much room; a line a family. ``headed``: their arguments stand under the families' names."""
+        families = dict.fromkeys(self._families[self._heads[symbol]] for symbol in symbols if symbol in self._heads)
+        return [line for family in families if (line := family.legend(room - (0 if headed else len(family.base))))]
 
     def _copies(self, family: Family) -> Counter[Node]:
         """How many symbols of a build have one tree."""

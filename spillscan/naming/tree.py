@@ -83,7 +83,9 @@ class _Group:
 class Forest:
     """The trees of many names."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Mapping[str, Sequence[str]] | None = None) -> None:
+        """``labels``: what templates call their parameters, by the last word of their names; empty: no name."""
+        self._labels = labels or {}
         self._nodes: dict[tuple[str, tuple[Node, ...]], Node] = {}
         self._groups: list[_Group] = []
         self._known: dict[str, str] = {}
@@ -101,11 +103,19 @@ class Forest:
                 head, args = "x".join(each.head for each in args), ()
         if not args and head.endswith(("true_type", "false_type")):
             head = head.rpartition("::")[2].removesuffix("_type")
+        if args and (labels := self._labels.get(head.rpartition("::")[2])) is not None:
+            args = (*map(self._labelled, args, labels), *args[len(labels) :])
         key = head, args
         found = self._nodes.get(key)
         if found is None:
             found = self._nodes[key] = Node(head, args)
         return found
+
+    def _labelled(self, flag: Node, label: str) -> Node:
+        """``causal``, ``!causal``: a flag by its parameter's name; anything else as it is."""
+        if not label or flag.args or flag.head not in ("true", "false"):
+            return flag
+        return self.node(label if flag.head == "true" else f"!{label}")
 
     def head(self, name: str) -> str:
         """The head of the tree of a printable demangled name where its first bracket shows it: ``ns::f`` of

@@ -166,6 +166,9 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
 }
 """Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
 
+LABEL = "[A-Za-z_][A-Za-z0-9_]*"
+"""What templates and their parameters may be called in ``labels``."""
+
 LEVELS = ("error", "warning", "note", "off")
 """What a rule's severity may be set to."""
 
@@ -181,6 +184,7 @@ def effects() -> tuple[str, ...]:
 # ---- the schema ---------------------------------------------------------------------------------------------------
 
 _WORD = {"type": "string", "minLength": 1, "pattern": "^[^\n]+$"}
+_LABEL = {"type": "string", "pattern": f"^{LABEL}$"}
 _SELECTOR_HELP = {
     "match": "globs, or re: expressions, that must fit a whole name of the kernel: symbol, full name, or short name",
     "arch": "globs of archs: sm_90a, sm_9*",
@@ -225,6 +229,12 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
                     "type": "array",
                     "description": "holes that are accepted: a gate passes although they may hide something",
                     "items": {**_mapping(_acceptance()), "required": ["hole", "reason"]},
+                },
+                "labels": {
+                    "type": "object",
+                    "description": "what templates call their parameters, in order: flags are shown by these names",
+                    "propertyNames": {"pattern": f"^{LABEL}$"},
+                    "additionalProperties": {"type": "array", "items": {"anyOf": [_LABEL, {"enum": ["", None]}]}},
                 },
             }
         ),

@@ -9,8 +9,8 @@ holds every format to that.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -58,6 +58,8 @@ class Report:
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
     """How kernels are launched, as far as it is known."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What templates call their parameters."""
     holes: tuple[Hole, ...] = ()
     """What may be hidden of what the rules judge."""
     accepted: tuple[Hole, ...] = ()
@@ -75,7 +77,8 @@ class Report:
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
         columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
         kernels = (*(build.kernels for build in builds), *columns)
-        return Names(*([kernel.named_by for kernel in each if kernel is not None] for each in kernels))
+        named = ([kernel.named_by for kernel in each if kernel is not None] for each in kernels)
+        return Names(*named, labels=self.labels)
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -23,6 +23,7 @@ from spillscan.reports._words import (
     arches_of,
     count,
     counted,
+    legend_lines,
     message_of,
     named,
     place_text,
@@ -86,13 +87,18 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         for cells, color in (_total_rows(totals, changes, wide) if len(changes) > 1 else ())
     ]
 
+    rooms = [style.width]
+
     def fit(room: int) -> list[str]:
+        rooms[0] = room
         return [*(_name(first, report.names, room) for first in firsts), *(cells[0] for cells, _ in last)]
 
     printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,), fit=fit))
     yield from printed[: len(printed) - len(last)]
     yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
     yield from printed[len(printed) - len(last) :]
+    named_here = [first[0] for first in firsts if first is not None]
+    yield from legend_lines(named_here, report.names, rooms[0], style.width)
     yield ""
     states = Counter[str](change.state for change in changes)
     open_ones = {id(hole.kernel) for hole in report.holes}

@@ -13,7 +13,7 @@ from spillscan.model.build import damage
 from spillscan.names import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
 from spillscan.places import UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.reports import Report
@@ -25,6 +25,8 @@ LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
 LONGEST_LINE, _LEAST_NAME = 120, 40
 """Characters of a finding's line, as far as names can be cut: paths and figures stay whole."""
+MOST_LEGENDS = 3
+"""Families for which reports for people say what letters stand for."""
 MOST_OF_A_KIND = 3
 """Lines that one kind of hole gets in reports for people."""
 MOST_FAMILIES = 6
@@ -53,6 +55,15 @@ def label_of(kernel: Kernel, names: Names) -> str:
     """``gemm<8> (sm_90a)``; with the object where several may have the kernel."""
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit else ""
     return f"{name_of(kernel, names)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
+
+
+def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, headed: bool = False) -> list[str]:
+    """What the letters in the names that were shown in so much room stand for, a line a family, no more than
+    :data:`MOST_LEGENDS`; the policy's ``labels`` name them."""
+    found = names.legend((kernel.named_by for kernel in shown), room, headed)
+    rest = f" (and {len(found) - MOST_LEGENDS:,} more)" if len(found) > MOST_LEGENDS else ""
+    lines = [clip(printable(line), width - len(rest)) for line in found[:MOST_LEGENDS]]
+    return [*lines[:-1], lines[-1] + rest] if lines else []
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from spillscan.reports._words import (
     baseline_line,
     count,
     finding_lines,
+    legend_lines,
     named,
     portable_lines,
     spills_of,
@@ -89,7 +90,10 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
     under = {id(row[0]): group.family for group, several in listed for row in several} if groups else {}
 
+    rooms = [style.width]
+
     def fit(room: int) -> list[str]:
+        rooms[0] = room
         return [
             f"  {report.names.arguments(kernel.named_by, room - 2)}"
             if under.get(id(kernel))
@@ -105,6 +109,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
             rows += [next(cells) for _ in several]
     yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(groups))
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
+    yield from legend_lines(shown, report.names, rooms[0] - 2 * bool(groups), style.width, headed=bool(groups))
     yield ""
     yield summary(report.build)
     yield from portable_lines(report.build)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -166,6 +167,26 @@ def test_names_of_a_few_are_those_that_they_have_among_all() -> None:
     heads = {symbol: forest.head(printable(demangle(symbol))) for symbol in symbols}
     assert sum(map(bool, heads.values())) > len(symbols) // 2
     assert all(forest.parsed(demangle(symbol)).node.head == head for symbol, head in heads.items() if head)
+
+
+def test_flags_are_shown_by_what_their_parameters_are_called() -> None:
+    flags = list(itertools.product(("true", "false"), repeat=3))
+    symbols = [
+        f"void attention<ns::Mainloop<{size}, float, {a}, {b}>, {c}>(int)" for size in (64, 128) for a, b, c in flags
+    ]
+    plain = Names(symbols)
+    assert plain.of(symbols[0], 20) == "attention<64, TTT>"
+    assert plain.legend(symbols, 20) == ["T, F of attention: arguments 3, 4 of Mainloop, 2"]
+    labels = {"Mainloop": ("", "", "causal", "paged"), "attention": ("", "dropout")}
+    names = Names(symbols, labels=labels)
+    assert [names.of(symbol, 38) for symbol in symbols[:8:7]] == [
+        "attention<64, causal, paged, dropout>",
+        "attention<64>",
+    ]
+    assert len(set(names.at(38).values())) == len(symbols)
+    assert names.legend(symbols, 38) == []
+    assert names.called("attention<64>") == [symbols[7]]
+    assert Names(symbols[6:8], labels=labels).of(symbols[7], 200) == "attention<!dropout>"
 
 
 def test_deep_and_long_names_are_read_quickly() -> None:
