@@ -2,7 +2,7 @@
 
 ``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two;
 ``occupancy(arch, registers=…, threads_per_block=…)`` says what the hardware makes of a kernel; ``open_dataset(root)``
-opens builds that were kept.
+opens builds that were kept; ``assert_no_spills(paths)`` is for tests. ``docs/python.md`` lists the names that stay.
 Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
 """
 
@@ -14,24 +14,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spillscan.compare.pairing import diff
     from spillscan.dataset import open_dataset
-    from spillscan.model import Build, Change, Finding, Issue, Kernel, KernelKey, Usage
+    from spillscan.errors import InputError, SpillscanError, UsageError
+    from spillscan.model import Build, Change, Changes, Finding, Issue, Kernel, KernelKey, Usage
     from spillscan.occupancy import Launch, Occupancy, occupancy
     from spillscan.pipeline import scan
+    from spillscan.testing import assert_no_spills
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Build": "model",
     "Change": "model",
+    "Changes": "model",
     "Finding": "model",
+    "InputError": "errors",
     "Issue": "model",
     "Kernel": "model",
     "KernelKey": "model",
     "Launch": "occupancy",
     "Occupancy": "occupancy",
-    "occupancy": "occupancy",
+    "SpillscanError": "errors",
     "Usage": "model",
+    "UsageError": "errors",
+    "assert_no_spills": "testing",
     "diff": "compare.pairing",
+    "occupancy": "occupancy",
     "open_dataset": "dataset",
     "scan": "pipeline",
 }
@@ -39,13 +46,18 @@ _HOMES = {
 __all__ = [
     "Build",
     "Change",
+    "Changes",
     "Finding",
+    "InputError",
     "Issue",
     "Kernel",
     "KernelKey",
     "Launch",
     "Occupancy",
+    "SpillscanError",
     "Usage",
+    "UsageError",
+    "assert_no_spills",
     "diff",
     "occupancy",
     "open_dataset",

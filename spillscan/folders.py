@@ -1,8 +1,12 @@
-"""Where files lie that are no code: what the package carries, and what may be kept for the next run."""
+"""Where files lie that are no code: what the package carries, what may be kept for the next run; and drafts of files,
+which a process holds as long as it lives."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -23,3 +27,34 @@ def kept(name: str) -> Path:
     """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below ``~/.cache``."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "spillscan" / name
+
+
+def hold(descriptor: int) -> None:
+    """Let others see that the process lives which writes this file. A file system without locks shows nothing."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: str) -> bool | None:
+    """Whether the process lives that writes the draft ``path``; ``None`` where that is not known."""
+    try:
+        import fcntl
+
+        with open(path, "rb") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):
+        return None
+    return False
+
+
+def sweep(folder: str, is_draft: Callable[[str], bool], older_than_seconds: float = 0) -> None:
+    """Delete drafts, by their names, whose process was killed."""
+    with contextlib.suppress(OSError):
+        names = filter(is_draft, os.listdir(folder or os.curdir))
+        for path in [os.path.join(folder, name) for name in names]:
+            if time.time() - os.stat(path).st_mtime >= older_than_seconds and is_held(path) is False:
+                os.unlink(path)

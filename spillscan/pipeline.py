@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from spillscan import folders
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, reference, sidecars, source
 from spillscan.join.links import merge_links
@@ -125,7 +126,10 @@ def _read(
 ) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if made := draft_of(each.uri):
-        message = f"the compilation of {made} still runs, or was killed: it left no record"
+        running = folders.is_held(each.uri)
+        killed = "was killed" if running is False else "still runs, or was killed"
+        message = f"the compilation of {made} {killed}: it left no record; build it again"
+        message = f"the build is running: {made} is being compiled" if running else message
         unfinished = Issue(code="unfinished-record", message=message, severity="error", origin=Origin(input=each.uri))
         return Reading(issues=[unfinished])
     if not each.explicit and is_orphan(each.uri):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from spillscan.compare.effects import effects, metrics
 from spillscan.compare.figures import by_rank, compare, damage, figures, messages
 from spillscan.identity.pairs import pair
-from spillscan.model import LOST_SETTING, Build, Change, Kernel, KernelKey
+from spillscan.model import LOST_SETTING, Build, Change, Changes, Kernel, KernelKey
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
@@ -31,9 +31,9 @@ class Comparison:
     """Pairs in which nothing differs, where they were asked for."""
 
 
-def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> list[Change]:
+def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Changes:
     """Added, removed and changed kernels, worst first; kernels that are not known to have changed are left out."""
-    return list(comparison(base, head, launches, devices).changes)
+    return Changes(comparison(base, head, launches, devices).changes)
 
 
 def comparison(

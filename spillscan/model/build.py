@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spillscan import names
@@ -203,6 +203,16 @@ class Build:
         )
         return pandas.DataFrame(columns)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what there is, and the worst kernels."""
+        worst = sorted(self.kernels, key=damage)
+        shown = replace(self, kernels=tuple(worst[:_SHOWN])).to_pandas()[list(_COLUMNS)]
+        spilling = sum(any(kernel.spills or ()) for kernel in worst)
+        left = f"; the worst {_SHOWN}" if len(worst) > _SHOWN else ""
+        issues = f"; {len(self.issues):,} issues" if self.issues else ""
+        table = shown.astype(object).to_html(index=False, na_rep="-", border=0)
+        return f"<p>{len(worst):,} kernels and device functions, {spilling:,} spill{issues}{left}</p>{table}"
+
 
 @dataclass(frozen=True, slots=True)
 class LinkRecord:
@@ -233,6 +243,11 @@ class Sidecar:
     """(name, value) of what the kernel was tuned for."""
     origin: Origin
     """The file."""
+
+
+_SHOWN = 20
+_COLUMNS = ("short_name", "arch", "registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
+"""What a notebook shows of a build."""
 
 
 @dataclass(slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spillscan.model.build import Kernel
 from spillscan.model.holes import Hidden
 from spillscan.model.usage import Origin, Severity
+
+if TYPE_CHECKING:
+    import pandas
 
 BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
 Judged = Literal["build", "change"]
@@ -90,6 +93,33 @@ class Change:
         found = self.after or self.before
         assert found is not None
         return found
+
+
+class Changes(list[Change]):
+    """What changed between two builds, worst first."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a figure that changed; one a kernel that was added or removed, without a figure."""
+        import pandas
+
+        names = ("state", "short_name", "arch", "figure", "before", "after")
+        rows = [
+            (each.state, each.kernel.short_name, each.kernel.key.arch, *metric)
+            for each in self
+            for metric in each.metrics or ((None, None, None),)
+        ]
+        frame = pandas.DataFrame.from_records(rows, columns=names)
+        return frame.astype({"before": "Int64", "after": "Int64"})
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the worst changes, figure by figure."""
+        frame = self.to_pandas()
+        left = f"; the first {_SHOWN} of {len(frame):,} figures" if len(frame) > _SHOWN else ""
+        table = frame.head(_SHOWN).astype(object).to_html(index=False, na_rep="-", border=0)
+        return f"<p>{len(self):,} kernels changed{left}</p>{table}"
+
+
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

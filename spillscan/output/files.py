@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TextIO
 
+from spillscan import folders
 from spillscan.errors import UsageError
+from spillscan.wrap.record import DRAFT
 
+_DRAFT = f"{DRAFT}report-"
+_YOUNG_SECONDS = 60
+"""A younger draft may not be held yet."""
 BATCH_PIECES = 64
 """Pieces written at once: small enough that their text needs no memory map of its own."""
 LARGE_PIECE = 1 << 18
@@ -81,7 +86,10 @@ class Target:
                     raise IsADirectoryError(0, "is a folder")
                 place = self.path if direct else real  # a pipe of the shell's >(…) has no other name
                 return Draft(self, place, tempfile.TemporaryFile("w+", encoding="utf-8", newline=""), None)
-            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".spillscan-")
+            folder = os.path.dirname(real)
+            folders.sweep(folder, lambda name: name.startswith(_DRAFT), older_than_seconds=_YOUNG_SECONDS)
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=_DRAFT)
+            folders.hold(handle)
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
         return Draft(self, real, open(handle, "w", encoding="utf-8", newline=""), temporary)

@@ -8,12 +8,15 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from spillscan import folders
+
 SUFFIX = ".spillscan.log"
 """A record's name is its object's with this behind it."""
 DRAFT = ".spillscan-"
 """How names of files begin that are not whole yet: records of compilers that still run, or were killed, and reports."""
 
-_RECORD_DRAFT = re.compile(re.escape(DRAFT) + r"\d+-(.+)", re.DOTALL)
+_RECORD_DRAFT = re.compile(re.escape(DRAFT) + r"\d+-(.+)\.draft", re.DOTALL)
+"""Ends as no log and no object does: who collects ``*.o`` or ``*.log`` finds no draft."""
 
 
 class Record:
@@ -24,8 +27,10 @@ class Record:
 
     def __init__(self, made: str, command: Sequence[str]) -> None:
         self._path = made + SUFFIX
-        self._temporary = os.path.join(os.path.dirname(made), f"{DRAFT}{os.getpid()}-{os.path.basename(made)}")
+        folder, name = os.path.split(made)
+        self._temporary = os.path.join(folder, f"{DRAFT}{os.getpid()}-{name}.draft")
         self._file = open(self._temporary, "wb", buffering=0, opener=_no_link)  # noqa: SIM115 - keep or drop closes it
+        folders.hold(self._file.fileno())
         self._error: OSError | None = None
         for line in (f"# spillscan record of {made}", f"# directory: {os.getcwd()}", shlex.join(command)):
             self.write(" ".join(line.splitlines()).encode("utf-8", "surrogateescape") + b"\n")
@@ -46,6 +51,7 @@ class Record:
             self._file.close()
             if self._error is None:
                 os.replace(self._temporary, self._path)
+                self._sweep()
         except OSError as error:
             self._error = error
         if self._error is not None:
@@ -58,6 +64,13 @@ class Record:
             with contextlib.suppress(OSError):
                 self._file.close()
                 os.unlink(path)
+        if stale:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete drafts of compilations of this object that were killed: only now does nothing depend on them."""
+        folder, name = os.path.split(self._path.removesuffix(SUFFIX))
+        folders.sweep(folder, lambda draft: (mine := _RECORD_DRAFT.fullmatch(draft)) is not None and mine[1] == name)
 
 
 def _no_link(path: str, flags: int) -> int:

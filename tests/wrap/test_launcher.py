@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import signal
 import subprocess
@@ -158,7 +159,7 @@ def test_a_full_disk_does_not_stop_the_build(folder: Path, monkeypatch: pytest.M
 
 def test_a_record_is_not_written_through_a_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (folder / f".spillscan-{os.getpid()}-a.o").symlink_to(folder / "elsewhere")
+    (folder / f".spillscan-{os.getpid()}-a.o.draft").symlink_to(folder / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         Record("a.o", ["nvcc", "-c", "a.cu", "-o", "a.o"])
     assert not (folder / "elsewhere").exists()
@@ -186,6 +187,43 @@ def test_a_signal_ends_compiler_and_launcher(folder: Path) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == -signal.SIGTERM
     assert not list(folder.glob(".spillscan-*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_killed_launcher_leaves_a_hole_that_the_next_run_sweeps_away(wrap: Wrap, folder: Path) -> None:
+    words = ("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
+    wrap(*words)
+    older = (folder / "a.o.spillscan.log").read_bytes()
+    (folder / "log").unlink()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spillscan", "wrap", "--", *words],
+        cwd=folder,
+        env=environment(folder) | {"HANG": "1"},
+        start_new_session=True,
+    )
+    while not (folder / "started").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    assert [issue.message for issue in spillscan.scan(folder).issues] == [
+        f"the build is running: {folder / 'a.o'} is being compiled"
+    ]
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+    (issue,) = spillscan.scan(folder).issues
+    assert "was killed" in issue.message
+    assert issue.hidden == ("kernels",)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert (folder / "a.o.spillscan.log").read_bytes() == older
+    (draft,) = folder.glob(".spillscan-*")
+    assert not fnmatch.filter([draft.name], "*.o"), "who collects objects finds none"
+    assert not fnmatch.filter([draft.name], "*.log")
+    (folder / "log").write_text(read_text(LOG))
+    wrap("nvcc", "-Xptxas", "-v", "-c", "b.cu", "-o", "b.o")
+    assert draft.exists(), "it is what there is to say of a.o"
+    wrap(*words)
+    assert not list(folder.glob(".spillscan-*"))
+    (folder / "log").unlink()
+    assert not spillscan.scan(folder).issues
 
 
 @pytest.mark.parametrize(
