@@ -43,6 +43,7 @@ bench: $(TESTS)
 	$(BIN)/python -m tests.benchmarks.size_bench
 	$(BIN)/python -m tests.benchmarks.audit_bench
 	$(BIN)/python -m tests.benchmarks.dataset_bench
+	$(BIN)/python -m tests.benchmarks.dataset_bench many
 	$(BIN)/python -m tests.benchmarks.page_bench
 
 oracle: $(TESTS)

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         for change in happenings(found, metrics, named=bool(arguments.metric))
         if change.worsening > 0 or not arguments.worse
     ]
-    names = names_in(dataset)
+    names = names_in(dataset, [build.label for build in builds], found)
     rows, machine = [], []
     for change in changes:
         kernel, was = change.series.kernel, change.was

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, totals.TOTALS.index(jump.total))),
         changes=happenings(histories(dataset, latest, "*", launches), metrics) if known else [],
-        names=names_in(dataset),
+        names=names_in(dataset, [build.label for build in latest]),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     most = _common.rows_of(arguments)

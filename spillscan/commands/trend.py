@@ -56,11 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
     ordered = sorted(found, key=lambda series: _liveliest(series, metrics))
     shown = ordered[: _common.rows_of(arguments)]
+    labels = [build.label for build in builds]
     identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
     columns = (*identity, *(each.name for each in TRACED))
 
     def text(style: Style) -> Iterator[str]:
-        names = names_in(dataset)
+        names = names_in(dataset, labels, shown)
         for series in shown:
             yield from _lines(series, builds, metrics, style, names)
             yield ""
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: [dict(zip(columns, row, strict=True)) for row in _rows(found, builds)],
         csv=lambda: (columns, *_rows(found, builds)),
-        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_in(dataset)),
+        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_in(dataset, labels, ordered[:_ON_A_PAGE])),
     )
     return 0
 

@@ -1,6 +1,7 @@
 """The builds of a dataset, and the commit records that make them up.
 
-A batch counts from the moment its record is there, and no file counts that no record names.
+A batch counts from the moment its record is there, and no file counts that no record names. A record holds one build,
+or, where a compaction wrote it, many small ones that share its files.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spillscan.dataset import schema
-from spillscan.dataset.store import COMMITS, Store, folder
+from spillscan.dataset.store import COMMITS, SEVERAL, Store, folder
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     """``kernels``, ``units`` or ``issues``."""
     arch: str | None
-    """The arch of all its kernels; ``None`` where theirs is not known, and of the other tables."""
+    """The arch of all its kernels; ``None`` where theirs is not known, of the other tables, and where a column says."""
     rows: int
     """How many it holds."""
     size_bytes: int = msgspec.field(name="bytes")
@@ -65,23 +66,37 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     replaces: dict[str, str] = {}
     """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
     replaced."""
+    shared: dict[str, int] | None = None
+    """Rows of this build by table, where its files hold other builds too."""
 
     @property
     def path(self) -> str:
         """Where its record lies."""
-        return f"{folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
+        return f"{SEVERAL if self.shared is not None else folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
 
     def rows(self, table: str) -> int:
         """Rows of one table."""
+        if self.shared is not None:
+            return self.shared.get(table, 0)
         return sum(part.rows for part in self.parts if part.table == table)
 
-    def to_bytes(self) -> bytes:
-        """The record."""
-        return (json.dumps(msgspec.to_builtins(self), indent=1) + "\n").encode()
+
+_OWN = ("label", "time", "first_time", "meta", "replaces", "shared")
+"""What of a record is said build by build, where it holds several."""
 
 
-def _read(data: bytes, path: str) -> Commit:
-    """A record as :meth:`Commit.to_bytes` wrote it."""
+def to_bytes(commits: Sequence[Commit]) -> bytes:
+    """The record of a commit, or of several builds that share their files."""
+    documents = [msgspec.to_builtins(each) for each in commits]
+    if commits[0].shared is None:
+        return (json.dumps(documents[0], indent=1) + "\n").encode()
+    whole = {name: value for name, value in documents[0].items() if name not in _OWN}
+    whole["builds"] = [{name: each[name] for name in _OWN} for each in documents]
+    return (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+
+
+def _read(data: bytes, path: str) -> list[Commit]:
+    """What :func:`to_bytes` wrote."""
     try:
         document = json.loads(data)
         version = document["schema_version"]
@@ -90,16 +105,18 @@ def _read(data: bytes, path: str) -> Commit:
                 f"{path} was written with version {version} of the schema; this spillscan reads up to {schema.VERSION}",
                 "use the newer spillscan",
             )
-        return msgspec.convert(document, Commit)
+        whole = {name: value for name, value in document.items() if name != "builds"}
+        return [msgspec.convert(whole | own, Commit) for own in document.get("builds", ({},))]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no sound commit record: {error}", "move it away, and audit again") from error
 
 
 def load(store: Store, label: str | None = None, *, replaced: bool = False) -> list[Commit]:
     """The commits of all builds, or of one, by time; those that others replace are left out unless asked for."""
-    place = COMMITS if label is None else folder(COMMITS, label)
-    paths = [each.path for each in store.list(place) if each.path.endswith(_SUFFIX)]
-    found = [_read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
+    places = (COMMITS,) if label is None else (folder(COMMITS, label), SEVERAL)
+    paths = [each.path for place in places for each in store.list(place) if each.path.endswith(_SUFFIX)]
+    records = [_read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
+    found = [each for record in records for each in record if label is None or each.label == label]
     return sorted(found if replaced else current(found), key=lambda commit: (commit.time, commit.label, commit.name))
 
 

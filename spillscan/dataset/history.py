@@ -8,10 +8,9 @@ kernel. Builds that hold no kernel say nothing of any.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -40,8 +39,12 @@ _TRACED = tuple(each.name for each in TRACED)
 _STORED = tuple(each.name for each in RANKED)
 _COLUMNS = (
     *("arch", "canonical", "symbol", "role", "final", "confidence"),
-    *(*LAUNCHED, *_STORED, "labels"),
+    *(*LAUNCHED, *_STORED, "short_name"),
 )
+
+
+_AT_ONCE = 1 << 14
+"""Kernels that are held whole, to be paired."""
 
 
 class Copy(NamedTuple):
@@ -135,10 +138,13 @@ def histories(
     Raises :class:`~spillscan.errors.InputError` where it names none.
     """
     past = _Past(dataset, builds)
-    past.read(_names(dataset, pattern, past.labels))
+    if (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
+        past.read([canonical(exact)])
     if not past.held:
-        called = names_in(dataset).called(pattern)
-        past.read([name for key in called for name in _names(dataset, symbol_of(key), past.labels)])
+        past.read(_names(dataset, pattern, past.labels))
+    if not past.held:
+        called = names_in(dataset, past.labels).called(pattern)
+        past.read([canonical(symbol_of(key)) for key in called])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
     series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
@@ -155,9 +161,16 @@ def histories(
     )
 
 
-def names_in(dataset: Dataset) -> Names:
-    """What the kernels of all builds are called; candidates of a tuner by what they were tuned for."""
-    rows = dataset.ask("SELECT DISTINCT label, symbol, configuration FROM kernels ORDER BY ALL").rows
+def names_in(dataset: Dataset, labels: Sequence[str], found: Iterable[Series] | None = None) -> Names:
+    """What the kernels of some builds are called, or those of ``found`` and all that may be called alike; candidates of
+    a tuner by what they were tuned for."""
+    alike, words = "", []
+    if found is not None:
+        kernels = [kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events))]
+        alike = " WHERE short_name IN (SELECT unnest(?))"
+        words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
+    question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
+    rows = dataset.ask(question, words, labels=labels, columns=_COLUMNS).rows
     named = ((label, _named_by(symbol, settings)) for label, symbol, settings in rows)
     return Names(*(dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0))))
 
@@ -261,14 +274,15 @@ class _Past:
     def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild]) -> None:
         self._dataset = dataset
         self._builds = builds
-        known = {commit.label for commit in dataset.commits if commit.rows("kernels")}
-        self._filled = [index for index, build in enumerate(builds) if build.label in known]
+        self._sizes: Counter[str] = Counter()
+        for commit in dataset.commits:
+            self._sizes[commit.label] += commit.rows("kernels")
+        self._filled = [index for index, build in enumerate(builds) if self._sizes[build.label]]
         self._read: set[str] = set()
         self.labels = [build.label for build in builds]
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
-        self._kernels = lru_cache(maxsize=2)(self._kernels_of)
-        self._links = lru_cache(maxsize=None)(self._links_of)
+        self._links: dict[int, tuple[_Link, ...]] = {}
 
     def read(self, names: Iterable[str]) -> None:
         """Hold the kernels of these canonical names, too."""
@@ -276,7 +290,7 @@ class _Past:
         self._read.update(new)
         at = {build.label: index for index, build in enumerate(self._builds)}
         for row in _called(self._dataset, new, self.labels):
-            named = dict(zip(_COLUMNS, row, strict=True))
+            named = dict(zip(_COLUMNS[:-1], row, strict=False))
             copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in _STORED})
             places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
             for label in row[-1]:
@@ -286,16 +300,13 @@ class _Past:
     def chains(self) -> list[list[tuple[_Run, float]]]:
         """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
         already read were called before and after."""
-        while (
-            missing := {
-                other.canonical
-                for run in self._runs()
-                for link in (self._into(run), self._out_of(run))
-                if link is not None
-                for other in (link.before, link.after)
-            }
-            - self._read
-        ):
+        while True:
+            runs = self._runs()
+            self._pair({run.first - 1 for run in runs} | {run.last for run in runs})
+            found = (link for run in runs for link in (self._into(run), self._out_of(run)) if link is not None)
+            missing = {key.canonical for link in found for key in (link.before, link.after)} - self._read
+            if not missing:
+                break
             self.read(missing)
         ends: dict[Key, list[tuple[_Run, float]]] = {}
         chains = []
@@ -355,57 +366,65 @@ class _Past:
         return found
 
     def _into(self, run: _Run) -> _Link | None:
-        links = self._links(run.first - 1) if run.first > 0 else ()
-        return next((link for link in links if link.after == run.key), None)
+        return next((link for link in self._links.get(run.first - 1, ()) if link.after == run.key), None)
 
     def _out_of(self, run: _Run) -> _Link | None:
-        links = self._links(run.last) if run.last + 1 < len(self._filled) else ()
-        return next((link for link in links if link.before == run.key), None)
+        return next((link for link in self._links.get(run.last, ()) if link.before == run.key), None)
 
-    def _links_of(self, position: int) -> tuple[_Link, ...]:
-        """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
-        base, head = self._kernels(self._filled[position]), self._kernels(self._filled[position + 1])
-        keys = {id(kernel): key for kernel, key in (*base, *head)}
-        ended, begun = ({key for _, key in side} for side in (base, head))
-        ended, begun = ended - begun, begun - ended
-        if not ended or not begun:
-            return ()
-        found = []
-        for before, after, score in pair([kernel for kernel, _ in base], [kernel for kernel, _ in head]):
-            if before is None or after is None:
-                continue
-            link = _Link(keys[id(before)], keys[id(after)], score)
-            if link.before in ended and link.after in begun:
-                ended.remove(link.before)
-                begun.remove(link.after)
-                found.append(link)
-        return tuple(found)
+    def _pair(self, positions: set[int]) -> None:
+        """Know what goes on as what behind these builds; reads many builds at once, but not all that there are."""
+        new = sorted(at for at in positions - self._links.keys() if 0 <= at < len(self._filled) - 1)
+        while new:
+            builds: dict[str, int] = {}
+            number = 0
+            for number, at in enumerate(new):
+                builds |= {each: self._sizes[each] for each in (self._label(at), self._label(at + 1))}
+                if sum(builds.values()) > _AT_ONCE and number:
+                    break
+            else:
+                number = len(new)
+            held = {
+                label: [(kernel, Key.of(kernel)) for kernel in kernels]
+                for label, kernels in self._dataset.kernels_of(list(builds)).items()
+            }
+            for at in new[:number]:
+                self._links[at] = _links_of(held[self._label(at)], held[self._label(at + 1)])
+            new = new[number:]
 
-    def _kernels_of(self, index: int) -> list[tuple[Kernel, Key]]:
-        return [(kernel, Key.of(kernel)) for kernel in self._dataset.build(self._builds[index].label).kernels]
+    def _label(self, position: int) -> str:
+        return self.labels[self._filled[position]]
 
 
-def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
-    """The canonical names of the kernels that ``pattern`` names; a symbol names its own kernel first."""
-    exact = compiled(pattern).exact
-    if exact is not None and dataset.ask("SELECT 1 FROM kernels LIMIT 1", only=[canonical(exact)], labels=labels).rows:
-        return [canonical(exact)]
-    return _named(dataset, pattern, labels)
+def _links_of(base: Sequence[tuple[Kernel, Key]], head: Sequence[tuple[Kernel, Key]]) -> tuple[_Link, ...]:
+    """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
+    keys = {id(kernel): key for kernel, key in (*base, *head)}
+    ended, begun = ({key for _, key in side} for side in (base, head))
+    ended, begun = ended - begun, begun - ended
+    if not ended or not begun:
+        return ()
+    found = []
+    for before, after, score in pair([kernel for kernel, _ in base], [kernel for kernel, _ in head]):
+        if before is None or after is None:
+            continue
+        link = _Link(keys[id(before)], keys[id(after)], score)
+        if link.before in ended and link.after in begun:
+            ended.remove(link.before)
+            begun.remove(link.after)
+            found.append(link)
+    return tuple(found)
 
 
 def _called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of the kernels of these canonical names, equal ones of several builds as one; last the builds' labels.
-
-    Arrow leaves out all others before DuckDB sees them: most names stand in every build, and equal figures do, too.
-    """
+    """The rows of the kernels of these names, equal ones of several builds as one; last the builds' labels."""
     if not names:
         return []
-    columns = ", ".join(_COLUMNS[:-1])
+    columns = ", ".join(name for name in _COLUMNS if name != "short_name")
     question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(question, only=names, labels=labels).rows
+    return dataset.ask(question, only=names, labels=labels, columns=_COLUMNS).rows
 
 
-def _named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
+def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
+    """The canonical names of the kernels that ``pattern`` names."""
     ready = compiled(pattern)
     if ready.exact is not None:
         condition, words = "short_name = ?", [short_name(ready.exact)]
@@ -413,7 +432,7 @@ def _named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
         needle = ready.needle.strip("\n")
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
     question = f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}"
-    rows = dataset.ask(question, words, labels=labels).rows
+    rows = dataset.ask(question, words, labels=labels, columns=(*_COLUMNS, "name")).rows
     return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
 
 

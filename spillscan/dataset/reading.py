@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 
+_AT_ONCE = 1 << 17
+"""Kernels of which some columns are held."""
 _CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit", "store_tag")
 
 
@@ -63,7 +66,7 @@ class Held(NamedTuple):
     parts: int
     """Parquet files."""
     part_bytes: int
-    """Of these."""
+    """Of these; of one that several builds share, an equal part."""
 
     @property
     def holes(self) -> int:
@@ -77,7 +80,8 @@ class Dataset:
     def __init__(self, place: Store, held: Sequence[Commit]) -> None:
         self.place = place
         self.commits = tuple(held)
-        self._dead: dict[str, frozenset[tuple[str, str]]] = {}
+        self._dead: dict[str, frozenset[tuple[str, str, str]]] = {}
+        self._held: dict[tuple[tuple[str, ...], frozenset[str]], pyarrow.dataset.Dataset] = {}
         self._whole: dict[str, pyarrow.dataset.Dataset] = {}
 
     @classmethod
@@ -112,20 +116,47 @@ class Dataset:
         return self.connect()
 
     def connect(
-        self, memory: str = sql.MEMORY, only: Sequence[str] | None = None, labels: Collection[str] | None = None
+        self,
+        memory: str = sql.MEMORY,
+        only: Sequence[str] | None = None,
+        labels: Collection[str] | None = None,
+        columns: Sequence[str] | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """:attr:`connection` anew; ``only``: ``kernels`` holds those of these canonical names; ``labels``: of these
-        builds."""
+        builds; ``columns``: these at least, and ``kernels`` alone can be asked, once."""
         import pyarrow.dataset as ds
 
-        views: dict[str, Any] = {table: self.table(table) for table in schema.TABLES}
-        if labels is not None:
-            views["kernels"] = self.table("kernels", labels)
-        if only is not None:
-            views["kernels"] = views["kernels"].filter(ds.field("canonical").isin(list(only)))
-        views["builds"] = builds.table(self.builds)
         old = any(commit.version < 2 for commit in self.commits)
+        views: dict[str, Any] = {}
+        if columns is not None and not old:
+            views["kernels"] = self._columns(columns, only, labels)
+        else:
+            views["kernels"] = self.table("kernels", labels)
+            if only is not None:
+                views["kernels"] = views["kernels"].filter(ds.field("canonical").isin(list(only)))
+            views |= {table: self.table(table) for table in schema.TABLES if table != "kernels"}
+            views["builds"] = builds.table(self.builds)
         return sql.connect(views, self.dead(), computed=old, memory=memory)
+
+    def _columns(
+        self, columns: Sequence[str], only: Sequence[str] | None, labels: Collection[str] | None
+    ) -> pyarrow.dataset.Scanner:
+        """Some columns of ``kernels``. Of builds that are small together they are read once: what asks for one kernel
+        asks again, by the names that it finds."""
+        import pyarrow.dataset as ds
+
+        wanted = self.labels if labels is None else labels
+        key = (*sorted({*columns, "label", "commit", "unit_id"}),), frozenset(wanted)
+        found = self._held.get(key)
+        if found is None:
+            found = self.table("kernels", labels)
+            rows = sum(each.rows("kernels") for each in self.commits if each.label in key[1])
+            if rows <= _AT_ONCE:
+                read = found.scanner(columns=list(key[0]), cache_metadata=False, batch_readahead=1)
+                found = self._held[key] = ds.dataset(read.to_table())
+        if only is not None:
+            found = found.filter(ds.field("canonical").isin(list(only)))
+        return found.scanner(columns=list(key[0]), cache_metadata=False)
 
     def ask(
         self,
@@ -133,12 +164,15 @@ class Dataset:
         words: Sequence[Any] = (),
         only: Sequence[str] | None = None,
         labels: Collection[str] | None = None,
+        columns: Sequence[str] | None = None,
     ) -> sql.Answer:
-        """The answer to a question of our own; ``only`` and ``labels`` as :meth:`connect` has them."""
+        """The answer to a question of our own; ``only``, ``labels`` and ``columns`` as :meth:`connect` has them."""
         if labels is not None and len(labels) == len(self.labels):
             labels = None
-        held = only is None and labels is None
-        return sql.ask(self.connection if held else self.connect(only=only, labels=labels), question, words)
+        if only is None and labels is None and columns is None:
+            return sql.ask(self.connection, question, words)
+        with self.connect(only=only, labels=labels, columns=columns) as found:
+            return sql.ask(found, question, words)
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
         """How much there is of each of these builds, in their order."""
@@ -155,12 +189,16 @@ class Dataset:
             kept = None if hides is None else tuple(hides)
             issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=kept)
             issues.setdefault(label, []).append(issue)
+        parts: dict[str, list[float]] = {}
+        sharing = Counter(part.path for each in self.commits for part in each.parts)
+        for each in self.commits:
+            parts.setdefault(each.label, []).extend(part.size_bytes / sharing[part.path] for part in each.parts)
         for build in wanted:
             label = build.label
-            parts = [part.size_bytes for each in self.commits if each.label == label for part in each.parts]
             read, failed = files[label]
             found, spilling = kernels.get(label, (0, 0))
-            yield Held(build, read, found, spilling, failed, tuple(issues.get(label, ())), len(parts), sum(parts))
+            size = round(sum(parts[label]))
+            yield Held(build, read, found, spilling, failed, tuple(issues.get(label, ())), len(parts[label]), size)
 
     def _counted(self, question: str) -> dict[str, list[int]]:
         return {label: counts for label, *counts in self.ask(question).rows}
@@ -185,41 +223,43 @@ class Dataset:
         sql.check(question)
         return self.connection.sql(question)
 
-    def table(
-        self, table: str, labels: Iterable[str] | None = None, arches: Collection[str | None] | None = None
-    ) -> pyarrow.dataset.Dataset:
+    def table(self, table: str, labels: Iterable[str] | None = None) -> pyarrow.dataset.Dataset:
         """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""
-        if labels is None and arches is None:  # asked for again and again: what Arrow knows of the files stays known
+        if labels is None:  # asked for again and again: what Arrow knows of the files stays known
             if table not in self._whole:
-                self._whole[table] = self._table(table, None, None)
+                self._whole[table] = self._table(table, None)
             return self._whole[table]
-        return self._table(table, labels, arches)
+        return self._table(table, set(labels))
 
-    def _table(
-        self, table: str, labels: Iterable[str] | None, arches: Collection[str | None] | None
-    ) -> pyarrow.dataset.Dataset:
+    def _table(self, table: str, wanted: Collection[str] | None) -> pyarrow.dataset.Dataset:
         import pyarrow.dataset as ds
 
-        wanted = None if labels is None else set(labels)
         files, base = self.place.arrow()
         form = ds.ParquetFileFormat()
-        fragments = [
-            form.make_fragment(base + part.path, files, _expression(each.label, table, part.arch))
+        found = {
+            part.path: None if each.shared is not None else _expression(each.label, table, part.arch)
             for each in self.commits
             if wanted is None or each.label in wanted
             for part in each.parts
-            if part.table == table and (arches is None or part.arch in arches)
-        ]
-        return ds.FileSystemDataset(fragments, schema.arrow_schema(table, folders=True), form, files)
+            if part.table == table
+        }
+        fragments = [form.make_fragment(base + path, files, folders) for path, folders in found.items()]
+        whole = ds.FileSystemDataset(fragments, schema.arrow_schema(table, folders=True), form, files)
+        if wanted is None or all(folders is not None for folders in found.values()):
+            return whole
+        return whole.filter(ds.field("label").isin(list(wanted)))
 
-    def dead(self, labels: Iterable[str] | None = None) -> frozenset[tuple[str, str]]:
-        """(commit, unit id) whose rows do not count: another commit holds the same unit, or a newer one of its uri."""
-        return frozenset(
-            (claim.commit, claim.unit_id)
-            for label in (self.labels if labels is None else labels)
-            if sum(each.label == label for each in self.commits) > 1
-            for claim in _losers(self._claims(label))
-        )
+    def dead(self, labels: Iterable[str] | None = None) -> frozenset[tuple[str, str, str]]:
+        """(label, commit, unit id) whose rows do not count: another commit holds the same unit, or a newer one of its
+        uri."""
+        commits = Counter(each.label for each in self.commits)
+        found: set[tuple[str, str, str]] = set()
+        for label in self.labels if labels is None else labels:
+            if label not in self._dead:
+                lost = _losers(self._claims(label)) if commits[label] > 1 else []
+                self._dead[label] = frozenset((label, claim.commit, claim.unit_id) for claim in lost)
+            found |= self._dead[label]
+        return frozenset(found)
 
     def seen(self, label: str) -> list[Claim]:
         """The units of ``label`` of which the content is known; one a uri."""
@@ -230,10 +270,9 @@ class Dataset:
         if label not in self.labels:
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
             raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
-        units = {row["unit_id"]: row for row in self.rows("units", label)}
+        units = {row["unit_id"]: row for row in self.rows("units", (label,))}
         order = {unit_id: at for at, unit_id in enumerate(sorted(units, key=lambda each: units[each]["uri"]))}
-        kernels = sorted(self.kernels_of(label), key=lambda each: (order[each[1]], each[2]))
-        issues = sorted(self.rows("issues", label), key=lambda row: (order[row["unit_id"]], row["position"]))
+        issues = sorted(self.rows("issues", (label,)), key=lambda row: (order[row["unit_id"]], row["position"]))
         stats = sum(
             (Stats(**{name: row[name] or 0 for name in Stats.__dataclass_fields__}) for row in units.values()), Stats()
         )
@@ -243,7 +282,7 @@ class Dataset:
             if (row := units[unit_id])["failure"] is not None
         ]
         return Build(
-            kernels=tuple(kernel for kernel, _, _ in kernels), issues=(*failures, *map(_issue, issues)), stats=stats
+            kernels=tuple(self.kernels_of((label,))[label]), issues=(*failures, *map(_issue, issues)), stats=stats
         )
 
     def _claims(self, label: str) -> list[Claim]:
@@ -258,29 +297,47 @@ class Dataset:
                 time=times.get(row["commit"], ""),
                 store_tag=row["store_tag"],
             )
-            for row in self.rows("units", label, columns=_CLAIMED, dead=True)
+            for row in self.rows("units", (label,), columns=_CLAIMED, dead=True)
         ]
 
-    def kernels_of(self, label: str, arches: Collection[str | None] | None = None) -> list[tuple[Kernel, str, int]]:
-        """(kernel, unit id, position) of the kernels of one build that count, in the order of the files."""
-        rows = self.rows("kernels", label, arches=arches)
-        return [(_kernel(row), row["unit_id"], row["position"]) for row in rows]
+    def kernels_of(self, labels: Collection[str]) -> dict[str, list[Kernel]]:
+        """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read."""
+        units = self.rows("units", labels, columns=("unit_id", "uri", "commit"))
+        uris = {(row["label"], row["unit_id"]): row["uri"] for row in units}
+        rows = self.rows("kernels", labels)
+        rows.sort(key=lambda row: (uris[row["label"], row["unit_id"]], row["position"]))
+        found: dict[str, list[Kernel]] = {label: [] for label in labels}
+        for row in rows:
+            found[row["label"]].append(kernel_of(row))
+        return found
+
+    def living(self, table: str, labels: Collection[str]) -> pyarrow.Table:
+        """The rows of some builds that count, as Arrow has them."""
+        import pyarrow as pa
+
+        rows = self.table(table, labels).scanner(cache_metadata=False).to_table()
+        if gone := self.dead(labels):
+            named = zip(*(rows.column(name).to_pylist() for name in ("label", "commit", "unit_id")), strict=True)
+            rows = rows.filter(pa.array([each not in gone for each in named], pa.bool_()))
+        return rows
 
     def rows(
         self,
         table: str,
-        label: str,
+        labels: Collection[str],
         *,
         columns: Collection[str] | None = None,
-        arches: Collection[str | None] | None = None,
         dead: bool = False,
     ) -> list[dict[str, Any]]:
-        """The rows of one build that count, by column name; ``dead``: those that do not count as well."""
+        """The rows of some builds that count, by column name; ``dead``: those that do not count as well."""
         fields = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
-        if table == "kernels":
-            fields.insert(0, Field(name="arch", shape="text", get=itemgetter("arch")))
+        folders = ("label", "arch") if table == "kernels" else ("label",)
+        fields += [Field(name=name, shape="text", get=itemgetter(name)) for name in folders]
         try:
-            found = self.table(table, (label,), arches).to_table(columns=[field.name for field in fields])
+            asked = self.table(table, labels).scanner(
+                columns=[field.name for field in fields], cache_metadata=False, batch_readahead=1, fragment_readahead=1
+            )
+            found = asked.to_table()
         except FileNotFoundError as error:
             raise InputError(f"{self.root} changed while it was read", "run it again") from error
         lists = {
@@ -288,13 +345,8 @@ class Dataset:
             for field in fields
         }
         rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-        gone = frozenset() if dead else self._dead_of(label)
-        return [row for row in rows if (row["commit"], row["unit_id"]) not in gone] if gone else rows
-
-    def _dead_of(self, label: str) -> frozenset[tuple[str, str]]:
-        if label not in self._dead:
-            self._dead[label] = self.dead((label,))
-        return self._dead[label]
+        gone = frozenset() if dead else self.dead(labels)
+        return [row for row in rows if (row["label"], row["commit"], row["unit_id"]) not in gone] if gone else rows
 
 
 def seen(root: str, label: str) -> list[Claim]:
@@ -341,7 +393,8 @@ def _losers(claims: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in claims if (claim.commit, claim.unit_id) not in kept]
 
 
-def _kernel(row: dict[str, Any]) -> Kernel:
+def kernel_of(row: dict[str, Any]) -> Kernel:
+    """A kernel as a row holds it."""
     return Kernel(
         key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
         role=row["role"],

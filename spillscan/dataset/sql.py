@@ -34,7 +34,10 @@ _LOCKS = (
 )
 _COUNTING = frozenset(("range", "generate_series", "unnest"))
 """Table functions that read nothing."""
-_MARKED = "EXISTS (SELECT 1 FROM dead WHERE dead.commit = row.commit AND dead.unit_id = row.unit_id)"
+_MARKED = (
+    "EXISTS (SELECT 1 FROM dead"
+    " WHERE dead.label = row.label AND dead.commit = row.commit AND dead.unit_id = row.unit_id)"
+)
 # Rows of version 1 of the schema have no such columns: they are computed as version 2 computes them.
 _OLD = {
     "spill_bytes": "coalesce(spill_bytes, spill_store_bytes + spill_load_bytes, CASE WHEN sass IS NOT NULL THEN "
@@ -54,14 +57,14 @@ class Answer(NamedTuple):
 
 def connect(
     views: Mapping[str, pyarrow.dataset.Dataset | pyarrow.Table],
-    dead: Iterable[tuple[str, str]],
+    dead: Iterable[tuple[str, str, str]],
     *,
     computed: bool,
     memory: str = MEMORY,
 ) -> duckdb.DuckDBPyConnection:
     """A connection with ``views``, and nothing else.
 
-    Rows of ``dead`` pairs of commit and unit do not count; ``computed``: some rows are of version 1 of the schema.
+    Rows of ``dead`` labels, commits and units do not count; ``computed``: some rows are of version 1 of the schema.
     """
     with needed():
         import duckdb
@@ -71,10 +74,10 @@ def connect(
         connection.execute(f"SET memory_limit = '{memory.replace(chr(39), '')}'")
     except duckdb.Error as error:
         raise UsageError(f"{memory!r} is no amount of memory", "write it as 2GB") from error
-    pairs = sorted(dead)
-    if pairs:
-        columns = [pa.array([pair[n] for pair in pairs], pa.string()) for n in (0, 1)]
-        connection.register("dead", pa.table(columns, names=["commit", "unit_id"]))
+    gone = sorted(dead)
+    if gone:
+        columns = [pa.array([each[n] for each in gone], pa.string()) for n in (0, 1, 2)]
+        connection.register("dead", pa.table(columns, names=["label", "commit", "unit_id"]))
     for name, rows in views.items():
         if isinstance(rows, pa.Table):
             connection.register(name, rows)
@@ -82,7 +85,7 @@ def connect(
         connection.register(f"all_{name}", rows)
         old = ", ".join(f"{how} AS {column}" for column, how in _OLD.items())
         columns_asked = f"* REPLACE ({old})" if computed and name == "kernels" else "*"
-        living = f" WHERE NOT {_MARKED}" if pairs else ""
+        living = f" WHERE NOT {_MARKED}" if gone else ""
         connection.execute(f"CREATE VIEW {name} AS SELECT {columns_asked} FROM all_{name} AS row{living}")
     with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
         connection.execute("SET enable_progress_bar = false")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.abc import MetaPathFinder
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import quote
 
 from spillscan.errors import InputError, SpillscanError, StoreError, UsageError
@@ -57,6 +57,8 @@ def digest(*words: str) -> str:
 
 
 KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
+SEVERAL = f"{COMMITS}/several"
+"""Records of more than one build."""
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """How Hive's folders, and all who read them, spell a value that is not known."""
@@ -185,9 +187,8 @@ class _Folder:
         folder = os.path.dirname(aim)
         draft = os.path.join(folder, f"{DRAFT}{os.getpid()}-{os.urandom(4).hex()}")
         with _failing(f"cannot write {self.root}"):
-            os.makedirs(folder, exist_ok=True)
             try:
-                with open(draft, "xb") as file:
+                with _made(folder, draft) as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -224,6 +225,15 @@ class _Folder:
                 aim = os.path.join(self._base, path)
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(aim)
+            for folder in {os.path.dirname(os.path.join(self._base, path)) for path in paths}:
+                self._prune(folder)
+
+    def _prune(self, folder: str) -> None:
+        """Folders that are empty now; a place of thousands of builds has thousands of them."""
+        with contextlib.suppress(OSError):  # somebody uses it
+            while folder != self._base:
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
 
     def arrow(self) -> tuple[FileSystem, str]:
         from pyarrow.fs import LocalFileSystem
@@ -291,6 +301,19 @@ class _Remote:
         from pyarrow.fs import FSSpecHandler, PyFileSystem
 
         return PyFileSystem(FSSpecHandler(self._fs)), self._base + "/"
+
+
+def _made(folder: str, name: str) -> BinaryIO:
+    """A new file, whoever may be deleting its folder because it is empty."""
+    for _ in range(_PATIENCE):
+        os.makedirs(folder, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return open(name, "xb")
+    os.makedirs(folder, exist_ok=True)
+    return open(name, "xb")
+
+
+_PATIENCE = 100
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def totals(
     fewer is a kernel of low occupancy.
     """
     newest = builds[-1].label
-    names = names_in(dataset)
+    names = names_in(dataset, [newest])
     wanted = {build.label for build in builds}
     found: dict[By, dict[str, dict[str, list[Any]]]] = {"label": {}, "family": {}, "arch": {}}
     for build in builds:
@@ -94,10 +94,9 @@ def totals(
             summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
             if summary.occupancy is not None and (summary.occupancy.fraction < below or not summary.at_most):
                 figures["low_occupancy_kernels"] = int(summary.occupancy.fraction < below)
-        groups: tuple[tuple[By, str], ...] = (
-            ("family", names.base(kernel.named_by)),
-            ("arch", kernel.key.arch or "arch unknown"),
-        )
+        groups: tuple[tuple[By, str], ...] = ()
+        if any(place["label"] == newest for place in row[-1]):
+            groups = ("family", names.base(kernel.named_by)), ("arch", kernel.key.arch or "arch unknown")
         for place in row[-1]:
             if place["label"] not in wanted:
                 continue

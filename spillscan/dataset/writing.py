@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
 from spillscan.dataset import schema
-from spillscan.dataset.builds import Commit, Part, current, load
-from spillscan.dataset.reading import Dataset
-from spillscan.dataset.schema import Field, IssueRow, KernelRow, UnitRow, encode
+from spillscan.dataset.builds import Commit, Part, current, load, to_bytes
+from spillscan.dataset.reading import Dataset, kernel_of
+from spillscan.dataset.schema import IssueRow, KernelRow, UnitRow, encode
 from spillscan.dataset.store import (
+    COMMITS,
     DRAFT,
     ISSUES,
     KERNELS,
@@ -45,6 +47,10 @@ LARGEST_PART_ROWS = 1 << 18
 """More rows become several files."""
 GROUP_ROWS = 1 << 13
 """Rows of a row group: what is read to find one kernel."""
+SHARED_ROWS = 1 << 15
+"""Builds share files up to so many rows: what is read to get one of them back."""
+FEWEST_SHARING = 16
+"""Fewer builds than this stay as they are: who audits each night does not write the last month anew each night."""
 
 
 def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> None:
@@ -79,9 +85,9 @@ def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], m
     put(aim, Commit(name=batch, label=label, time=now(), parts=tuple(parts), meta=meta, tool=__version__))
 
 
-def put(aim: Store, commit: Commit) -> None:
-    """Make a batch count."""
-    aim.put(commit.path, commit.to_bytes())
+def put(aim: Store, *commits: Commit) -> None:
+    """Make a batch, or what several builds share, count."""
+    aim.put(commits[0].path, to_bytes(commits))
 
 
 def now() -> str:
@@ -114,27 +120,34 @@ def write_rows(
     name: str,
     rows: Sequence[Any],
     arch: str | None = None,
-    value: Callable[[Field, Any], Any] = lambda field, row: field.get(row),
 ) -> Iterable[Part]:
     """The parts of some rows, in their order."""
-    fields = schema.TABLES[table]
     for number, start in enumerate(range(0, len(rows), LARGEST_PART_ROWS)):
-        piece = rows[start : start + LARGEST_PART_ROWS]
-        columns = [encode([value(field, row) for row in piece], field.shape) for field in fields]
-        yield put_part(aim, table, f"{folder}/{name}{f'-{number}' if number else ''}.parquet", columns, arch)
+        piece = encoded(table, rows[start : start + LARGEST_PART_ROWS])
+        yield put_part(aim, table, f"{folder}/{_file(name, number)}", piece, arch)
 
 
-def put_part(aim: Store, table: str, path: str, columns: list[pyarrow.Array], arch: str | None) -> Part:
-    """Write one Parquet file."""
+def _file(name: str, number: int) -> str:
+    return f"{name}{f'-{number}' if number else ''}.parquet"
+
+
+def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
+    """Rows as Arrow has them, without what folders say."""
     import pyarrow as pa
+
+    columns = [encode([field.get(row) for row in rows], field.shape) for field in schema.TABLES[table]]
+    return pa.Table.from_arrays(columns, schema=schema.arrow_schema(table, folders=False))
+
+
+def put_part(aim: Store, table: str, path: str, rows: pyarrow.Table, arch: str | None) -> Part:
+    """Write one Parquet file. Its columns are plain enough to need no second schema, Arrow's, half of a small file."""
     import pyarrow.parquet as pq
 
     about = {"spillscan.schema_version": str(schema.VERSION), "spillscan.table": table}
-    rows = pa.Table.from_arrays(columns, schema=schema.arrow_schema(table, folders=False)).replace_schema_metadata(
-        about
-    )
     buffer = io.BytesIO()
-    pq.write_table(rows, buffer, compression="zstd", row_group_size=GROUP_ROWS)
+    pq.write_table(
+        rows.replace_schema_metadata(about), buffer, compression="zstd", row_group_size=GROUP_ROWS, store_schema=False
+    )
     data = buffer.getvalue()
     aim.put(path, data)
     return Part(path=path, table=table, arch=arch, rows=rows.num_rows, size_bytes=len(data))
@@ -168,75 +181,158 @@ class Compacted:
 
 
 def compact(dataset: Dataset, labels: Iterable[str] | None = None, hours: float = HOURS_UNTIL_DEAD) -> Compacted:
-    """Write builds of more than one commit, or of an older schema, anew; delete what is surely dead.
+    """Write builds of more than one commit, or of an older schema, anew, and small ones into files that they share;
+    delete what is surely dead.
 
     Not while one of the builds is being appended to: what is appended at the same time may have to be audited again.
     """
     place = dataset.place
     before = len(place.list(""))
     swept = _sweep(place, hours)
-    wanted = dataset.labels if labels is None else tuple(labels)
-    done = [label for label in wanted if _rewrite(dataset, label)]
-    return Compacted(labels=len(done), files_before=before, files_after=len(place.list("")), swept=swept)
+    wanted = set(dataset.labels if labels is None else labels)
+    if strange := sorted(wanted - set(dataset.labels)):
+        hint = "spillscan dataset info lists them"
+        raise InputError(f"{dataset.root} has no build {clip(printable(strange[0]), 60)}", hint)
+    groups = list(_groups(dataset, wanted))
+    for group in groups:
+        _rewrite(dataset, group)
+    return Compacted(labels=sum(map(len, groups)), files_before=before, files_after=len(place.list("")), swept=swept)
 
 
-def _rewrite(dataset: Dataset, label: str) -> bool:
-    place = dataset.place
-    held = [each for each in dataset.commits if each.label == label]
-    if not held:
-        raise InputError(
-            f"{dataset.root} has no build {clip(printable(label), 60)}", "spillscan dataset info lists them"
-        )
-    if len(held) == 1 and held[0].version == schema.VERSION:
-        return False
-    name = digest("compaction", str(schema.VERSION), label, *(word for each in held for word in (each.name, each.time)))
-    parts = [*_kernels(dataset, label, name), *_others(dataset, label, name)]
-    meta: dict[str, str] = {}
-    for each in held:
-        meta.update(each.meta)
-    whole = Commit(
-        name=name,
-        label=label,
-        time=held[-1].time,
-        first_time=min(each.first_time or each.time for each in held),
-        parts=tuple(parts),
-        meta=meta,
-        replaces={each.name: each.time for each in held},
-        tool=__version__,
+def _groups(dataset: Dataset, wanted: set[str]) -> Iterator[list[str]]:
+    """Builds that are to be written together, in the order of their time. What shares a file stays together; neighbours
+    come to it while it is small and they are many."""
+    held: dict[str, list[Commit]] = {}
+    for each in dataset.commits:
+        held.setdefault(each.label, []).append(each)
+    units: dict[str, list[str]] = {}
+    for label in dataset.labels:
+        shared = [each.path for each in held[label] if each.shared is not None]
+        units.setdefault(shared[0] if shared else f"{COMMITS}/{label}", []).append(label)
+    together: list[list[str]] = []
+    rows = 0
+    for unit in units.values():
+        if wanted.isdisjoint(unit):
+            continue
+        size = sum(each.rows(table) for label in unit for each in held[label] for table in schema.TABLES)
+        if not together or rows + size > SHARED_ROWS:
+            yield from _worth(together, held)
+            together, rows = [], 0
+        together.append(unit)
+        rows += size
+    yield from _worth(together, held)
+
+
+def _worth(units: Sequence[list[str]], held: Mapping[str, Sequence[Commit]]) -> Iterator[list[str]]:
+    """These units as one, where there are enough of them; else each that is not as it should be."""
+    if sum(len(unit) == 1 for unit in units) >= FEWEST_SHARING:
+        yield [label for unit in units for label in unit]
+        return
+    for unit in units:
+        if any(len(held[label]) > 1 or held[label][0].version != schema.VERSION for label in unit):
+            yield unit
+
+
+def _rewrite(dataset: Dataset, labels: Sequence[str]) -> None:
+    """One commit of one build, or one of several that share its files."""
+    own = set(labels)
+    held = [each for each in dataset.commits if each.label in own]
+    name = digest(
+        "compaction", str(schema.VERSION), *(word for each in held for word in (each.label, each.name, each.time))
     )
-    put(place, whole)
-    _delete(place, held)
-    return True
-
-
-def _kernels(dataset: Dataset, label: str, name: str) -> Iterator[Part]:
-    """Arch by arch, so that no more than one is held at once."""
-    held = (each for each in dataset.commits if each.label == label)
-    arches = {part.arch for each in held for part in each.parts if part.table == "kernels"}
-    for arch in sorted(arches, key=lambda each: each or ""):
-        found = dataset.kernels_of(label, (arch,))
-        yield from write_kernels(
-            dataset.place, label, name, [schema.row_of(*each[:2], name, each[2]) for each in found]
+    rows = {table: _living(dataset, table, labels, name) for table in schema.TABLES}
+    parts = tuple(
+        _one(dataset.place, labels[0], name, rows) if len(labels) == 1 else _several(dataset.place, name, rows)
+    )
+    counts = {table: Counter(each.column("label").to_pylist()) for table, each in rows.items()}
+    commits = []
+    for label in labels:
+        mine = [each for each in held if each.label == label]
+        meta: dict[str, str] = {}
+        for each in mine:
+            meta.update(each.meta)
+        commits.append(
+            Commit(
+                name=name,
+                label=label,
+                time=mine[-1].time,
+                first_time=min(each.first_time or each.time for each in mine),
+                parts=parts,
+                meta=meta,
+                replaces={each.name: each.time for each in mine},
+                shared=None if len(labels) == 1 else {table: counts[table][label] for table in schema.TABLES},
+                tool=__version__,
+            )
         )
+    put(dataset.place, *commits)
+    _delete(dataset.place, held)
 
 
-def _others(dataset: Dataset, label: str, name: str) -> Iterator[Part]:
-    for table, key in (("units", "uri"), ("issues", "unit_id")):
-        rows = sorted(dataset.rows(table, label), key=lambda row: (row[key], row.get("position", 0)))
-        below = folder(table, label)
-        yield from write_rows(
-            dataset.place, table, below, name, [row | {"commit": name} for row in rows], None, _stored
-        )
+_ORDER = {
+    "kernels": ("arch", "canonical", "symbol", "at", "unit_id", "position"),
+    "units": ("at", "uri"),
+    "issues": ("at", "unit_id", "position"),
+}
+"""Of the rows that a compaction writes; ``at``: the place of the build."""
 
 
-def _stored(field: Field, row: dict[str, Any]) -> Any:
-    return row[field.name]
+def _living(dataset: Dataset, table: str, labels: Sequence[str], name: str) -> pyarrow.Table:
+    """The rows of some builds that count, as a commit of that name has them: one kernel's builds one after the other,
+    so that who asks for it skips the rest, and what does not change from build to build takes no space."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = {label: at for at, label in enumerate(labels)}
+    old = {each.label for each in dataset.commits if each.label in places and each.version != schema.VERSION}
+    pieces = [dataset.living(table, [label for label in labels if table != "kernels" or label not in old])]
+    for label in labels if table == "kernels" else ():
+        if label in old:  # figures that follow from others are computed anew
+            held = dataset.rows("kernels", (label,))
+            made = [schema.row_of(kernel_of(row), row["unit_id"], name, row["position"]) for row in held]
+            piece = encoded(table, made).add_column(
+                0, "arch", pa.array([row.kernel.key.arch for row in made], pa.string())
+            )
+            pieces.append(piece.add_column(0, "label", pa.array([label] * len(made), pa.string())))
+    rows = pa.concat_tables(pieces)
+    rows = rows.set_column(
+        rows.schema.get_field_index("commit"), "commit", pa.array([name] * rows.num_rows, pa.string())
+    )
+    at = pa.array([places[label] for label in rows.column("label").to_pylist()], pa.int64())
+    keys = [(key, "ascending") for key in _ORDER[table]]
+    return rows.take(pc.sort_indices(rows.append_column("at", at).select(_ORDER[table]), sort_keys=keys))
+
+
+def _one(aim: Store, label: str, name: str, rows: Mapping[str, pyarrow.Table]) -> Iterator[Part]:
+    """The parts of one build, in folders of its own."""
+    import pyarrow.compute as pc
+
+    for table, every in rows.items():
+        if table != "kernels":
+            yield from _pieces(aim, table, folder(table, label), name, every.drop_columns("label"))
+            continue
+        column = every.column("arch")
+        for arch in pc.unique(column).to_pylist():
+            mine = every.filter(pc.is_null(column) if arch is None else pc.equal(column, arch))
+            yield from _pieces(aim, table, folder(table, label, arch), name, mine.drop_columns(["label", "arch"]), arch)
+
+
+def _several(aim: Store, name: str, rows: Mapping[str, pyarrow.Table]) -> Iterator[Part]:
+    """The parts of several builds, which say in columns what folders say of one."""
+    for table, every in rows.items():
+        yield from _pieces(aim, table, f"{table}/several", name, every)
+
+
+def _pieces(
+    aim: Store, table: str, below: str, name: str, rows: pyarrow.Table, arch: str | None = None
+) -> Iterator[Part]:
+    for number, start in enumerate(range(0, rows.num_rows, LARGEST_PART_ROWS)):
+        yield put_part(aim, table, f"{below}/{_file(name, number)}", rows.slice(start, LARGEST_PART_ROWS), arch)
 
 
 def _delete(place: Store, gone: Sequence[Commit]) -> None:
     """Records first: a file that no record names is harmless, a record whose files are gone is not."""
-    place.delete([each.path for each in gone])
-    place.delete([part.path for each in gone for part in each.parts])
+    place.delete(sorted({each.path for each in gone}))
+    place.delete(sorted({part.path for each in gone for part in each.parts}))
 
 
 def _sweep(place: Store, hours: float) -> int:
@@ -248,8 +344,9 @@ def _sweep(place: Store, hours: float) -> int:
     present = load(place, replaced=True)
     kept = current(present)
     living = {part.path for each in kept for part in each.parts}
-    left = [each for each in present if each not in kept]
-    place.delete([each.path for each in left])
+    names = {each.path for each in kept}
+    left = [each for each in present if each.path not in names]
+    place.delete(sorted({each.path for each in left}))
     named = {part.path for each in left for part in each.parts} - living
     latest = time.time() - 3600 * hours
     dead = [

@@ -1,6 +1,10 @@
 """A dataset of 10,000 to 1,000,000 kernels: what an append, the worst kernels and one kernel's history cost.
 
     python -m tests.benchmarks.dataset_bench [KERNELS...]
+    python -m tests.benchmarks.dataset_bench many [BUILDS KERNELS]
+
+``many``: many builds of few kernels (1,000 of 40, then of 1,000), compacted: bytes a build, the first and the last
+append, and what the commands take, start included.
 
 Builds of 5,000 kernels of two archs; a quarter have machine code figures of a real cubin; from build to build 2 % of
 the records and 1 % of the names change. Each size is a process of its own. Seconds are CPU time (user and system, all
@@ -11,6 +15,7 @@ gives the cost a kernel of each size as a ratio to the smallest.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import resource
 import subprocess
@@ -34,17 +39,17 @@ PER_BUILD = 5_000
 CUBIN = Path("fixtures/binary/sass-sm_80-13.5.cubin.zst")
 
 
-def builds(kernels: int) -> Iterator[Build]:
-    """Builds of that many kernels together."""
+def builds(kernels: int, size: int = PER_BUILD) -> Iterator[Build]:
+    """Builds of one size of that many kernels together."""
     rng = random.Random(1)
     codes = [kernel.sass for kernel in scan(CUBIN).kernels]
-    case = generator.make(1, templates=PER_BUILD // 4)
+    case = generator.make(1, templates=max(10, size // 4))
     now = [
         replace(kernel, sass=codes[at % len(codes)]) if at % 4 == 0 else kernel
-        for at, kernel in enumerate((case.base + case.head)[:PER_BUILD])
+        for at, kernel in enumerate((case.base + case.head)[:size])
     ]
-    assert len(now) == PER_BUILD
-    for number in range(max(1, kernels // PER_BUILD)):
+    assert len(now) == size
+    for number in range(max(1, kernels // size)):
         yield Build(kernels=tuple(now))
         now = [_later(rng, kernel, number) for kernel in now]
 
@@ -105,8 +110,49 @@ def _trend(root: str, pattern: str) -> None:
     assert histories(dataset, dataset.builds, pattern, LaunchMap())
 
 
+MANY = ((1000, 40), (1000, 1000))
+ASKED = {"trend": (), "trend --last 10": ("--last", "10")}
+
+
+def many(number: int, kernels: int) -> None:
+    """Print what many small builds cost."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = f"{folder}/data"
+        appends = []
+        for at, build in enumerate(builds(number * kernels, kernels)):
+            unit = Unit(uri="build.log", content_hash=f"{at:x}")
+            appends.append(spent(lambda unit=unit, build=build: _put(root, unit, build))[0])  # type: ignore[misc]
+        symbol = build.kernels[0].key.symbol
+        print(f"{number:,} builds of {kernels:,} kernels", flush=True)
+        first, last = (sum(some) / len(some) for some in (appends[1:21], appends[-20:]))
+        print(f"  {'append':<20} {first:8.3f} s CPU of the first, {last:.3f} s of the last")
+        for state in ("as appended", "compacted"):
+            if state == "compacted":
+                print(f"  {'compact':<20} {_command('dataset', 'compact', '-d', root)}")
+            size = sum(path.stat().st_size for path in Path(root).rglob("*"))
+            print(f"  {state}: {size / number / 1000:.2f} KB a build, {size / number / kernels:.1f} B a kernel")
+            for name, words in ASKED.items():
+                print(f"  {name:<20} {_command('trend', symbol, '-d', root, *words)}", flush=True)
+
+
+def _command(*words: str) -> str:
+    """What a command takes."""
+    begin = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "spillscan", *words], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    wall = time.perf_counter() - begin
+    return f"{used.ru_utime + used.ru_stime:8.3f} s CPU {wall:8.3f} s wall {used.ru_maxrss / 1024:5.0f} MB"
+
+
 def main() -> None:
     """A line a size, a ratio a question."""
+    if sys.argv[1:2] == ["many"]:
+        asked = [int(word) for word in sys.argv[2:4]]
+        for number, kernels in [(asked[0], asked[1])] if asked else MANY:
+            many(number, kernels)
+        return
     sizes = [int(word) for word in sys.argv[1:]] or list(SIZES)
     appends = []
     for size in sizes:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spillscan.compare.figures import figures
 from spillscan.compare.pairing import diff
-from spillscan.dataset import load_build, open_dataset, schema, writing
+from spillscan.dataset import finished, load_build, open_dataset, schema, write_batch, writing
 from spillscan.model import Build
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT
-from tests.dataset.support import BASE, HEAD, VERSION1, append, command, files, plain
+from tests.dataset.support import BASE, HEAD, VERSION1, append, command, files, plain, unit_of
 
 EFFECTS = FIXTURES / "effects"
 CUBIN = FIXTURES / "binary" / "bounds-13.5.cubin.zst"
@@ -121,6 +123,66 @@ def test_a_compaction_that_was_killed_reads_the_same(tmp_path: Path, monkeypatch
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 1
     assert len(list((tmp_path / "kernels").rglob("*.parquet"))) == 2
     assert plain(load_build(str(tmp_path), "v1")) == before
+
+
+def many(root: Path, count: int = writing.FEWEST_SHARING) -> dict[str, dict[str, Any]]:
+    """Small builds that differ, and what they hold."""
+    logs = sorted((FIXTURES / "ptxas").glob("plain-1?.*.log"))[:4]
+    for number in range(count):
+        append(
+            root, f"b{number:02}", logs[number % 4], *([CUBIN] if number == 3 else []), time=f"2026-01-{number + 1:02}"
+        )
+    return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
+
+
+def test_many_small_builds_share_files_and_read_the_same(tmp_path: Path) -> None:
+    before = many(tmp_path)
+    asked = "SELECT * EXCLUDE (commit) FROM kernels ORDER BY label, unit_id, position"
+    rows = open_dataset(str(tmp_path)).query(asked).fetchall()
+    done = writing.compact(open_dataset(str(tmp_path)))
+    assert (done.labels, done.files_after) == (len(before), 3), "kernels, units, and a record"
+    assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+    assert open_dataset(str(tmp_path)).query(asked).fetchall() == rows
+    again = files(tmp_path)
+    assert writing.compact(open_dataset(str(tmp_path))).labels == 0
+    assert files(tmp_path) == again
+    assert not [each for each in tmp_path.rglob("*") if each.is_dir() and not any(each.iterdir())]
+
+
+def test_what_shares_files_is_appended_to_and_compacted_again(tmp_path: Path) -> None:
+    before = many(tmp_path)
+    writing.compact(open_dataset(str(tmp_path)))
+    log = Path(before["b00"]["kernels"][0]["origins"][0]["input"])
+    unit = replace(unit_of(log), content_hash="another")  # what b00, b04, b08 and b12 share: a newer one of b04 alone
+    write_batch(str(tmp_path), "b04", [(unit, scan(HEAD))], {"time": "2026-01-05"})
+    append(tmp_path, "new", HEAD, time="2026-02-01")
+    expected = before | {"b04": plain(scan(HEAD)), "new": plain(scan(HEAD))}
+    for _ in range(2):
+        dataset = open_dataset(str(tmp_path))
+        assert {label: plain(dataset.build(label)) for label in dataset.labels} == expected
+        counts = dict(dataset.query("SELECT label, count(*) FROM kernels GROUP BY label").fetchall())
+        assert counts == {label: len(each["kernels"]) for label, each in expected.items()}
+        assert finished(str(tmp_path), "b04") == {(unit.uri, "another")}
+        writing.compact(dataset, ["b04"])
+    assert not open_dataset(str(tmp_path)).dead()
+    assert len(list((tmp_path / "commits").rglob("*.json"))) == 2
+
+
+def _kill(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_killed_compaction_of_several_builds_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = many(tmp_path)
+    for killed in ("put", "_delete"):
+        with monkeypatch.context() as patched:
+            patched.setattr(writing, killed, _kill)
+            with pytest.raises(KeyboardInterrupt):
+                writing.compact(open_dataset(str(tmp_path)))
+        assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+    writing.compact(open_dataset(str(tmp_path)), hours=0)
+    assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+    assert len(files(tmp_path)) == 3
 
 
 def test_what_is_left_over_is_swept_when_it_is_old(tmp_path: Path) -> None:
