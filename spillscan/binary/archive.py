@@ -7,16 +7,17 @@ import io
 import re
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
+from isal import isal_zlib
 
 from spillscan.binary.window import Budget, DamageError, Pages, Window
 from spillscan.inputs.source import BARREN, kind_of_binary
 
 _BLOCK = 1 << 20
+_INVALID = cast(type[Exception], isal_zlib.error)  # typed as an instance there
 _ZSTD_WINDOW = 1 << 27
 _ZIP, _GZIP, _ZSTD = b"PK\x03\x04", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _NAMED = re.compile(r"\.(?:so(?:\.[\d.]+)?|dll|pyd|exe|o|obj|a|lib|cubin|fatbin|pkl|pickle)$", re.IGNORECASE)
@@ -100,8 +101,8 @@ def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageErr
             if not _worth(info.filename, _head(body) if stored else _deflate_head(body)):
                 yield Packed(info.filename, body, info.file_size, None)
                 continue
-            plain = body if stored else Window(_deflated(body, budget, -zlib.MAX_WBITS))
-            if zlib.crc32(plain.view(0, plain.size, "member")) != info.CRC:
+            plain = body if stored else Window(_deflated(body, budget, -isal_zlib.MAX_WBITS))
+            if isal_zlib.crc32(plain.view(0, plain.size, "member")) != info.CRC:
                 yield DamageError(f"member {info.filename!r} is not what its checksum says", body.start)
             yield Packed(info.filename, body, plain.size, plain)
         except DamageError as damage:
@@ -146,39 +147,41 @@ def _head(body: Window) -> bytes:
 def _deflate_head(body: Window) -> bytes:
     try:
         data = body.view(0, min(body.size, _HEAD_BYTES), "member")
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD_BYTES)
-    except zlib.error as error:
+        return isal_zlib.decompressobj(-isal_zlib.MAX_WBITS).decompress(data, _HEAD_BYTES)
+    except _INVALID as error:
         raise DamageError(f"compressed data is damaged: {error}", body.start) from error
 
 
 def _inflate(window: Window, budget: Budget) -> bytearray:
-    return _deflated(window, budget, 16 + zlib.MAX_WBITS)
+    return _deflated(window, budget, 16 + isal_zlib.MAX_WBITS)
 
 
 def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
     """All streams that stand behind each other; of gzip several may."""
     room = budget.room(window.size, window.start)
-    engine = zlib.decompressobj(form)
+    engine = isal_zlib.decompressobj(form)
     plain, pages = bytearray(), Pages()
     try:
         data = window.view(0, window.size, "compressed data")
         pending: bytes | memoryview = b""
-        at = 0
-        while at < len(data) or pending:
-            if not pending:
+        at, held = 0, False
+        while at < len(data) or pending or held:  # the library may hold more of its output than was asked for
+            if not pending and not held:
                 pages.leave(Window(window.buffer, window.start + at, 0))
                 pending, at = data[at : at + _BLOCK], at + _BLOCK
             if engine.eof:
                 if form < 0 or not (pending := bytes(pending).lstrip(b"\0")):
                     break
-                engine = zlib.decompressobj(form)
-            plain += engine.decompress(pending, _BLOCK)
+                engine = isal_zlib.decompressobj(form)
+            piece = engine.decompress(pending, _BLOCK)
+            plain += piece
+            held = len(piece) == _BLOCK and not engine.eof
             pending = engine.unused_data if engine.eof else engine.unconsumed_tail
             if len(plain) > room:
                 raise budget.excess(window.size, window.start)
         if not engine.eof:
             raise DamageError("compressed data that breaks off", window.start)
-    except zlib.error as error:
+    except _INVALID as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
     budget.take(len(plain), window.size, window.start)
     return plain
