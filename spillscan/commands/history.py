@@ -16,9 +16,10 @@ from spillscan.errors import UsageError
 if TYPE_CHECKING:
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.history import Happening
-    from spillscan.dataset.reading import Held
+    from spillscan.dataset.reading import Dataset, Held
     from spillscan.dataset.totals import By, Jump, Sum
     from spillscan.naming import Names
+    from spillscan.occupancy.launches import Launches
     from spillscan.output.terminal import Style
 
 NAME = "history"
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _common.add_dataset(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json", "markdown"))
+    _common.add_formats(parser, ("text", "json", "markdown", "html"))
 
 
 class _Past(NamedTuple):
@@ -104,8 +105,78 @@ def run(arguments: argparse.Namespace) -> int:
         text=lambda style: _text(past, latest, said, most, style),
         json=lambda: _document(past, latest, arguments),
         markdown=lambda: _markdown(past, latest, said, most),
+        html=lambda: _page(dataset, past, latest, said, launches),
     )
     return 0
+
+
+_COMPARED = 1 << 17
+"""Kernels, of all builds together, that a page can compare."""
+
+
+def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, launches: Launches) -> Iterator[str]:
+    """Kernels are followed as far back as they are not too many."""
+    from spillscan.dataset import totals
+    from spillscan.dataset.history import histories, names_in
+    from spillscan.model.figures import FOLLOWED, rank
+    from spillscan.output.records import plain
+    from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+
+    sums = [past.totals["label"][build.label] for build in past.builds]
+    kernels, since = 0.0, len(past.builds)
+    while since and kernels + (sums[since - 1]["kernels"].known or 0) <= _COMPARED:
+        since -= 1
+        kernels += sums[since]["kernels"].known or 0
+    since = min(since, len(past.builds) - 1)
+    held = past.builds[since:]
+    found = histories(dataset, held, "*", launches) if kernels else []
+    names = names_in(dataset, [build.label for build in held], found)
+    start = len(past.builds) - len(latest)
+    ends = {
+        "Jumps": [(jump.last, jump.first) for jump in past.jumps],
+        "Changes": [(change.last + start, change.first + start) for change in past.changes],
+    }
+    yield from history_document(
+        History(
+            title=dataset.root,
+            builds=[
+                PastBuild(
+                    label=build.label,
+                    date=str(plain(build.time))[:10],
+                    commit=_commit(build),
+                    link=_link(build),
+                )
+                for build in past.builds
+            ],
+            courses=[
+                Course(
+                    label=head,
+                    values=tuple(None if (known := each[total].known) is None else round(known) for each in sums),
+                    unknown=tuple(each[total].unknown for each in sums),
+                    jumps=tuple((each.last, each.first, each.threshold) for each in past.jumps if each.total == total),
+                )
+                for total, head in zip(totals.TOTALS, _HEADS, strict=True)
+            ],
+            said=said,
+            tables=[
+                PastTable(
+                    title=each.title,
+                    heads=each.heads,
+                    left=each.left,
+                    rows=each.rows,
+                    ends=ends.get(each.title.partition(":")[0].partition(" ")[0], ()),
+                    empty=each.empty,
+                )
+                for each in _tables(past, latest, said)
+            ],
+            metrics=sorted((each.name for each in FOLLOWED), key=rank),
+            followed=(
+                Followed(name=names.of(each.kernel.named_by), arch=each.kernel.key.arch, points=each.points)
+                for each in found
+            ),
+            since=since,
+        )
+    )
 
 
 class _Table(NamedTuple):
@@ -182,8 +253,14 @@ def _what(change: Happening, names: Names) -> str:
 
 def _named(build: KeptBuild) -> str:
     """A build, and its commit where its label is none."""
+    commit = _commit(build)
+    return f"{build.label} ({commit})" if commit else build.label
+
+
+def _commit(build: KeptBuild) -> str:
+    """Its commit in short; empty where its label says it, or nothing does."""
     commit = build.meta.get("commit", "")
-    return build.label if not commit or commit.startswith(build.label) else f"{build.label} ({commit[:12]})"
+    return "" if commit.startswith(build.label) else commit[:12]
 
 
 def _text(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None, style: Style) -> Iterator[str]:

@@ -12,6 +12,7 @@ from spillscan.compare.matrix import matrix
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
 from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
+from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 from spillscan.page.weights import weight_document
 from spillscan.policy import Policy
 from spillscan.reports import Report
@@ -176,6 +177,49 @@ def trend() -> Trend:
     )
 
 
+def history(link: str = "") -> History:
+    """Four builds: a kernel that got worse and was mended, one that spills from birth, one that went; hostile names."""
+    labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
+    points: dict[str, tuple[int | None, ...]] = {
+        "gemm<8>": (0, 304, 304, 16),
+        "born": (None, None, 64, 64),
+        "lost": (8, 8, 8, None),
+        HOSTILE[1]: (4, 4, 4, 4),
+    }
+    change = ("gemm<8>", "sm_90", "spill_bytes", "0", "304", "v2", "v1")
+    return History(
+        title="nightly",
+        builds=[PastBuild(label=label, date=f"2026-01-0{at}", link=link) for at, label in enumerate(labels, 1)],
+        courses=[
+            Course(label="kernels", values=(3, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
+            Course(label="spilling", values=(2, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
+            Course(label="spill bytes", values=(12, 316, 380, 84), unknown=(0, 0, 1, 0), jumps=((0, 1, 15.0),)),
+            Course(label="compile ms", values=(None,) * 4, unknown=(3, 3, 4, 3), jumps=()),
+        ],
+        said="a change of more than 5 %",
+        tables=[
+            PastTable(title="Builds", heads=("build",), left=("build",), rows=[[label] for label in labels]),
+            PastTable(
+                title="Changes",
+                heads=("kernel", "arch", "change", "before", "after", "first build", "last build before"),
+                left=("kernel", "arch", "change", "first build", "last build before"),
+                rows=[change, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
+                ends=[(0, 1), (2, 3)],
+            ),
+            PastTable(title="Not read", heads=("build",), left=("build",), rows=[], empty="all was read"),
+        ],
+        metrics=("spill_bytes", "registers"),
+        followed=[
+            Followed(
+                name=name,
+                arch="sm_90",
+                points=[None if spill is None else {"spill_bytes": spill, "registers": None} for spill in spills],
+            )
+            for name, spills in points.items()
+        ],
+    )
+
+
 def sweep() -> Sweep:
     """Two kernels, one of them named to act."""
     caps = ((None, 168, 0, 1), (128, 128, 16, 2), (96, 96, 96, 2), (64, 64, 640, 4))
@@ -239,6 +283,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
     "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1),))),
     "trend": lambda: "".join(trend_document(trend())),
+    "history": lambda: "".join(history_document(history())),
     "sweep": lambda: "".join(sweep_document(sweep())),
 }
 """HTML by name, made when it is asked for."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
+from spillscan.page.history import history_document
 from tests.browser import pages
 from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
 
@@ -119,6 +121,43 @@ def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Op
     tab.page.get_by_label("only what no other beats").check()
     assert tab.page.locator(".heat tbody tr").count() == 3
     assert tab.page.url.endswith("unbeaten=1")
+
+
+def test_a_history_compares_any_two_builds(site: Site, browse: Open, tmp_path: Path) -> None:
+    tab = browse(site["history"])
+    assert tab.text("h1") == "3 of 3 kernels in v4 spill"
+    assert tab.page.locator(".courses svg").count() == 3, "nobody knows the compile times"
+    assert tab.page.locator(".jump title").all_text_contents() == ["v2: 12 → 316, threshold 15"]
+    assert tab.texts(".compared tbody tr")[-3:] == [
+        "compile ms – – –",
+        "gemm<8> sm_90 spills 304 16 −288",
+        "lost sm_90 gone spills 8 – –",
+    ]
+    tab.page.get_by_role("link", name="v2", exact=True).click()
+    assert tab.page.url.endswith("?a=v1&b=v2")
+    assert tab.texts(".compared tbody tr")[2:] == [
+        "spill bytes 12 316 +304",
+        "compile ms – – –",
+        "gemm<8> sm_90 spills 0 304 +304",
+    ]
+    chart = tab.page.locator(".courses svg").first
+    box = chart.bounding_box()
+    assert box is not None
+    chart.click(position={"x": box["width"] - 12, "y": 60}, modifiers=["Shift"])
+    assert tab.page.url.endswith("?a=v1&b=v4")
+    tab.page.reload()
+    assert tab.texts(".compared tbody tr")[4:] == [
+        "born sm_90 new spills – 64 –",
+        "gemm<8> sm_90 spills 0 16 +16",
+        "lost sm_90 gone spills 8 – –",
+    ]
+    tab.page.get_by_label("To", exact=True).select_option("2")
+    assert tab.texts(".compared tbody tr")[2] == "spill bytes 12 ≥380 –", "not known of as many kernels"
+    linked = tmp_path / "linked.html"
+    page = "".join(history_document(pages.history("https://example.com/c")))
+    linked.write_text(page, encoding="utf-8")
+    links = browse(linked).page.locator(".ends a, .view a[rel=noreferrer]").evaluate_all(HREFS)
+    assert links == ["https://example.com/c"] * 4
 
 
 def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
@@ -342,6 +381,7 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
         "hostile-diff",
         "hostile-matrix",
         "trend",
+        "history",
         "sweep",
         "size",
         "times",
@@ -371,7 +411,9 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "sweep", "size", "times"])
+@pytest.mark.parametrize(
+    "name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "history", "sweep", "size", "times"]
+)
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)
@@ -418,7 +460,8 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
 
 
 @pytest.mark.parametrize(
-    "name", ["diff", *(pytest.param(each, marks=EVERY) for each in ("check", "worse", "matrix", "trend", "sweep"))]
+    "name",
+    ["diff", *(pytest.param(each, marks=EVERY) for each in ("check", "worse", "matrix", "trend", "history", "sweep"))],
 )
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
     tab = browse(site[name], color_scheme="light", bypass_csp=True)

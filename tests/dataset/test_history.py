@@ -267,6 +267,39 @@ def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> No
     assert command("history", tmp_path, "-d", tmp_path).status == 2
 
 
+def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None:
+    for number in range(12):
+        spill = 640 if number >= 8 else 0
+        meta = {"time": f"2026-01-{number + 1:02}", "commit": f"{number:040}", "link": f"https://example.com/{number}"}
+        kernels = [kernel("gemm", 64 + number // 6, spill), *([kernel("born", 32, 8)] if number > 9 else [])]
+        put(tmp_path / "data", f"b{number:02}", *kernels, **meta)
+    page = tmp_path / "history.html"
+    assert command("history", tmp_path / "data", "-f", f"html:{page}").status == 0
+    payload = json.loads(page.read_text().partition('id="payload">')[2].partition("</script>")[0])
+    spills = next(each for each in payload["courses"] if each["label"] == "spill bytes")
+    assert spills["values"] == [0] * 8 + [640, 640, 648, 648]
+    assert spills["jumps"] == [[7, 8, 0.0]]
+    assert payload["builds"][8] == {
+        "label": "b08",
+        "date": "2026-01-09",
+        "commit": "0" * 12,
+        "link": "https://example.com/8",
+    }
+    document = json.loads(command("history", tmp_path / "data", "-f", "json").out)
+    changes = next(each for each in payload["tables"] if each["title"].startswith("Changes"))
+    labels = [each["label"] for each in payload["builds"]]
+    assert [[labels[at] for at in ends] for ends in changes["ends"]] == [
+        [each["last_build_before"], each["first_build"]] for each in document["changes"]
+    ]
+    metrics = [each["label"] for each in payload["metrics"]]
+    followed = {
+        name: (there, dict(zip(metrics, columns, strict=True))) for name, _, there, *columns in payload["kernels"]
+    }
+    assert followed["born"][0] == [0, 0, 10, 1]
+    assert followed["gemm"][1]["spills"] == [0, 0, 8, 640]
+    assert followed["gemm"][1]["registers"] == [0, 64, 6, 65]
+
+
 def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
     rows = json.loads(command("top", "-d", root, "--registers", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
