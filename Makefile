@@ -3,13 +3,14 @@
 # make lint   ruff and mypy --strict
 # make bench  speed, as ratios against grep, a regex script, the C header and cuobjdump
 # make oracle millions of cases against NVIDIA's own answers
+# make site   the documents as a site
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint bench oracle wheel fixtures clean
+.PHONY: run test lint bench oracle wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -67,6 +68,10 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.history_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle
 
+site: $(RUNS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/mkdocs build --quiet
+
 wheel: $(TESTS)
 	rm -rf dist
 	$(BIN)/python -m build --wheel --sdist --outdir dist .
@@ -75,4 +80,4 @@ fixtures: $(TESTS)
 	$(BIN)/python fixtures/make.py
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

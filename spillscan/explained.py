@@ -12,6 +12,9 @@ from functools import cache
 
 from spillscan.folders import shipped
 
+SITE = "https://OWNER.github.io/spillscan/"
+"""Where the documents are published; ``mkdocs.yml`` says it, too."""
+
 _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)
 _PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")
 
@@ -29,6 +32,11 @@ class Explanation:
     def remedy(self) -> str:
         """What to do."""
         return self.parts["What to do"]
+
+
+def address(document: str, name: str) -> str:
+    """Where the published ``document`` explains ``name``."""
+    return f"{SITE}{document}/#{name}"
 
 
 @cache

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from spillscan.explained import SITE, address, explanations
 from tests.conftest import ROOT
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -30,3 +32,15 @@ def test_the_glossary_is_short_and_in_order() -> None:
     terms = re.findall(r"^\| \*\*([^*]+)\*\* \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.M)
     assert terms == sorted(terms, key=str.lower)
     assert 30 < len(terms) <= 40
+
+
+def test_the_site_has_every_page_and_the_places_that_reports_name() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert site["site_url"] == SITE
+    listed = [page for part in site["nav"] for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
+    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    for document in ("rules", "holes"):
+        text = (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
+        for name in explanations(document):
+            assert address(document, name) == f"{SITE}{document}/#{name}"
+            assert f"\n## {name}\n" in text

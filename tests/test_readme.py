@@ -1,4 +1,4 @@
-"""The README's examples are what the command prints. ``python -m tests.test_readme`` writes them anew."""
+"""The examples of README and documents are what commands print. ``python -m tests.test_readme`` writes them anew."""
 
 from __future__ import annotations
 
@@ -7,39 +7,96 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from spillscan import commands
-from tests.conftest import ROOT
+from spillscan.commands import build_parser
+from tests.conftest import ROOT, run
 
 README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"```console\n\$ (spillscan [^\n]*)\n(.*?)```", re.DOTALL)
-EXAMPLES = EXAMPLE.findall(README.read_text(encoding="utf-8"))
+_SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
+_ELSEWHERE = ("diff.md", "occupancy.md")
+"""Their own tests run them."""
+LINES_OF_THREE_SCREENS = 150
 
 
 def printed(command: str) -> str:
     """What a person sees who types ``command`` at the top of a checkout."""
     environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "COLUMNS")}
-    run = [sys.executable, "-m", *shlex.split(command)]
-    result = subprocess.run(run, cwd=ROOT, env=environment, capture_output=True, check=False)
+    words = [sys.executable, "-m", *shlex.split(command)]
+    result = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=False)
     return (result.stdout + result.stderr).decode()
 
 
-@pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
-def test_examples(command: str, output: str) -> None:
-    assert printed(command) == output
+def sessions(text: str) -> str:
+    """A page with what its commands print now, one after the other, in a folder that has the fixtures and no more."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name in ("fixtures", "tests"):
+            (folder / name).symlink_to(ROOT / name)
+
+        def now(match: re.Match[str]) -> str:
+            said = (f"$ {command}\n{_said(command, folder)}" for command in _COMMAND.findall(match[1]))
+            return f"```console\n{''.join(said)}```"
+
+        return _SESSION.sub(now, text)
 
 
-def test_it_opens_with_one_command() -> None:
-    assert EXAMPLES[0][0] == "spillscan scan fixtures/demo/head.log"
-    assert len(EXAMPLES) >= 4
+def _said(command: str, folder: Path) -> str:
+    done = run(*shlex.split(command)[1:], cwd=folder)
+    return (done.stdout + done.stderr).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("page", [each for each in PAGES if each.name not in _ELSEWHERE], ids=lambda page: page.name)
+def test_examples(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if "```console" in text:
+        assert sessions(text) == text
+
+
+def test_it_opens_with_one_command_and_fits_on_three_screens() -> None:
+    text = README.read_text(encoding="utf-8")
+    examples = EXAMPLE.findall(text)
+    assert examples[0][0] == "spillscan scan fixtures/demo/head.log"
+    assert len(examples) == 3
+    assert text.count("\n") <= LINES_OF_THREE_SCREENS
 
 
 def test_every_command_is_mentioned() -> None:
     text = README.read_text(encoding="utf-8")
     for command in commands.all_commands():
         assert f"spillscan {command.NAME}" in text or f"`{command.NAME}`" in text, command.NAME
+
+
+def calls() -> list[tuple[str, list[str]]]:
+    """(page, words) of every call of the command in a shell example."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```(?:sh|dockerfile)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for line in re.sub(r"\\\n", " ", block).splitlines():
+                for call in re.findall(r"(?:^|[|;&(] *|^\w+=\S+ )(spillscan .*)", line):
+                    lexer = shlex.shlex(call, posix=True, punctuation_chars=True)
+                    lexer.whitespace_split = True
+                    words: list[str] = []
+                    for word in lexer:
+                        if re.fullmatch(r"[|;&()<>]+", word):
+                            break
+                        words.append(word)
+                    found.append((page.name, words[1:]))
+    return found
+
+
+def test_every_call_in_a_shell_example_is_one_that_the_command_takes() -> None:
+    parser = build_parser()
+    assert len(calls()) > 50
+    for _, words in calls():
+        parser.parse_args(words)
 
 
 def test_the_python_example_runs(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,11 +123,10 @@ def test_the_python_example_runs(tmp_path: object, monkeypatch: pytest.MonkeyPat
 
 
 def write() -> None:
-    """Put the commands' present output into the README."""
-    text = EXAMPLE.sub(
-        lambda match: f"```console\n$ {match[1]}\n{printed(match[1])}```", README.read_text(encoding="utf-8")
-    )
-    README.write_text(text, encoding="utf-8")
+    """Put the commands' present output into the pages."""
+    for page in PAGES:
+        if page.name not in _ELSEWHERE and "```console" in (text := page.read_text(encoding="utf-8")):
+            page.write_text(sessions(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

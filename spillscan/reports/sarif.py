@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from spillscan import __version__
-from spillscan.explained import explanations
+from spillscan.explained import SITE, address, explanations
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
@@ -45,7 +45,13 @@ _PLACEHOLDER = re.compile(r"\{(\d+)\}")
 def render(report: Report, style: Style) -> Iterator[str]:
     """One log with one run, one result a line."""
     yield f'{{"$schema": "{SCHEMA}",\n "version": "2.1.0",\n "runs": [{{\n'
-    driver = {"name": "spillscan", "semanticVersion": __version__, "version": __version__}
+    driver = {
+        "name": "spillscan",
+        "semanticVersion": __version__,
+        "version": __version__,
+        "informationUri": SITE,
+        "notifications": [_kind(code) for code in sorted(_codes(report))],
+    }
     yield f'  "tool": {{"driver": {json.dumps(driver)[:-1]}, "rules": '
     yield from array((json.dumps(_rule(rule)) for rule in all_rules().values()), "   ")
     yield f'}}}},\n  "invocations": [{harmless(json.dumps(_invocation(report)))}],\n'
@@ -62,6 +68,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
         "shortDescription": {"text": f"{about.title}."},
         "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
+        "helpUri": address("rules", rule.id),
         "help": {
             "text": "\n\n".join(f"{title}: {text}" for title, text in about.parts.items()),
             "markdown": "\n\n".join(f"**{title}**\n\n{text}" for title, text in about.parts.items()),
@@ -73,6 +80,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
             "problem.severity": _PROBLEMS[rule.severity],
         },
     }
+
+
+def _codes(report: Report) -> set[str]:
+    """The kinds of what was not understood, or is not known."""
+    kinds = {issue.code for issue in report.build.issues} | {hole.code for hole in report.holes}
+    return kinds & explanations("holes").keys()
+
+
+def _kind(code: str) -> dict[str, Any]:
+    title = explanations("holes")[code].title
+    return {"id": code, "shortDescription": {"text": f"{title}."}, "helpUri": address("holes", code)}
 
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:

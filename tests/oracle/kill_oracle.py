@@ -143,6 +143,14 @@ def writers(killer: Killer, kills: int) -> None:
             seconds[name] = killer.took(*words)
             if name != "data":
                 wholes.setdefault(name, set()).add((killer.work / name).read_bytes())
+    for first, second in (
+        commands["b.yaml"],
+        commands["b.yaml"][::-1],
+    ):  # the second keeps kernels of the first
+        (killer.work / "b.yaml").unlink(missing_ok=True)
+        for words in (first, second):
+            killer.took(*words)
+            wholes["b.yaml"].add((killer.work / "b.yaml").read_bytes())
     shutil.rmtree(killer.work)
     killer.work.mkdir()
     for number in range(kills):
