@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Launch
 from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.patterns import matches
-from spillscan.profile.launchmap import LaunchList, known_launches, lines
+from spillscan.profile.launchmap import KernelLaunch, LaunchList, known_launches, lines
 
 POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
 WORKFLOW, PIPELINE, HOOKS = ".github/workflows/spillscan.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"
@@ -102,16 +102,17 @@ def build_system(read: Callable[[str], str | None]) -> BuildSystem | None:
 # ---- the policy ----------------------------------------------------------------------------------------------------
 
 
-def policy(kernels: Sequence[Kernel], with_baseline: bool) -> str:
-    """A policy file: the baseline, and the launches of ``kernels`` as far as something says them."""
-    said = [
+def policy(kernels: Sequence[Kernel], with_baseline: bool, said: Sequence[tuple[str, Launch]] = ()) -> str:
+    """A policy file: the baseline, and the launches of ``kernels`` as far as something says them, or the user has
+    ``said``: (pattern, launch)."""
+    text = [
         "# What is demanded of this repository's kernels: `spillscan config` shows all, `spillscan explain RULE` why.",
         "version: 1",
         *([f"baseline: {BASELINE}"] if with_baseline else []),
         "",
-        *launch_map(kernels),
+        *launch_map(kernels, said),
     ]
-    return "\n".join(said) + "\n"
+    return "\n".join(text) + "\n"
 
 
 def with_baseline(text: str) -> str:
@@ -122,10 +123,16 @@ def with_baseline(text: str) -> str:
     return f"{text.rstrip()}\nbaseline: {BASELINE}\n"
 
 
-def launch_map(kernels: Sequence[Kernel]) -> Iterator[str]:
-    """How kernels are launched: what the code or its compiler says, then a line to fill in for every other family."""
+def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = ()) -> Iterator[str]:
+    """How kernels are launched: what the code or its compiler says, what the user has ``said``, which wins, then a line
+    to fill in for every other family."""
     entries = [kernel for kernel in kernels if kernel.role != "function"]
+    given = [
+        KernelLaunch(match=match, arch="", launch=replace(launch, source="given"), seen=1, others=())
+        for match, launch in said
+    ]
     known = known_launches(entries)
+    known = replace(known, entries=(*known.entries, *given))
     families = unknown_families(entries, known)
     yield "# How kernels are launched. Where that is known, lost blocks per SM are found, and registers that cost none"
     yield "# are no error; `min_blocks_per_sm: N` can be demanded. `spillscan launches` writes what a profile saw."
@@ -155,7 +162,7 @@ def unknown_families(kernels: Iterable[Kernel], known: LaunchList) -> list[tuple
 
 
 def _is_of(kernel: Kernel, match: str, arch: str) -> bool:
-    return (kernel.key.arch or "") == arch and matches(kernel, match)
+    return arch in ("", kernel.key.arch) and matches(kernel, match)
 
 
 def _pattern(base: str, members: Sequence[Kernel]) -> str:

@@ -108,6 +108,19 @@ def test_the_launch_map_holds_what_is_known_and_names_the_rest(repository: Path)
     assert (status, "unknown-blocks" in said) == (0, False)
 
 
+def test_launches_that_are_given_stand_in_the_policy(repository: Path) -> None:
+    assert spillscan(repository, "init", HEAD, "--yes", "--launch", "gemm*=256,1024", "--launch", "rotate=64")[0] == 0
+    text = (repository / "spillscan.yaml").read_text()
+    entries = {entry["match"]: entry["launch"] for entry in yaml.safe_load(text)["kernels"]}
+    assert entries == {
+        "gemm*": {"threads_per_block": 256, "dynamic_shared_bytes": 1024},
+        "rotate": {"threads_per_block": 64},
+    }
+    assert "threads_per_block: 64" in (repository / "spillscan-baseline.yaml").read_text()
+    assert text.count("#  - match: ") == 2, "softmax and gather are still open"
+    assert spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1", "--kernel", "gemm*")[0] == 0
+
+
 def test_known_launches_are_filled_in(tmp_path: Path) -> None:
     spillscan(tmp_path, "init", BOUNDED, "--yes")
     policy = yaml.safe_load((tmp_path / "spillscan.yaml").read_text())

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _common.add_inputs(parser)
     parser.add_argument("--yes", action="store_true", help="write without asking")
+    _common.add_launches(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +65,9 @@ def _proposals(
 ) -> Iterator[tuple[str, str, str]]:
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
     from spillscan import adoption
+    from spillscan.occupancy.launches import parse_launch
 
+    launches = [parse_launch(text) for text in arguments.launch]
     policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
     if not policy and "[tool.spillscan" in (_text("pyproject.toml") or ""):
         policy = "pyproject.toml"
@@ -72,7 +75,7 @@ def _proposals(
         held = _text(policy) or ""
         yield policy, held, held if build is None else adoption.with_baseline(held)
     else:
-        yield adoption.POLICY, "", adoption.policy(build.kernels if build else (), build is not None)
+        yield adoption.POLICY, "", adoption.policy(build.kernels if build else (), build is not None, launches)
     if os.path.exists(adoption.BASELINE):
         yield adoption.BASELINE, "", ""
     elif build is not None:

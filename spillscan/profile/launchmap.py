@@ -113,6 +113,7 @@ _SAID = {
     "sidecar": "as its compiler wrote",
     "required": "as its code requires",
     "bounds": "the largest block of its launch bounds",
+    "given": "as given",
 }
 
 
