@@ -63,12 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows, machine = [], []
     for change in changes:
         kernel, was = change.series.kernel, change.was
-        event = change.event if was is None else f"renamed from {names.of(was.named_by)}"
-        what = change.metric or "" if event == "changed" else ": ".join(filter(None, (event, change.metric)))
         figures = [change.metric, change.before, change.after]
         at = [builds[change.first].label, builds[change.last].label]
         rows.append(
-            [names.of(kernel.named_by), kernel.key.arch, what, *figures[1:], *at, "yes" if change.holds else "no"]
+            [
+                *(names.of(kernel.named_by), kernel.key.arch, change.what(names), *figures[1:]),
+                *(*at, "yes" if change.holds else "no"),
+            ]
         )
         old = None if was is None else canonical(was.key.symbol)
         identity = [change.series.canonical, kernel.name, kernel.key.arch, ", ".join(tuned_for(kernel.configuration))]

@@ -143,8 +143,8 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
                 PastBuild(
                     label=build.label,
                     date=str(plain(build.time))[:10],
-                    commit=_commit(build),
-                    link=_link(build),
+                    commit=build.commit,
+                    link=build.link,
                 )
                 for build in past.builds
             ],
@@ -221,7 +221,7 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Ta
             [
                 past.names.of(each.series.kernel.named_by),
                 each.series.kernel.key.arch or "-",
-                _what(each, past.names),
+                each.what(past.names),
                 *("-" if value is None else f"{value:,}" for value in (each.before, each.after)),
                 *(_named(latest[each.first]), latest[each.last].label),
             ]
@@ -245,22 +245,9 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Ta
     )
 
 
-def _what(change: Happening, names: Names) -> str:
-    if change.was is not None:
-        return f"renamed from {names.of(change.was.named_by)}"
-    return change.metric or "" if change.event == "changed" else ": ".join(filter(None, (change.event, change.metric)))
-
-
 def _named(build: KeptBuild) -> str:
     """A build, and its commit where its label is none."""
-    commit = _commit(build)
-    return f"{build.label} ({commit})" if commit else build.label
-
-
-def _commit(build: KeptBuild) -> str:
-    """Its commit in short; empty where its label says it, or nothing does."""
-    commit = build.meta.get("commit", "")
-    return "" if commit.startswith(build.label) else commit[:12]
+    return f"{build.label} ({build.commit})" if build.commit else build.label
 
 
 def _text(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None, style: Style) -> Iterator[str]:
@@ -288,7 +275,7 @@ def _more(each: _Table, most: int | None) -> Iterator[str]:
 def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None) -> Iterator[str]:
     from spillscan.reports.markdown import code, table, words
 
-    links = {_named(build): link for build in past.builds if (link := _link(build))}
+    links = {_named(build): link for build in past.builds if (link := build.link)}
     for each in _tables(past, latest, said):
         yield f"## {words(each.title)}"
         yield ""
@@ -306,14 +293,6 @@ def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | N
             yield ""
             yield from map(words, _more(each, most))
         yield ""
-
-
-def _link(build: KeptBuild) -> str:
-    """The page of its commit, as the word ``link`` of its meta says; empty where that is no address of the web."""
-    from urllib.parse import quote
-
-    link = build.meta.get("link", "")
-    return quote(link, safe=":/?#@!$&*+,;=%~-._") if link.startswith(("https://", "http://")) else ""
 
 
 def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Namespace) -> dict[str, Any]:

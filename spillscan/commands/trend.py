@@ -23,7 +23,7 @@ EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
 _STEPS_SHOWN = 8
 _ON_A_PAGE = 2_000
-"""Kernels that a page has lines of, the liveliest first."""
+"""Kernels that a page has lines of, the liveliest first, and turns, the worst first."""
 _BRIEF = 24
 """Characters of a name at the end of a line."""
 _WIDEST = 100
@@ -81,15 +81,32 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(
     pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
 ) -> Iterator[str]:
-    from spillscan.page import Line, Trend, trend_document
+    from spillscan.dataset.history import happenings
+    from spillscan.model.figures import figure
+    from spillscan.page import Line, Trend, Turn, trend_document
 
+    happened = happenings(ordered[:_ON_A_PAGE], metrics)
+    turns = (
+        Turn(
+            name=names.of(each.series.kernel.named_by),
+            arch=each.series.kernel.key.arch,
+            metric=each.metric if each.event == "changed" else None,
+            what=figure(each.metric).label if each.metric and each.event == "changed" else each.what(names),
+            before=each.before,
+            after=each.after,
+            last=each.last,
+            first=each.first,
+            worse=each.worsening > 0,
+        )
+        for each in happened[:_ON_A_PAGE]
+    )
     lines = (
         Line(
             name=names.of(series.kernel.named_by),
             metric=metric,
             values=tuple(series.values(metric)),
             arch=series.kernel.key.arch,
-            brief=names.of(series.kernel.key.symbol, _BRIEF),
+            brief=names.of(series.kernel.named_by, _BRIEF),
         )
         for series in ordered[:_ON_A_PAGE]
         for metric in metrics
@@ -97,7 +114,17 @@ def _page(
     known = tuple(line for line in lines if any(value is not None for value in line.values))
     left_out = max(0, len(ordered) - _ON_A_PAGE)
     labels = tuple(build.label for build in builds)
-    return trend_document(Trend(title=pattern, builds=labels, series=known, left_out=left_out))
+    return trend_document(
+        Trend(
+            title=pattern,
+            builds=labels,
+            series=known,
+            left_out=left_out,
+            turns=tuple(turns),
+            turns_left_out=max(0, len(happened) - _ON_A_PAGE),
+            links=tuple(build.link for build in builds),
+        )
+    )
 
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import msgspec
 
@@ -141,6 +142,18 @@ class KeptBuild:
     """When its first commit was written."""
     last_commit: datetime
     """When its last commit was written."""
+
+    @property
+    def commit(self) -> str:
+        """Its commit in short, as its meta says; empty where its label says it, or nothing does."""
+        commit = self.meta.get("commit", "")
+        return "" if commit.startswith(self.label) else commit[:12]
+
+    @property
+    def link(self) -> str:
+        """The page of its commit, as the word ``link`` of its meta says; empty where that is no address of the web."""
+        link = self.meta.get("link", "")
+        return quote(link, safe=":/?#@!$&*+,;=%~-._") if link.startswith(("https://", "http://")) else ""
 
 
 def of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:

@@ -211,6 +211,11 @@ class Happening(NamedTuple):
     """Whether nothing later undid or replaced it."""
     was: Kernel | None = None
 
+    def what(self, names: Names) -> str:
+        """The figure that changed, or what became of the kernel, for people."""
+        event = self.event if self.was is None else f"renamed from {names.of(self.was.named_by)}"
+        return self.metric or "" if self.event == "changed" else ": ".join(filter(None, (event, self.metric)))
+
 
 def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool = False) -> list[Happening]:
     """All that happened to these kernels, the worst first. Where figures are ``named``, only what is said of them."""

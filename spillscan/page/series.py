@@ -33,6 +33,30 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Where a line changed, or what became of its kernel."""
+
+    name: str
+    """What tables call the kernel."""
+    arch: str | None
+    """Its target."""
+    metric: str | None
+    """The figure; ``None``: it is of the kernel."""
+    what: str
+    """The figure's label, or ``new``, ``renamed from …``."""
+    before: int | None
+    """The figure before; ``None``: there was none."""
+    after: int | None
+    """The figure after."""
+    last: int
+    """Index of the last build before."""
+    first: int
+    """Index of the first build after."""
+    worse: bool = False
+    """Whether it is one for the worse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
     """Figures of kernels over builds."""
 
@@ -44,6 +68,12 @@ class Trend:
     """Lines, those of most interest first."""
     left_out: int = 0
     """Kernels that have no line here."""
+    turns: tuple[Turn, ...] = ()
+    """What happened, the worst first."""
+    turns_left_out: int = 0
+    """How much more happened."""
+    links: tuple[str, ...] = ()
+    """Of each build the page of its commit, an address of the web, or nothing; empty: of none is one known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +140,9 @@ def trend_document(trend: Trend) -> Iterator[str]:
             for name in dict.fromkeys(line.metric for line in trend.series)
         ],
         "left_out": trend.left_out,
+        "links": trend.links,
+        "turns": [asdict(each) | {"name": _name(each.name), "arch": _arch(each.arch)} for each in trend.turns],
+        "turns_left_out": trend.turns_left_out,
         "series": [
             {
                 "name": _name(line.name),
@@ -156,6 +189,17 @@ def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
         lines = [line for line in payload["series"] if line["metric"] == metric["name"]]
         rows = ((line["name"], line["arch"] or "", *map(figure, line["values"])) for line in lines)
         yield from table(metric["label"], ("kernel", "arch", *payload["builds"]), rows, len(lines), numbers=2)
+    if turns := payload["turns"]:
+        heads = ("kernel", "arch", "what", "before", "after", "first build", "last build before")
+        builds = payload["builds"]
+        rows = (
+            (
+                *(each["name"], each["arch"] or "", each["what"], figure(each["before"]), figure(each["after"])),
+                *(builds[each["first"]], builds[each["last"]]),
+            )
+            for each in turns
+        )
+        yield from table("What happened", heads, rows, len(turns))
 
 
 def _point(point: Point) -> dict[str, Any]:

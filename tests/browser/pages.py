@@ -11,7 +11,7 @@ from spillscan import rules, scan
 from spillscan.compare.matrix import matrix
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
-from spillscan.page import Line, Point, Sweep, Swept, Trend, sweep_document, trend_document
+from spillscan.page import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
 from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 from spillscan.page.weights import weight_document
 from spillscan.policy import Policy
@@ -174,6 +174,23 @@ def trend() -> Trend:
             for metric in ("spill_store_bytes", "registers")
             for name, told in values.items()
         ),
+        turns=(
+            Turn(
+                name="gemm<8>",
+                arch="sm_90",
+                metric="registers",
+                what="registers",
+                before=16,
+                after=304,
+                last=2,
+                first=3,
+            ),
+            Turn(name="late", arch="sm_90", metric=None, what="new: spills", before=None, after=8, last=1, first=2),
+            Turn(
+                name=HOSTILE[1], arch=None, metric=None, what="renamed from x", before=None, after=None, last=0, first=1
+            ),
+        ),
+        turns_left_out=2,
     )
 
 

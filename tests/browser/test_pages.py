@@ -170,6 +170,12 @@ def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
         f"4 {pages.HOSTILE[1][:23]}…",
     ]
     assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
+    assert tab.page.locator(".event title").all_text_contents() == ["late sm_90, v2 to v3: new: spills – → 8"]
+    assert tab.texts(".past tbody tr")[0] == "late sm_90 new: spills – 8 v3 v2"
+    assert tab.texts("h2") == ["What happened, worst first; 2 more are left out (bisect has all)"]
+    tab.page.get_by_role("button", name="registers").click()
+    assert tab.texts(".past tbody tr")[0] == "gemm<8> sm_90 registers 16 304 v4 v3"
+    assert tab.page.locator(".event").count() == 2
 
 
 def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:

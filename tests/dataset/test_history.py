@@ -162,6 +162,14 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
     assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
     assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
     assert payload["builds"] == [f"b{at}" for at in range(8)]
+    asked = [word for name in ("registers", "spill_bytes", "resident_blocks") for word in ("--metric", name)]
+    changes = json.loads(command("bisect", "*", "-d", root, "--launch", "gemm*=256", *asked, "-f", "json").out)
+    steps = [
+        (each["before"], each["after"], payload["builds"][each["first"]]) for each in payload["turns"] if each["metric"]
+    ]
+    assert steps == [
+        (each["before"], each["after"], each["first_build"]) for each in changes if each["event"] == "changed"
+    ]
     for word in ("pdf", "html:", "html:no/such/folder/x", ""):
         assert command("trend", "*", "-d", root, "-f", word).status == 2
 

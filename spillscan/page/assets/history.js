@@ -1,7 +1,7 @@
 // The builds of a dataset: totals as charts with their jumps, any two builds side by side, and what happened, in tables.
 (() => {
   const { h, svg, number, count } = spillscan;
-  const ROWS = 50, HEIGHT = 170, SPARSE = 40;
+  const HEIGHT = 170, SPARSE = 40;
 
   spillscan.view("history", (payload, id, box) => {
     const { builds, courses, metrics, since } = payload;
@@ -147,22 +147,6 @@
           page ? [" ", h("a", { href: page, rel: "noreferrer", "aria-label": `commit of ${builds[after].label}` }, "↗")] : null];
       }) : row));
       return h("section", {}, h("h2", {}, title), rows.length ? grid(title, heads, words, linked) : h("p", { class: "quiet" }, empty));
-    }
-
-    function grid(title, heads, words, rows) {
-      const body = h("tbody", {});
-      const more = h("button", { type: "button", onclick: () => grow() });
-      const kind = (at) => (words[at] ? null : "num");
-      let shown = 0;
-      const grow = () => {
-        body.append(...rows.slice(shown, shown + ROWS).map((row) => h("tr", {}, row.map((cell, at) => h(at ? "td" : "th", { class: kind(at), scope: at ? null : "row" }, cell)))));
-        shown = Math.min(rows.length, shown + ROWS);
-        more.hidden = shown === rows.length;
-        more.textContent = `Show ${number(Math.min(ROWS, rows.length - shown))} more of ${number(rows.length)}`;
-      };
-      grow();
-      return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-        h("table", { class: "worst past" }, h("thead", {}, h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))), body)), more);
     }
   });
 })();

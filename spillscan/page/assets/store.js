@@ -82,3 +82,21 @@ function ticks(most, wanted) {
   const step = Math.max(1, [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough));
   return Array.from({ length: Math.ceil(Math.max(1, most) / step) + 1 }, (_, i) => i * step);
 }
+
+// A table whose first rows stand at once; words: which columns hold no figures.
+function grid(title, heads, words, rows) {
+  const { h, number } = spillscan;
+  const body = h("tbody", {});
+  const more = h("button", { type: "button", onclick: () => grow() });
+  const kind = (at) => (words[at] ? null : "num");
+  let shown = 0;
+  const grow = () => {
+    body.append(...rows.slice(shown, shown + 50).map((row) => h("tr", {}, row.map((cell, at) => h(at ? "td" : "th", { class: kind(at), scope: at ? null : "row" }, cell)))));
+    shown = Math.min(rows.length, shown + 50);
+    more.hidden = shown === rows.length;
+    more.textContent = `Show ${number(Math.min(50, rows.length - shown))} more of ${number(rows.length)}`;
+  };
+  grow();
+  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+    h("table", { class: "worst past" }, h("thead", {}, h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))), body)), more);
+}

@@ -32,7 +32,15 @@
       head.replaceChildren(h("h1", {}, metric ? `${number(moved.length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"),
         h("p", {}, metric ? `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(payload.builds.length, "build")}${lines.length > NAMED ? `; the ${NAMED} largest moves are named` : ""}${lines.length > DRAWN ? `, ${number(lines.length - DRAWN)} lines are not drawn` : ""}${payload.left_out ? `; ${count(payload.left_out, "kernel")} left out (-f json has all)` : ""}` : ""));
       place.replaceChildren();
-      if (lines.length) spillscan.add(place, drawn((width) => chart(payload.builds, lines, metric, width)), table(payload.builds, lines));
+      if (lines.length) spillscan.add(place, drawn((width) => chart(payload.builds, lines, metric, width, payload.turns)), table(payload.builds, lines));
+      const turns = payload.turns.filter((turn) => (turn.metric === null || turn.metric === state.metric) && (!wanted || turn.name.toLowerCase().includes(wanted)));
+      if (turns.length) spillscan.add(place, h("section", {}, h("h2", {}, `What happened, worst first${payload.turns_left_out ? `; ${number(payload.turns_left_out)} more are left out (bisect has all)` : ""}`),
+        grid("What happened", ["kernel", "arch", "what", "before", "after", "first build", "last build before"], [true, true, true, false, false, true, true],
+          turns.map(({ name, arch, what, before, after, first, last: until, worse }) => [name, arch || "–", worse ? h("span", { class: "bad" }, what) : what, number(before), number(after), build(first), build(until)]))));
+    }
+
+    function build(i) {
+      return payload.links[i] ? h("a", { href: payload.links[i], rel: "noreferrer" }, payload.builds[i]) : payload.builds[i];
     }
   });
 
@@ -49,7 +57,7 @@
     }).join("");
   }
 
-  function chart(builds, lines, metric, width) {
+  function chart(builds, lines, metric, width, turns) {
     const narrow = width < 600;
     const height = narrow ? 280 : 380;
     const most = Math.max(1, ...lines.slice(0, 2000).flatMap(({ values }) => values.map((value) => value || 0)));
@@ -58,6 +66,9 @@
     const x = (i) => left + (builds.length > 1 ? (i * (width - left - right)) / (builds.length - 1) : (width - left - right) / 2);
     const y = (value) => top + (height - top - bottom) * (1 - value / marks.at(-1));
     const named = lines.slice(0, NAMED);
+    // Where a named line changed, or its kernel came, went or got another name.
+    const rings = (line) => turns.filter((turn) => turn.name === line.name && turn.arch === line.arch && (turn.metric === null || turn.metric === metric.name))
+      .map((turn) => ({ ...turn, at: line.values[turn.first] === null ? turn.last : turn.first })).filter(({ at }) => line.values[at] !== null);
     const room = Math.max(1, Math.floor((width - left - right) / 76));
     const every = Math.ceil(builds.length / room);
     // Names at the ends of their lines, pushed apart where they would meet.
@@ -72,7 +83,9 @@
       builds.map((build, i) => ((builds.length - 1 - i) % every ? null : svg("text", { x: x(i), y: height - bottom + 20, "text-anchor": i === 0 && builds.length > 1 ? "start" : i === builds.length - 1 && narrow ? "end" : "middle" }, short(build, 12)))),
       lines.slice(NAMED, DRAWN).map(({ values }) => svg("path", { d: path(values, x, y), class: "other" })),
       named.map((line, at) => svg("g", { class: `hue-${HUES[at]}` }, svg("title", {}, label(line)), svg("path", { d: path(line.values, x, y), class: "named" }),
-        line.values.map((value, i) => (value === null || builds.length > 40 ? null : svg("circle", { cx: x(i), cy: y(value), r: 3 }, svg("title", {}, `${label(line)}, ${builds[i]}: ${number(value)}`)))))),
+        line.values.map((value, i) => (value === null || builds.length > 40 ? null : svg("circle", { cx: x(i), cy: y(value), r: 3 }, svg("title", {}, `${label(line)}, ${builds[i]}: ${number(value)}`)))),
+        rings(line).map(({ at, what, before, after, first, last }) => svg("circle", { class: "event", cx: x(at), cy: y(line.values[at]), r: 4 },
+          svg("title", {}, `${label(line)}, ${builds[last]} to ${builds[first]}: ${what}${before === null && after === null ? "" : ` ${number(before)} → ${number(after)}`}`))))),
       narrow ? null : ends.map(({ line, at, y: place }) => svg("text", { x: width - right + 12, y: place, class: `name hue-${HUES[at]}` }, `${number(line.last)}  ${line.brief ? `${line.brief}${line.arch ? ` ${line.arch}` : ""}` : short(label(line), 24)}`)));
   }
 
