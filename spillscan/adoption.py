@@ -124,15 +124,15 @@ def with_baseline(text: str) -> str:
 
 
 def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = ()) -> Iterator[str]:
-    """How kernels are launched: what the code or its compiler says, what the user has ``said``, which wins, then a line
-    to fill in for every other family."""
+    """How kernels are launched: what the user has ``said``; of kernels that only ``*`` names, what the code or its
+    compiler says; then a line to fill in for every other family."""
     entries = [kernel for kernel in kernels if kernel.role != "function"]
     given = [
         KernelLaunch(match=match, arch="", launch=replace(launch, source="given"), seen=1, others=())
         for match, launch in said
     ]
-    known = known_launches(entries)
-    known = replace(known, entries=(*known.entries, *given))
+    known = known_launches(k for k in entries if not any(match != "*" and matches(k, match) for match, _ in said))
+    known = replace(known, entries=(*given, *known.entries))
     families = unknown_families(entries, known)
     yield "# How kernels are launched. Where that is known, lost blocks per SM are found, and registers that cost none"
     yield "# are no error; `min_blocks_per_sm: N` can be demanded. `spillscan launches` writes what a profile saw."

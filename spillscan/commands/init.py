@@ -71,15 +71,16 @@ def _proposals(
     policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
     if not policy and "[tool.spillscan" in (_text("pyproject.toml") or ""):
         policy = "pyproject.toml"
+    written = adoption.policy(build.kernels if build else (), build is not None, launches)
     if policy:
         held = _text(policy) or ""
         yield policy, held, held if build is None else adoption.with_baseline(held)
     else:
-        yield adoption.POLICY, "", adoption.policy(build.kernels if build else (), build is not None, launches)
+        yield adoption.POLICY, "", written
     if os.path.exists(adoption.BASELINE):
         yield adoption.BASELINE, "", ""
     elif build is not None:
-        yield adoption.BASELINE, "", _baseline(build, arguments)
+        yield adoption.BASELINE, "", _baseline(build, arguments, "" if policy else written)
     if os.path.isdir(".github") or "github.com" in (_text(".git/config") or ""):
         there = os.path.exists(adoption.WORKFLOW)
         yield adoption.WORKFLOW, "", "" if there else adoption.workflow(system)
@@ -92,14 +93,19 @@ def _proposals(
         yield adoption.HOOKS, hooks, hooks if "spillscan" in hooks else adoption.with_hook(hooks, system)
 
 
-def _baseline(build: Build, arguments: argparse.Namespace) -> str:
-    """The baseline of ``build``, under the policy that is in force once all is written."""
+def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
+    """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
+    from spillscan.adoption import POLICY
     from spillscan.baseline.file import text_of
     from spillscan.commands._policy import policy_of
     from spillscan.commands.baseline import accepted
+    from spillscan.nodes import parse_yaml
+    from spillscan.policy import Policy
+    from spillscan.policy.reading import layer
 
     arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
-    return text_of(accepted(build, arguments, policy_of(arguments)).baseline)
+    policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)
+    return text_of(accepted(build, arguments, policy).baseline)
 
 
 def _diff(path: str, old: str, new: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import spillscan
@@ -83,6 +84,13 @@ class Killer:
         assert self.start(*words).wait() in (0, 1), words
         return 1.1 * (time.perf_counter() - begin)
 
+    def until(self, kills: int) -> Iterator[int]:
+        """Numbers, until so many were killed: some end before."""
+        number = 0
+        while self.found["killed"] < kills:
+            yield number
+            number += 1
+
     def expect(self, holds: object, what: str) -> None:
         """Note what does not hold."""
         if not holds:
@@ -99,7 +107,7 @@ def records(killer: Killer, kills: int) -> None:
     expected = {str(log): figures(spillscan.scan(log)) for log in LOGS}
     seconds = killer.took(*WRAP)
     made, record = killer.work / "a.cu.o", killer.work / "a.cu.o.spillscan.log"
-    for number in range(kills):
+    for number in killer.until(kills):
         log = LOGS[number % 2]
         killer.killed(seconds, *WRAP, log=log)
         try:
@@ -153,7 +161,7 @@ def writers(killer: Killer, kills: int) -> None:
             wholes["b.yaml"].add((killer.work / "b.yaml").read_bytes())
     shutil.rmtree(killer.work)
     killer.work.mkdir()
-    for number in range(kills):
+    for number in killer.until(kills):
         name = killer.random.choice([*commands])
         words = commands[name][number % 2]
         killer.killed(seconds[name], *words)
