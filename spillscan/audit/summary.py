@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from spillscan.audit.messages import FileOutcome, State
 from spillscan.model import Issue, Origin
+from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 
 LONGEST = 300
@@ -58,7 +59,7 @@ class Summary:
 
     def _lines(self, rows: int | None) -> Iterator[str]:
         spill = f" ({self.spilling:,} spill)" if self.spilling else ""
-        yield f"{counted(self.files['read'])} read: {self.kernels:,} kernels{spill}, {self.read_bytes / 1e6:,.1f} MB"
+        yield f"{counted(self.files['read'])} read: {self.kernels:,} kernels{spill}, {size(self.read_bytes)}"
         if present := self.files["present"]:
             yield f"{counted(present)} finished before"
         if skipped := self.files["skipped"]:

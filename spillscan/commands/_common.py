@@ -430,7 +430,9 @@ def answer(
     files.put(forms, pieces)
 
 
-def page_of(title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[tuple[str, str, int]]) -> Iterable[str]:
+def page_of(
+    title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[tuple[str, str, int, bool]]
+) -> Iterable[str]:
     """What is added up in groups of groups, as a page: for ``answer``."""
     from spillscan.page.weights import weight_document
 

@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
     code is missing that the policy requires."""
     from spillscan import coverage
+    from spillscan.occupancy.text import sizes
     from spillscan.output.terminal import complain
     from spillscan.policy.files import terms_of
     from spillscan.reports import _portions, _weights
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
     held = _weights.archs(weighed)
     terms = cache(partial(terms_of, policy))
-    oversized = [
+    oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
         if (most := terms(each.name).max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
@@ -111,7 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
     holes += coverage.holes(held, terms)
     issues += coverage.notes(held, terms)
     for each in oversized:
-        complain(f"{each['file']}: error: {each['bytes']:,} B, {each['allowed']:,} B allowed [max_file_bytes]")
+        found, allowed = sizes(each["bytes"], each["allowed"])
+        complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")
     return _common.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
 
 
@@ -165,6 +167,7 @@ def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: S
 
 def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int | None) -> None:
     from spillscan.naming import Names
+    from spillscan.occupancy.text import size
     from spillscan.reports._weights import Duplicate, alike, duplicates
 
     found, pairs = duplicates(weighed), alike(weighed)
@@ -173,15 +176,15 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
     saved = sum(each.saved_bytes for each in found)
     stored = sum(each.saved_stored_bytes for each in found)
     more = [
-        f"{len(found):,} functions stand there several times: {saved:,} of {total:,} B of code are copies, "
-        f"{stored:,} B as stored",
+        f"{len(found):,} functions stand there several times: {size(saved)} of {size(total)} of code are copies, "
+        f"{size(stored)} as stored",
         *(
             f"{' and '.join(pair.archs)}: {pair.equal:,} of {pair.functions:,} functions have equal code, "
-            f"{pair.equal_bytes:,} B" + (": all of them" if pair.identical else "")
+            f"{size(pair.equal_bytes)}" + (": all of them" if pair.identical else "")
             for pair in pairs
         ),
     ]
-    heads = ("kernel", "copies", "objects", "archs", "files", "B each", "saved B", "saved stored B")
+    heads = ("kernel", "copies", "objects", "archs", "files", "each", "saved", "saved as stored")
     rows = [
         (
             names.of(each.symbol),
@@ -189,9 +192,7 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
             each.objects,
             " ".join(each.archs),
             each.files,
-            each.code_bytes,
-            each.saved_bytes,
-            each.saved_stored_bytes,
+            *map(size, (each.code_bytes, each.saved_bytes, each.saved_stored_bytes)),
         )
         for each in found
     ]

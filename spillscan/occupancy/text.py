@@ -34,12 +34,19 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.4g} %"
 
 
-def size(count: int) -> str:
-    """Bytes for people: exact below 1 MiB."""
+def size(count: int, sign: str = "") -> str:
+    """Bytes for people: exact below 1 MiB, else three digits (``bytes`` in ``page/assets/core.js`` says the same)."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if count >= unit:
-            return f"{count / unit:.3g} {name}" if count < 1000 * unit else f"{count / unit:,.0f} {name}"
-    return f"{count:,} B"
+        if abs(count) >= unit:
+            amount = count / unit
+            return f"{amount:{sign}.3g} {name}" if abs(amount) < 999.5 else f"{amount:{sign},.0f} {name}"
+    return f"{count:{sign},} B"
+
+
+def sizes(*counts: int) -> Sequence[str]:
+    """:func:`size` of bytes that are held against each other: exact where different ones would look equal."""
+    shown = [size(count) for count in counts]
+    return shown if len(set(shown)) == len(set(counts)) else [f"{count:,} B" for count in counts]
 
 
 def title(device: Device) -> str:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from spillscan.compare.candidates import over_builds
+from spillscan.occupancy.text import size
 from spillscan.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
 from spillscan.page.document import text
 
@@ -42,8 +43,8 @@ def headline(found: Mapping[str, int]) -> str:
             else (f"None of {found['count']:,} kernels spills")
         )
     return (
-        f"{found['spilling']:,} of {found['count']:,} kernels spill: {found['stores']:,} B stores,"
-        f" {found['loads']:,} B loads per thread{silent}"
+        f"{found['spilling']:,} of {found['count']:,} kernels spill: {size(found['stores'])} stores,"
+        f" {size(found['loads'])} loads per thread{silent}"
     )
 
 
@@ -60,8 +61,7 @@ def _changes(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _told(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
     return "; ".join(
-        f"{metrics[name]['label']} {figure(before)} → {figure(after)} {metrics[name]['unit']}".rstrip()
-        for name, before, after in figures
+        f"{metrics[name]['label']} {_pair(before, after, metrics[name]['unit'])}" for name, before, after in figures
     )
 
 
@@ -112,6 +112,13 @@ def _issues(found: Mapping[str, Any]) -> Iterator[str]:
 def figure(value: int | None) -> str:
     """``12,345``; a dash where the input did not say."""
     return "–" if value is None else f"{value:,}"
+
+
+def _pair(before: int | None, after: int | None, unit: str) -> str:
+    """``0 → 304 B``; large bytes as people write them."""
+    if unit == "B" and max(before or 0, after or 0) >= 1 << 20:
+        return " → ".join(figure(value) if value is None else size(value) for value in (before, after))
+    return f"{figure(before)} → {figure(after)} {unit}".rstrip()
 
 
 def table(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan import __version__
+from spillscan.occupancy.text import size
 from spillscan.output.safe import clip
 from spillscan.page.columns import LONGEST_NAME
 from spillscan.page.document import document
@@ -14,8 +15,8 @@ from spillscan.page.static import figure, table
 BEFORE = "base_"
 """Before the name of a measure: its value in the older inputs."""
 
-Measure = tuple[str, str, int]
-"""Name of a figure of the groups, head of its column, digits behind the point."""
+Measure = tuple[str, str, int, bool]
+"""Name of a figure of the groups, head of its column, digits behind the point, whether it is bytes."""
 
 
 def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> Iterator[str]:
@@ -29,7 +30,7 @@ def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: S
         "tool": f"spillscan {__version__}",
         "kind": "size",
         "views": [{"name": "size", "label": "Size"}],
-        "measures": [{"head": head, "digits": digits} for _, head, digits in measures],
+        "measures": [{"head": head, "digits": digits, "bytes": is_bytes} for _, head, digits, is_bytes in measures],
         "compared": compared,
         "tree": _node(root, names),
     }
@@ -51,11 +52,12 @@ def _static(title: str, tree: Mapping[str, Any], measures: Sequence[Measure], co
     groups = tree.get("groups", ())
 
     def cells(group: Mapping[str, Any]) -> Iterator[str]:
-        for name, _, digits in measures:
-            yield figure(round(group[name], digits or None))
+        for name, _, digits, is_bytes in measures:
+            yield size(round(group[name])) if is_bytes else figure(round(group[name], digits or None))
             if compared:
-                yield f"{group[name] - group[BEFORE + name]:+,.{digits}f}"
+                change = group[name] - group[BEFORE + name]
+                yield size(round(change), "+") if is_bytes else f"{change:+,.{digits}f}"
 
-    heads = [text for _, head, _ in measures for text in ((head, "change") if compared else (head,))]
+    heads = [text for _, head, *_ in measures for text in ((head, "change") if compared else (head,))]
     rows = ((clip(each["label"], LONGEST_NAME), *cells(each)) for each in groups)
     yield from table(title, ("what", *heads), rows, len(groups), numbers=1)

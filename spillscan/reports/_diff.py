@@ -222,7 +222,7 @@ def summed_up(family: Sequence[Entry]) -> list[str]:
             if change.before is not None and change.after is not None
         ]
         moved, total = _ways(deltas), sum(deltas)
-        by = f" {'+' if total > 0 else '-'}{size(abs(total))}" if label == "spills" and total else ""
+        by = f" {size(total, '+')}" if label == "spills" and total else ""
         parts.append(f"{label} {moved}{by}" if moved else "")
     parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
     return [part for part in parts if part]
@@ -271,7 +271,7 @@ def _growth(report: Report) -> Iterator[str]:
     assert code is not None
     grown = _by_family(report, ((change.before, change.after) for change in report.changes), code)
     if grown and (total := sum(grown.values())):
-        yield f"machine code {total:+,} B: {_largest(grown, 'B')}"
+        yield f"machine code {size(total, '+')}: {_largest(grown, size)}"
 
 
 def _slowdown(report: Report) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _slowdown(report: Report) -> Iterator[str]:
     slower = _by_family(report, pairs, _milliseconds)
     before = sum(_milliseconds(kernel) or 0 for kernel in base.kernels)
     if slower and abs(total := sum(slower.values())) > max(_NOISE_MS, before * _NOISE):
-        yield f"compile time {before:,} ms {total:+,} ms: {_largest(slower, 'ms')}"
+        yield f"compile time {before:,} ms {total:+,} ms: {_largest(slower, _spent)}"
 
 
 def _by_family(
@@ -303,10 +303,19 @@ def _milliseconds(kernel: Kernel) -> int | None:
     return (0 if kernel.role == "function" else None) if kernel.compile_ms is None else round(kernel.compile_ms)
 
 
-def _largest(grown: Counter[str], unit: str) -> str:
+def _spent(milliseconds: int, sign: str) -> str:
+    return f"{milliseconds:{sign},} ms"
+
+
+def _largest(grown: Counter[str], text: Callable[[int, str], str]) -> str:
     ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
-    listed = ", ".join(f"{name} {each:+,} {unit}" for name, each in ranked[:_FAMILIES])
+    listed = ", ".join(f"{name} {text(each, '+')}" for name, each in ranked[:_FAMILIES])
     return listed + (f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else "")
+
+
+def pair_of(metric: Metric) -> str:
+    """``16 → 1,840 B (+1,824)``: what a figure was and is."""
+    return _Wide([metric]).cell(metric)
 
 
 class _Wide:

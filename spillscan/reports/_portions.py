@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spillscan.names import demangle, namespace, natural
 from spillscan.naming import Names
+from spillscan.occupancy.text import size
 from spillscan.output.terminal import Style, table
 
 NO_KERNEL = "(no kernel)"
@@ -21,13 +22,15 @@ class Measure(NamedTuple):
     name: str
     """In JSON and CSV: ``stored_bytes``."""
     head: str
-    """Above its column: ``stored B``."""
+    """Above its column: ``stored``."""
     digits: int = 0
-    """Behind the decimal point."""
+    """Behind the decimal point; of bytes none."""
+    bytes: bool = False
+    """Whether people read it as bytes, with their unit beside each."""
 
     def text(self, value: float, sign: str = "") -> str:
         """For people."""
-        return f"{value:{sign},.{self.digits}f}"
+        return size(round(value), sign) if self.bytes else f"{value:{sign},.{self.digits}f}"
 
 
 class Part(NamedTuple):

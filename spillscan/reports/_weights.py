@@ -15,7 +15,7 @@ from spillscan.names import natural
 from spillscan.naming import Names
 from spillscan.reports._portions import NO_KERNEL, Measure, Part, Portion, of_kernels, whole
 
-BYTES = (Measure("stored_bytes", "stored B"), Measure("bytes", "unpacked B"))
+BYTES = (Measure("stored_bytes", "stored", bytes=True), Measure("bytes", "unpacked", bytes=True))
 HOST = "host and packing"
 
 

@@ -19,7 +19,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.places import heaviest, place_of
 from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._diff import Entry, archs_of, entries, families, summed_up
+from spillscan.reports._diff import Entry, archs_of, entries, families, pair_of, summed_up
 from spillscan.reports._groups import INSTANCES
 from spillscan.reports._words import (
     LONGEST_ARCH,
@@ -160,11 +160,8 @@ def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
     if not change.metrics:
         registers = kernel.usage.registers
         yield (*names, change.state, "-" if registers is None else f"{registers} registers")
-    for name, before, after in change.metrics:
-        its = figure(name)
-        unit = f" {its.unit}" if its.unit else ""
-        delta = (after or 0) - (before or 0)
-        yield (*names, words(its.label), f"{before or 0:,} → {after or 0:,}{unit} ({delta:+,})")
+    for metric in change.metrics:
+        yield (*names, words(figure(metric[0]).label), pair_of(metric))
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@ build. Without a limit anything is fine: compile times are never the same twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from spillscan.model import Change, Finding, Hidden, Kernel, Limit, Rule
+from spillscan.occupancy.text import sizes
 from spillscan.rules import Terms, finding
 
 
@@ -23,6 +24,10 @@ class _Cost(NamedTuple):
     """Why it may be unknown."""
     limit: Rule
     growth: Rule
+
+    def texts(self, *values: int) -> Sequence[str]:
+        """Values that are held against each other."""
+        return sizes(*values) if self.unit == "B" else [f"{value:,} {self.unit}" for value in values]
 
 
 def _rules(name: str, needs: Hidden, most: Limit, growth: Limit) -> tuple[Rule, Rule]:
@@ -96,7 +101,8 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     for cost in _COSTS:
         most, value = terms.limit(*cost.limit.limits), cost.get(kernel)
         if most is not None and value is not None and value > most:
-            yield finding(cost.limit, f"{value:,} {cost.unit} of {cost.what}, {most:,} {cost.unit} allowed", kernel)
+            found, allowed = cost.texts(value, most)
+            yield finding(cost.limit, f"{found} of {cost.what}, {allowed} allowed", kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
@@ -115,7 +121,8 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
         most, before, after = terms.limit(*cost.growth.limits), cost.get(change.before), cost.get(change.after)
         if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
             percent = f"+{100 * (after - before) / before:.0f} %" if before else "from nothing"
-            text = f"{cost.what} {before:,} → {after:,} {cost.unit} ({percent}, {most} % allowed)"
+            was, now = cost.texts(before, after)
+            text = f"{cost.what} {was} → {now} ({percent}, {most} % allowed)"
             yield finding(cost.growth, text, change.after)
 
 

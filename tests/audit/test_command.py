@@ -26,13 +26,13 @@ def audit(*arguments: object) -> int:
 def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     assert audit(DEMO / "base.log", "--into", data, "--label", "v1", "--meta", "branch=main") == 0
-    assert capsys.readouterr().out == "1 file read: 10 kernels, 0.0 MB\n"
+    assert capsys.readouterr().out == f"1 file read: 10 kernels, {(DEMO / 'base.log').stat().st_size:,} B\n"
     assert audit(DEMO / "head.log", "--into", data, "--label", "v2") == 2
     assert f"{data} holds v1; add v2 to it with --append" in capsys.readouterr().err
     assert audit(DEMO / "head.log", "--into", data, "--label", "v2", "--append") == 0
     assert "12 kernels (2 spill)" in capsys.readouterr().out
     assert audit(DEMO / "base.log", "--into", data, "--label", "v1") == 0, "the same build needs no --append"
-    assert capsys.readouterr().out == "0 files read: 0 kernels, 0.0 MB\n1 file finished before\n"
+    assert capsys.readouterr().out == "0 files read: 0 kernels, 0 B\n1 file finished before\n"
     commits = [json.loads(path.read_text()) for path in data.rglob("*.json")]
     assert [each["meta"] for each in commits if each["label"] == "v1"] == [{"branch": "main"}]
 
@@ -59,7 +59,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "notes.txt").write_text("nothing\n")
     assert audit(tmp_path / "notes.txt", "--into", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
-    assert said.out == "0 files read: 0 kernels, 0.0 MB\n1 file skipped: 1 no build output\n"
+    assert said.out == "0 files read: 0 kernels, 0 B\n1 file skipped: 1 no build output\n"
     assert said.err.startswith("spillscan: nothing in 1 file was understood; ")
 
 
@@ -127,7 +127,7 @@ def test_the_summary_folds_what_failed() -> None:
     for number in range(30):
         summary.count(FileOutcome(label="v1", uri=f"{number:02}.o", state="failed", reason="damaged"))
     assert summary.text(2).splitlines() == [
-        "0 files read: 0 kernels, 0.0 MB",
+        "0 files read: 0 kernels, 0 B",
         "30 files failed:",
         "  00.o: damaged",
         "  01.o: damaged",

@@ -270,7 +270,7 @@ WEIGHTS = {
     ],
 }
 
-SIZES = (("stored_bytes", "stored B", 0), ("bytes", "unpacked B", 0))
+SIZES = (("stored_bytes", "stored", 0, True), ("bytes", "unpacked", 0, True))
 TIMES = [
     {
         "label": label,
@@ -298,7 +298,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
-    "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1),))),
+    "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1, False),))),
     "trend": lambda: "".join(trend_document(trend())),
     "history": lambda: "".join(history_document(history())),
     "sweep": lambda: "".join(sweep_document(sweep())),

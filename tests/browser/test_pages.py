@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 from pathlib import Path
 
 import pytest
 
+from spillscan.occupancy.text import size
 from spillscan.page.history import history_document
+from spillscan.page.weights import weight_document
 from tests.browser import pages
 from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
 
+MIB = 1 << 20
 ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
 NAMES = ".rows .cell-name a"
@@ -529,3 +533,14 @@ def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, brows
     assert heat.text(".heat tfoot").startswith("total 8,380")
     heat.page.get_by_role("link", name="spill_i64").click()
     assert heat.text("h1").startswith("spill_i64")
+
+
+def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
+    counts = [0, 1_740, MIB - 1, MIB, 10 * MIB + MIB // 4, 999 * MIB + MIB // 2, 1023 * MIB, 1 << 30, 1234 << 30]
+    counts += [random.Random(7).randrange(1 << bits) for bits in range(1, 40)]
+    groups = [
+        {"label": "all", "bytes": sum(counts), "groups": [{"label": f"n{count}", "bytes": count} for count in counts]}
+    ]
+    path = tmp_path / "sizes.html"
+    path.write_text("".join(weight_document("sizes", groups, [("bytes", "stored", 0, True)])))
+    assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))

@@ -9,8 +9,10 @@ import json
 import pytest
 
 from spillscan.cli import main
+from spillscan.occupancy.text import size, sizes
 
 BASE = ["occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
+MIB = 1 << 20
 
 
 def run(capsys, *arguments):
@@ -308,3 +310,27 @@ def test_chunks_count_rows_through(capsys, configs, monkeypatch):
     assert err == "spillscan: row 4: registers must be a whole number, not 'x'\n"
     configs.write_text(CONFIGS + "e,sm_99,1,1,,,,,\n")
     assert "row 4: unknown compute capability" in run(capsys, "occupancy", "--from", str(configs))[2]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1_740, "1,740 B"),
+        (MIB - 1, "1,048,575 B"),
+        (MIB, "1 MiB"),
+        (99_483_648, "94.9 MiB"),
+        (-99_483_648, "-94.9 MiB"),
+        (999 * MIB + MIB // 2, "1,000 MiB"),
+        (1023 * MIB, "1,023 MiB"),
+        (202_230_792_192, "188 GiB"),
+    ],
+)
+def test_bytes_as_people_write_them(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_different_bytes_look_different_where_they_are_held_against_each_other() -> None:
+    assert list(sizes(94 * MIB, 2 * MIB)) == ["94 MiB", "2 MiB"]
+    assert list(sizes(94 * MIB + 1, 94 * MIB)) == ["98,566,145 B", "98,566,144 B"]
+    assert list(sizes(MIB, MIB)) == ["1 MiB", "1 MiB"]

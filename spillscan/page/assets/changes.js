@@ -1,6 +1,6 @@
 // Two builds: what got worse first, each figure before and after.
 (() => {
-  const { h, number, count } = spillscan;
+  const { h, number, bytes, amount, count } = spillscan;
   const PAGE = 100;
   const SEVERITIES = ["error", "warning", "note", ""];
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
@@ -92,7 +92,7 @@
     if ((after > before) === metric.grows) return "bad";
     return metric.label === "registers" ? "" : "good";
   }
-  const signed = (n) => `${n > 0 ? "+" : n < 0 ? "−" : "±"}${number(Math.abs(n))}`;
+  const signed = (n, text = number) => `${n > 0 ? "+" : n < 0 ? "−" : "±"}${text(Math.abs(n))}`;
 
   function totals(changes) {
     if (!changes.total.length) return null;
@@ -101,7 +101,7 @@
       const moves = [each.up ? `${number(each.up)} ↑` : "", each.down ? `${number(each.down)} ↓` : ""].filter(Boolean).join("  ");
       const kernels = each.up + each.down === 1 ? "kernel" : "kernels";
       if (!each.unit) return h("div", {}, h("dt", {}, each.label), h("dd", {}, moves), h("dd", { class: "sub" }, kernels));
-      return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, signed(delta), h("small", {}, ` ${each.unit}`)),
+      return h("div", {}, h("dt", {}, each.label), h("dd", { class: delta > 0 ? "bad" : delta < 0 ? "good" : "" }, (([text, unit]) => [signed(delta, () => text), h("small", {}, ` ${unit}`)])(amount(Math.abs(delta), each.unit))),
         h("dd", { class: "sub" }, `${moves} ${kernels}`));
     }));
   }
@@ -150,7 +150,7 @@
     for (const row of kernels) states.set(row.state, (states.get(row.state) || 0) + 1);
     const details = h("details", { class: "family", open, ontoggle: () => { if (details.open && !shown) grow(); } },
       h("summary", {}, h("b", {}, family(rows[0])), " ", h("span", { class: "quiet" }, [...states].map(([state, n]) => `${number(n)} ${state}`).join(", ")),
-        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${[up ? `${number(up)} ↑` : "", down ? `${number(down)} ↓` : ""].filter(Boolean).join(" ")}, most ${signed(most)}${metric.unit ? ` ${metric.unit}` : ""}`)))),
+        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${[up ? `${number(up)} ↑` : "", down ? `${number(down)} ↓` : ""].filter(Boolean).join(" ")}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))),
       list, more);
     if (open) grow();
     return h("li", { class: "whole" }, details);
@@ -197,11 +197,13 @@
   // Two bars, before and after, on the scale of all of the figure, with their figures.
   function pair(metric, before, after, most) {
     const kind = tone(metric, before, after);
+    const large = metric.unit === "B" && Math.max(before || 0, after || 0) >= 2 ** 20;
+    const text = large ? (n) => (n === null ? number(n) : bytes(n)) : number;
     const bar = (value, shade) => h("span", { class: `bar ${shade}`, style: { width: `${(100 * (value || 0)) / most}%` } });
     return h("div", { class: "pair" }, h("span", { class: "quiet" }, metric.label),
       h("span", { class: "two", "aria-hidden": "true" }, bar(before, "old"), bar(after, kind ? `new-${kind}` : "old")),
-      h("span", { class: "num" }, number(before)), h("span", { class: "quiet" }, "→"), h("span", { class: `num ${kind}` }, number(after)),
-      h("span", { class: "quiet" }, metric.unit),
-      h("span", { class: `num ${kind}` }, before === null || after === null ? "" : signed(after - before)));
+      h("span", { class: "num" }, text(before)), h("span", { class: "quiet" }, "→"), h("span", { class: `num ${kind}` }, text(after)),
+      h("span", { class: "quiet" }, large ? "" : metric.unit),
+      h("span", { class: `num ${kind}` }, before === null || after === null ? "" : signed(after - before, text)));
   }
 })();

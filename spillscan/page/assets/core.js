@@ -41,6 +41,19 @@ const spillscan = (() => {
   const grouped = new Intl.NumberFormat("en-US");
   // 12,345; a dash where the input did not say.
   const number = (value) => (value === null || value === undefined ? "–" : grouped.format(value));
+  const digits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3, roundingMode: "halfEven" });
+  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, roundingMode: "halfEven" });
+  // Bytes for people: exact below 1 MiB, else three digits (`size` in occupancy/text.py says the same).
+  function bytes(value) {
+    const [unit, name] = Math.abs(value) >= 2 ** 30 ? [2 ** 30, "GiB"] : [2 ** 20, "MiB"];
+    const amount = value / unit;
+    return Math.abs(amount) < 1 ? `${number(value)} B` : `${(Math.abs(amount) < 999.5 ? digits : whole).format(amount)} ${name}`;
+  }
+  // [12,345, B], [94.9, MiB], [17, ms]: a figure and its unit; a dash has none.
+  function amount(value, unit) {
+    if (value === null || value === undefined) return ["–", ""];
+    return unit === "B" ? bytes(value).split(" ") : [number(value), unit];
+  }
   const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
@@ -163,6 +176,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, count, printable, link, go, remember, view, around, say, title, start, unknown,
+  return { payload, h, svg, add, number, bytes, amount, count, printable, link, go, remember, view, around, say, title, start, unknown,
     get route() { return route; } };
 })();

@@ -80,11 +80,9 @@ const filters = (() => {
   }
 
   const summed = (values) => values.reduce((sum, value) => sum + (value || 0), 0);
-  // Bytes for people: exact below 1 MiB.
-  const bytes = (n) => (n >= 1 << 20 ? `${(n / (1 << 20)).toPrecision(3)} MiB` : `${number(n)} B`);
 
   // An instance under its family's heading: its arguments alone.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
-  return { of, fits, several, tester, chooser, summed, bytes, under, collator };
+  return { of, fits, several, tester, chooser, summed, under, collator };
 })();

@@ -1,6 +1,6 @@
 // Builds or archs side by side: a row a kernel, a column a build or arch, coloured by value or by change.
 (() => {
-  const { h, number, count } = spillscan;
+  const { h, number, amount, count } = spillscan;
   const ROWS = 200;
 
   spillscan.view("heat", (payload, id, box) => {
@@ -82,7 +82,13 @@
       h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.kernel === null ? row.name : h("a", { href: store.link(row.kernel) }, row.name)), archs ? null : h("td", { class: "arch" }, row.arch || "–"),
         row.values[at].map((value, column) => cell(row, value, column, { by, most, spread, first: base(row, column) }))))),
       metric.summed && rows.length > 1 ? h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "total"), archs ? null : h("td", {}),
-        heat.columns.map((_, column) => h("td", { class: "num" }, number(filters.summed(all.map((row) => row.values[at][column]))))))) : null));
+        heat.columns.map((_, column) => h("td", { class: "num" }, total(metric, filters.summed(all.map((row) => row.values[at][column]))))))) : null));
+  }
+
+  // The unit stands above; where it is another here, beside the figure.
+  function total(metric, sum) {
+    const [text, unit] = amount(sum, metric.unit);
+    return unit === metric.unit ? text : `${text} ${unit}`;
   }
 
   function cell(row, value, column, { by, most, spread, first }) {

@@ -1,6 +1,6 @@
 // What stands around the view of one kernel: its names, its figures, its other archs, its findings.
 spillscan.around("kernel", (payload, id, box, render) => {
-  const { h, number } = spillscan;
+  const { h, amount } = spillscan;
   const { columns } = store;
   const i = store.find(id);
   if (i === undefined) {
@@ -10,7 +10,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
   spillscan.title(store.name(i));
   const figures = [
     ...columns.figures.map(({ key, label, unit }) => [key === "shared" ? "static shared" : label,
-      key === "registers" ? store.registers(i) : number(columns[key][i]), (key === "stores" || key === "loads") && columns[key][i] ? "bad" : "", unit]),
+      ...(([text, its]) => [key === "registers" ? store.registers(i) : text, (key === "stores" || key === "loads") && columns[key][i] ? "bad" : "", its])(amount(columns[key][i], unit))]),
     ["occupancy", store.occupancy(i) || "–", ""],
     ["limited by", store.limiter(i) || "–", ""],
   ];

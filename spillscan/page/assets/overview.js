@@ -1,6 +1,6 @@
 // The first page: how many kernels spill, what limits them, the worst, the findings, and what was not understood.
 (() => {
-  const { h, svg, number, count } = spillscan;
+  const { h, svg, number, count, bytes } = spillscan;
   const WORST = 10;
   const FIRST = 6, MORE = 100;
   const TILES = 40; // of a treemap; the rest is one
@@ -27,7 +27,7 @@
       : silent === total ? `No kernel of ${number(total)} says whether it spills`
       : silent ? `No kernel is known to spill` : `None of ${count(total, "kernel")} spills`;
     const parts = [];
-    if (spilling) parts.push(`${number(stores)} B stored and ${number(loads)} B reloaded per thread, counted once per instruction`);
+    if (spilling) parts.push(`${bytes(stores)} stored and ${bytes(loads)} reloaded per thread, counted once per instruction`);
     if (silent) parts.push(`${count(silent, "kernel")} ${silent === 1 ? "does" : "do"} not say`);
     const functions = all.functions;
     if (functions.count) parts.push(count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : ""));
@@ -196,7 +196,7 @@
       values.forEach((value, i) => { if (value) sums.set(filters.of[field](i), (sums.get(filters.of[field](i)) || 0) + value); });
       const ranked = [...sums].sort((a, b) => b[1] - a[1]);
       const total = ranked.reduce((sum, [, each]) => sum + each, 0);
-      const words = (each) => `${filters.bytes(each)}, ${((100 * each) / total).toFixed(1)} %`;
+      const words = (each) => `${bytes(each)}, ${((100 * each) / total).toFixed(1)} %`;
       const tiles = ranked.slice(0, TILES).map(([text, each], at) => ({ size: each, label: text || "not said", value: words(each), title: `${text || "not said"}: ${words(each)}`, tone: at,
         href: text ? spillscan.link("table", "", { [field]: text, ...(label === "spilled bytes" ? { spills: "1" } : {}) }) : null }));
       const rest = ranked.slice(TILES).reduce((sum, [, each]) => sum + each, 0);

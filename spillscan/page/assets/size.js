@@ -1,17 +1,16 @@
 // What is added up in groups of groups (bytes of files, time of compilations): areas are the first measure; a group opens
 // to the groups in it, here and in the table below.
 (() => {
-  const { h, number, link } = spillscan;
+  const { h, number, bytes, link } = spillscan;
   const ROWS = 200;
 
   spillscan.view("size", (payload, id, box) => {
     const { measures, compared } = payload;
-    const value = (node, at) => fixed(node.values[at], measures[at].digits);
-    const change = (node, at) => `${node.values[at] < node.before[at] ? "−" : "+"}${fixed(Math.abs(node.values[at] - node.before[at]), measures[at].digits)}`;
-    const said = (node) => (node.values ? measures : []).map((each, at) => {
-      const words = each.head.split(" ");
-      return [value(node, at), words.pop(), ...words, ...(compared ? [`(${change(node, at)})`] : [])].join(" ");
-    }).join(", ");
+    const text = (amount, at) => (measures[at].bytes ? bytes(amount) : fixed(amount, measures[at].digits));
+    const value = (node, at) => text(node.values[at], at);
+    const change = (node, at) => `${node.values[at] < node.before[at] ? "−" : "+"}${text(Math.abs(node.values[at] - node.before[at]), at)}`;
+    const said = (node) => (node.values ? measures : []).map((each, at) =>
+      [value(node, at), each.head, ...(compared ? [`(${change(node, at)})`] : [])].join(" ")).join(", ");
     const path = [];
     const trail = [payload.tree];
     for (const at of id ? id.split(".") : []) {

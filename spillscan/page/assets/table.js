@@ -1,6 +1,6 @@
 // All kernels: a grid that draws only the rows in sight, so that 100,000 open, sort, filter and scroll at once.
 (() => {
-  const { h, number, count } = spillscan;
+  const { h, number, bytes, count } = spillscan;
   const { columns } = store;
   const PRINTED = 200; // rows on paper
   const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
@@ -275,7 +275,7 @@
       const { kernels, label } = group;
       const spilling = kernels.filter((i) => columns.stores[i] > 0 || columns.loads[i] > 0);
       const size = filters.summed(spilling.map((i) => (columns.stores[i] || 0) + (columns.loads[i] || 0)));
-      const said = spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} spill, ${filters.bytes(size)}` : count(kernels.length, "kernel");
+      const said = spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} spill, ${bytes(size)}` : count(kernels.length, "kernel");
       const open = unfolded.has(label);
       const cells = visible.map((column) => {
         const attributes = { role: "gridcell", class: `cell cell-${column.key}${column.num ? " num" : ""}`, "data-label": column.short || null };
