@@ -170,7 +170,7 @@ def names_in(dataset: Dataset, labels: Sequence[str], found: Iterable[Series] | 
         alike = " WHERE short_name IN (SELECT unnest(?))"
         words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
-    rows = dataset.ask(question, words, labels=labels, columns=_COLUMNS).rows
+    rows = dataset.ask(question, words, labels=labels, columns=("symbol", "configuration", "short_name")).rows
     named = ((label, _named_by(symbol, settings)) for label, symbol, settings in rows)
     return Names(*(dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0))))
 
@@ -437,7 +437,7 @@ def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
         needle = ready.needle.strip("\n")
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
     question = f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}"
-    rows = dataset.ask(question, words, labels=labels, columns=(*_COLUMNS, "name")).rows
+    rows = dataset.ask(question, words, labels=labels, columns=("symbol", "canonical", "name", "short_name")).rows
     return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
 
 

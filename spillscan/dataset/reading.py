@@ -81,7 +81,7 @@ class Dataset:
         self.place = place
         self.commits = tuple(held)
         self._dead: dict[str, frozenset[tuple[str, str, str]]] = {}
-        self._held: dict[tuple[tuple[str, ...], frozenset[str]], pyarrow.dataset.Dataset] = {}
+        self._held: list[tuple[frozenset[str], pyarrow.dataset.Dataset]] = []
         self._whole: dict[str, pyarrow.dataset.Dataset] = {}
 
     @classmethod
@@ -145,18 +145,20 @@ class Dataset:
         asks again, by the names that it finds."""
         import pyarrow.dataset as ds
 
-        wanted = self.labels if labels is None else labels
-        key = (*sorted({*columns, "label", "commit", "unit_id"}),), frozenset(wanted)
-        found = self._held.get(key)
+        builds = frozenset(self.labels if labels is None else labels)
+        asked = sorted({*columns, "label", "commit", "unit_id"})
+        found = next(
+            (rows for some, rows in self._held if some == builds and not {*asked} - {*rows.schema.names}), None
+        )
         if found is None:
             found = self.table("kernels", labels)
-            rows = sum(each.rows("kernels") for each in self.commits if each.label in key[1])
-            if rows <= _AT_ONCE:
-                read = found.scanner(columns=list(key[0]), cache_metadata=False, batch_readahead=1)
-                found = self._held[key] = ds.dataset(read.to_table())
+            if sum(each.rows("kernels") for each in self.commits if each.label in builds) <= _AT_ONCE:
+                read = found.scanner(columns=asked, cache_metadata=False, batch_readahead=1)
+                found = ds.dataset(read.to_table())
+                self._held.append((builds, found))
         if only is not None:
             found = found.filter(ds.field("canonical").isin(list(only)))
-        return found.scanner(columns=list(key[0]), cache_metadata=False)
+        return found.scanner(columns=asked, cache_metadata=False)
 
     def ask(
         self,

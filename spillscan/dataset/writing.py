@@ -49,6 +49,8 @@ GROUP_ROWS = 1 << 13
 """Rows of a row group: what is read to find one kernel."""
 SHARED_ROWS = 1 << 15
 """Builds share files up to so many rows: what is read to get one of them back."""
+SHARED_GROUP_ROWS = 1 << 12
+"""Rows of a row group of these: a kernel has few in each file, and there are many files."""
 FEWEST_SHARING = 16
 """Fewer builds than this stay as they are: who audits each night does not write the last month anew each night."""
 
@@ -139,14 +141,14 @@ def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema(table, folders=False))
 
 
-def put_part(aim: Store, table: str, path: str, rows: pyarrow.Table, arch: str | None) -> Part:
+def put_part(aim: Store, table: str, path: str, rows: pyarrow.Table, arch: str | None, group: int = GROUP_ROWS) -> Part:
     """Write one Parquet file. Its columns are plain enough to need no second schema, Arrow's, half of a small file."""
     import pyarrow.parquet as pq
 
     about = {"spillscan.schema_version": str(schema.VERSION), "spillscan.table": table}
     buffer = io.BytesIO()
     pq.write_table(
-        rows.replace_schema_metadata(about), buffer, compression="zstd", row_group_size=GROUP_ROWS, store_schema=False
+        rows.replace_schema_metadata(about), buffer, compression="zstd", row_group_size=group, store_schema=False
     )
     data = buffer.getvalue()
     aim.put(path, data)
@@ -269,7 +271,7 @@ def _rewrite(dataset: Dataset, labels: Sequence[str]) -> None:
 
 
 _ORDER = {
-    "kernels": ("arch", "canonical", "symbol", "at", "unit_id", "position"),
+    "kernels": ("canonical", "arch", "symbol", "at", "unit_id", "position"),
     "units": ("at", "uri"),
     "issues": ("at", "unit_id", "position"),
 }
@@ -319,14 +321,20 @@ def _one(aim: Store, label: str, name: str, rows: Mapping[str, pyarrow.Table]) -
 def _several(aim: Store, name: str, rows: Mapping[str, pyarrow.Table]) -> Iterator[Part]:
     """The parts of several builds, which say in columns what folders say of one."""
     for table, every in rows.items():
-        yield from _pieces(aim, table, f"{table}/several", name, every)
+        yield from _pieces(aim, table, f"{table}/several", name, every, group=SHARED_GROUP_ROWS)
 
 
 def _pieces(
-    aim: Store, table: str, below: str, name: str, rows: pyarrow.Table, arch: str | None = None
+    aim: Store,
+    table: str,
+    below: str,
+    name: str,
+    rows: pyarrow.Table,
+    arch: str | None = None,
+    group: int = GROUP_ROWS,
 ) -> Iterator[Part]:
     for number, start in enumerate(range(0, rows.num_rows, LARGEST_PART_ROWS)):
-        yield put_part(aim, table, f"{below}/{_file(name, number)}", rows.slice(start, LARGEST_PART_ROWS), arch)
+        yield put_part(aim, table, f"{below}/{_file(name, number)}", rows.slice(start, LARGEST_PART_ROWS), arch, group)
 
 
 def _delete(place: Store, gone: Sequence[Commit]) -> None:
