@@ -36,13 +36,15 @@ def scan(
     watch: Watch | None = None,
     *,
     operands: bool = False,
+    live: bool = False,
     unpacking: Mapping[str, int] | None = None,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
     ``-`` (standard input) into one build.
 
     ``watch`` learns how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer. ``unpacking``: fields of :class:`spillscan.binary.window.Limits` that are not to be the default. Raises
+    longer; ``live``: also how many registers are live at once in binaries. ``unpacking``: fields of
+    :class:`spillscan.binary.window.Limits` that are not to be the default. Raises
     :class:`~spillscan.errors.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
@@ -54,7 +56,7 @@ def scan(
     if watch is not None:
         watch.expect(sources)
     for each in sources:
-        reading = _read(each, operands, unpacking, None if watch is None else partial(watch.read, each))
+        reading = _read(each, operands, live, unpacking, None if watch is None else partial(watch.read, each))
         if reading is None:
             continue
         total.add(reading)
@@ -121,6 +123,7 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
 def _read(
     each: source.Source,
     operands: bool,
+    live: bool,
     unpacking: Mapping[str, int] | None,
     watch: Callable[[int], None] | None,
 ) -> Reading | None:
@@ -146,7 +149,7 @@ def _read(
         with each.open(watch) as stream:
             kind = source.kind_of_binary(stream.head())
             before = stream.state()
-            reading = contents(stream, each.uri, operands=operands, unpacking=unpacking)
+            reading = contents(stream, each.uri, operands=operands, live=live, unpacking=unpacking)
             if before != stream.state():
                 message = f"{each.uri} was written to while it was read: wait for the build's end"
                 reading = reading or Reading()
@@ -163,7 +166,12 @@ def _read(
 
 
 def contents(
-    stream: source.Stream, name: str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None
+    stream: source.Stream,
+    name: str,
+    *,
+    operands: bool = False,
+    live: bool = False,
+    unpacking: Mapping[str, int] | None = None,
 ) -> Reading | None:
     """What one input holds: its records, those of the members of an archive; ``None`` where no reader takes it.
 
@@ -174,8 +182,8 @@ def contents(
     reading = None
     if reader is not None:
         read = getattr(reader, "read_operands", reader.read) if operands else reader.read
-        if unpacking and hasattr(reader, "read_within"):
-            read = partial(reader.read_within, unpacking=unpacking)
+        if (unpacking or live) and hasattr(reader, "read_within"):
+            read = partial(reader.read_within, unpacking=unpacking or {}, live=live)
         reading = read(stream, name)
     if members := archives.members_of(head):  # the reader of binaries has taken those with code
         reading = reading or Reading()

@@ -163,7 +163,7 @@ class SassJson(msgspec.Struct, gc=False):
     registers: Count | None
     operands: OperandsJson | None
     live_peak: LivePeak | None
-    """most live general registers (nvdisasm -plr)"""
+    """most live general registers (nvdisasm -plr, scan --live)"""
     origin: Origin | None
     maker: Maker | None = None
     lines: tuple[WeighedLine, ...] = ()
@@ -245,8 +245,6 @@ class SnapshotJson(msgspec.Struct, gc=False):
     tool_version: str = ""
 
 
-_MOST_LINES = 100
-"""Source lines of one kernel that are kept."""
 _BATCH = 256
 """Values that are written at once."""
 
@@ -341,7 +339,7 @@ def sass_json(stats: SassStats) -> SassJson:
             GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
             for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
         ),
-        lines=local.lines[:_MOST_LINES],
+        lines=local.lines,
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
@@ -454,7 +452,7 @@ def _launch(launch: Launch | None) -> Launch | None:
 def sass_of(found: SassJson) -> SassStats:
     """What :func:`sass_json` was made of."""
     operands, peak, frame = found.operands, found.live_peak, found.frame
-    places = () if peak is None else (peak.registers, peak.address, peak.line)
+    places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
     moved = [count for each in traffics if each for count in (each.accesses, each.store_bytes, each.load_bytes)]
     moved += [count for each in found.lines for count in (each.accesses, each.bytes, each.weight, each.depth or 0)]

@@ -7,13 +7,14 @@ function, ``decode`` its machine words, ``figures`` makes records of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
 
 if TYPE_CHECKING:
+    from spillscan.binary.cubin import Cubin, Function
     from spillscan.binary.window import Buffer, Limits
     from spillscan.inputs.source import Stream
     from spillscan.model.code import PortableCode, SassFunction
@@ -35,14 +36,14 @@ def read(stream: Stream, name: str) -> Reading:
     return read_within(stream, name, {})
 
 
-def read_within(stream: Stream, name: str, unpacking: Mapping[str, int]) -> Reading:
-    """The same; ``unpacking``: the limits that are not to be the default."""
+def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live: bool = False) -> Reading:
+    """The same; ``unpacking``: the limits that are not to be the default; ``live``: with live registers."""
     from spillscan.binary.window import Limits
     from spillscan.model.code import PortableCode
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-    for item in items(buffer, name, Limits(**unpacking)):
+    for item in items(buffer, name, Limits(**unpacking), live=live):
         if isinstance(item, Issue):
             reading.issues.append(item)
         elif isinstance(item, PortableCode):
@@ -52,12 +53,14 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int]) -> Read
     return reading
 
 
-def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[SassFunction | PortableCode | Issue]:
+def items(
+    buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool = False
+) -> Iterator[SassFunction | PortableCode | Issue]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it."""
+    calls it; ``live``: with the most registers that are live at once."""
     from spillscan.binary import figures
 
-    return figures.items(buffer, name, limits)
+    return figures.items(buffer, name, limits, live=live)
 
 
 def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:
@@ -72,6 +75,21 @@ def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[
             except DamageError:  # an issue of the scan
                 continue
             yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
+
+
+def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = None) -> Iterator[tuple[Cubin, Function]]:
+    """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
+    from spillscan.binary import containers
+    from spillscan.binary.cubin import Cubin
+    from spillscan.binary.window import DEFAULT, Budget, DamageError, Window
+
+    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+        if isinstance(found, containers.Image):
+            try:
+                cubin = Cubin(found.window)
+                yield from ((cubin, function) for function in cubin.functions() if function.symbol in symbols)
+            except DamageError:
+                continue
 
 
 def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:

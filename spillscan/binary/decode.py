@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from spillscan.binary.counts import Counts, code_of, of_stretch
 from spillscan.binary.cubin import Function
+from spillscan.binary.registers import registers
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
-from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Words
+from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Wide, Words
 from spillscan.machine import local
-from spillscan.machine.flow import Kind, Moves
+from spillscan.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
+from spillscan.machine.liveness import INSTRUCTION, Effects, Graph
 from spillscan.machine.spills import Plain, StackUse
 
 Kinds = NDArray[np.uint8]
@@ -37,6 +39,8 @@ _JUMP = int(Kind.JUMP)
 _CALL_RELATIVE = 0x944
 """Volta and later."""
 _SET_REGISTERS = int(Kind.SET_REGISTERS)
+_SYNC_SET, _SYNC = 0x945, 0x941
+"""BSSY and BSYNC."""
 _OPCODE_BITS, _SET_TO_CONSTANT = 0xFFF, 0x9C8
 """USETMAXREG with the number in the place of the second source."""
 
@@ -192,6 +196,18 @@ class Decoded:
             followed=not self.table.kepler,
         )
 
+    def graph(self, parts: tuple[int, ...], *, function: bool) -> tuple[Effects, Graph] | None:
+        """What :func:`spillscan.machine.liveness.live` needs; ``None`` where no table says what instructions of its
+        architecture do to registers."""
+        code, tables = self.code, registers(self._text.number)
+        if tables is None or not isinstance(code, Wide) or not len(code.codes):
+            return None
+        kinds = kinds_of(self.table).take(self.code.codes)
+        moves = Branches(self._text, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
+        flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
+        graph = Graph(flow, _reconverging(code), len(kinds), function=function)
+        return tables.effects(*code.words()), graph
+
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local and control instructions."""
         kinds = kinds_of(self.table).take(self.code.codes)
@@ -237,3 +253,18 @@ class Decoded:
                 yield address, Plain(taken=True)
             elif table.names[rank] in _FRAMES and not is_variable:
                 yield address, Plain(taken=False, change=amount)
+
+
+def _reconverging(code: Wide) -> Controls:
+    """BSYNC goes on where the last BSSY of its barrier before it says, if that is behind it."""
+    opened: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    rows = np.isin(code.codes & _OPCODE_BITS, (_SYNC_SET, _SYNC)).nonzero()[0]
+    columns = (code.codes[rows] & _OPCODE_BITS, code.addresses(rows), code.meetings(rows), code.registers("d", rows))
+    for opcode, address, target, barrier in zip(*(column.tolist() for column in columns), strict=True):
+        if opcode == _SYNC_SET:
+            opened[barrier & 15] = target
+        elif opened.get(barrier & 15, 0) > address + INSTRUCTION:
+            found.append((address, opened[barrier & 15]))
+    table = np.array(found, np.int64).reshape(-1, 2)
+    return Controls(table[:, 0], table[:, 1], np.ones(len(table), bool), np.zeros(len(table), bool))

@@ -19,12 +19,22 @@ from spillscan.binary.containers import Damage, Found, Image, Intermediate, Memb
 from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
 from spillscan.binary.decode import Decoded
+from spillscan.binary.pressure import pressures
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, Window
 from spillscan.binary.words import Code
 from spillscan.inputs import ptx
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, PortableCode, SassFunction, SassStats, WarpRole
+from spillscan.model.code import (
+    NO_TRAFFIC,
+    LivePeak,
+    LocalTraffic,
+    Maker,
+    PortableCode,
+    SassFunction,
+    SassStats,
+    WarpRole,
+)
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
@@ -83,6 +93,8 @@ class Figures(NamedTuple):
     """Which of its code runs with which number of registers."""
     digest: str | None = None
     """Stands for its code; ``None`` of a callee."""
+    peak: LivePeak | None = None
+    """Where most registers are live, if that was asked for."""
 
 
 class LostLines(NamedTuple):
@@ -158,7 +170,8 @@ class Held:
 class Functions:
     """The functions of the cubins of one file, no more than it may hold."""
 
-    def __init__(self, limits: Limits, input_bytes: int) -> None:
+    def __init__(self, limits: Limits, input_bytes: int, *, live: bool = False) -> None:
+        self._live = live
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
         self.held = Held()
 
@@ -191,9 +204,10 @@ class Functions:
             if image.target and int(image.target.rstrip("af")) != cubin.number:
                 yield DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
             found = self._bounded(cubin, image)
+            peaks = {each.section: held.peak for each, held in pressures(cubin)} if self._live else {}
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
-                    yield from _figures(cubin, arch, function, words)
+                    yield from _figures(cubin, arch, function, words, peaks.get(function.section))
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             cubin.check()
@@ -244,7 +258,7 @@ class _Callee(NamedTuple):
 
 
 def _figures(
-    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None
+    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None
 ) -> Iterator[Figures | LostSetting]:
     """A function, and the callees in its code."""
     info = cubin.info_of(function)
@@ -310,6 +324,7 @@ def _figures(
         cubin.maker,
         roles=roles,
         digest=cubin.digest_of(function),
+        peak=peak,
     )
     if counted and info.sets_registers and not counted.settings:
         yield LostSetting(function.symbol)
@@ -491,6 +506,7 @@ class Records:
                 maker=figures.maker,
                 roles=figures.roles,
                 digest=figures.digest,
+                live_peak=figures.peak,
             ),
             usage=usage,
             launch_bounds=figures.bounds,
@@ -556,12 +572,12 @@ def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stat
     pages.leave(each.raw)
 
 
-def items(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[Record]:
+def items(buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool = False) -> Iterator[Record]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it."""
+    calls it; ``live``: with the most registers that are live at once."""
     limits = limits or DEFAULT
     window = Window(buffer)
-    records, functions = Records(name), Functions(limits, len(buffer))
+    records, functions = Records(name), Functions(limits, len(buffer), live=live)
     found = numbered(containers.images(window, Budget(limits, len(buffer))))
     if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
         stated = one_by_one(functions, found)  # small, or each member is decompressed where it is found

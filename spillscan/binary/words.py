@@ -107,6 +107,10 @@ class Wide:
         part._lows, part._highs, part.codes = self._lows[rows], self._highs[rows], self.codes[rows]
         return part
 
+    def words(self) -> tuple[Words, Words]:
+        """The low words, and the high ones."""
+        return self._lows, self._highs
+
     def rows_before(self, offset: int) -> int:
         """See :class:`Code`."""
         return offset // 16
@@ -131,11 +135,19 @@ class Wide:
 
     def targets(self, rows: Words) -> Words:
         """See :class:`Code`."""
-        low, high = self._low(rows), self._high(rows)
-        steps = low >> 34 & 0x3FFFFFFF | high << 46 >> 16
+        steps = self._steps(rows)
         if self._low_byte:
-            steps = steps << 8 | low >> 16 & 0xFF
+            steps = steps << 8 | self._low(rows) >> 16 & 0xFF
         found: Words = rows * 16 + 16 + steps * 4
+        return found
+
+    def meetings(self, rows: Words) -> Words:
+        """Of BSSY: where warps meet, as byte offsets in the function. The low byte holds its barrier."""
+        found: Words = rows * 16 + 16 + self._steps(rows) * 4
+        return found
+
+    def _steps(self, rows: Words) -> Words:
+        found: Words = self._low(rows) >> 34 & 0x3FFFFFFF | self._high(rows) << 46 >> 16
         return found
 
     def conditions(self, rows: Words) -> Flags:

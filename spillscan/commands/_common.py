@@ -217,14 +217,20 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
 
 
-def scan(paths: Sequence[str] | str, *, operands: bool = False, unpacking: Mapping[str, int] | None = None) -> Build:
+def scan(
+    paths: Sequence[str] | str,
+    *,
+    operands: bool = False,
+    live: bool = False,
+    unpacking: Mapping[str, int] | None = None,
+) -> Build:
     """:func:`spillscan.pipeline.scan`, with its progress where a person watches."""
     from spillscan import pipeline
     from spillscan.output.progress import Progress, Reading
 
     with Progress("reading") as progress:
         watch = Reading(progress) if progress.watched else None
-        return pipeline.scan(paths, watch, operands=operands, unpacking=unpacking)
+        return pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking)
 
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:

@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
     )
     parser.add_argument(
+        "--live",
+        action="store_true",
+        help="also count the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
+    )
+    parser.add_argument(
         "--by",
         choices=("family", "kernel", "file", "namespace", "arch", "config"),
         help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
@@ -63,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.inputs.insert(0, arguments.assemble)
     inputs = _common.inputs_or_stdin(arguments.inputs)
     unpacking = _policy.unpacking(policy)
-    build = _common.scan(inputs, operands=arguments.operands, unpacking=unpacking)
+    build = _common.scan(inputs, operands=arguments.operands, live=arguments.live, unpacking=unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     kept = _common.select(build, arguments)

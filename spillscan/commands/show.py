@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
+from spillscan.commands import _machine as machine
 from spillscan.errors import InputError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from spillscan.binary.pressure import Pressure
+    from spillscan.commands._machine import MachineCode
     from spillscan.model import Kernel
     from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
     from spillscan.naming import Names
@@ -34,6 +37,8 @@ NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump or a binary"
 ORDER = 25
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
+_CURVE = 64
+"""Columns of the curve of live registers."""
 _SHOWN = 4
 """Places of a slot that are printed; the rest is counted."""
 
@@ -79,15 +84,19 @@ def run(arguments: argparse.Namespace) -> int:
         if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
             raise UsageError("--sass is for binaries", f"{given} is none")
         nvdisasm()  # say so before anything is printed
-    for number, kernel in enumerate(sorted(found, key=damage)):
+    found = sorted(found, key=damage)
+    full = [k for k in found if len(found) == 1 or arguments.sass or (k.sass and k.sass.local.total.accesses)]
+    code = machine.code_of(full, unpacking, text=arguments.sass)
+    for number, kernel in enumerate(found):
         assert kernel.sass is not None
         called = printable(names.of(kernel.named_by))
-        if len(found) > 1 and not kernel.sass.local.total.accesses and not arguments.sass:
+        if kernel not in full:
             say([f"{_head(called, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
             continue
-        say([*[""] * bool(number), *lines(called, kernel, kernel.sass, arguments.slots)])
+        pressure = code[id(kernel)].pressure if id(kernel) in code else None
+        say([*[""] * bool(number), *lines(called, kernel, kernel.sass, pressure, arguments.slots)])
         if arguments.sass:
-            say(text_of(kernel, _cubin(kernel, unpacking)).expandtabs().splitlines())
+            say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
     _common.report_issues(build.issues)
     return 0
 
@@ -102,35 +111,12 @@ def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel
     return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
 
 
-def _cubin(kernel: Kernel, unpacking: Mapping[str, int]) -> bytes:
-    """The cubin that holds the kernel."""
-    from spillscan import binary
-    from spillscan.binary.window import Limits
-    from spillscan.inputs.source import Source
-    from spillscan.model.code import SassFunction
-
-    assert kernel.sass is not None
-    origin = kernel.sass.origin
-    if origin is None or origin.format != "binary":
-        raise UsageError("--sass is for binaries", f"{kernel.key.symbol} comes from none")
-    with Source(origin.input).open() as stream:
-        buffer, limits = stream.buffer(), Limits(**unpacking)
-        for item in binary.items(buffer, origin.input, limits):
-            if (
-                isinstance(item, SassFunction)
-                and (item.symbol, item.arch) == (kernel.key.symbol, kernel.key.arch)
-                and item.stats.digest == kernel.sass.digest
-            ):
-                return binary.extract(buffer, item.member, limits)
-    raise InputError(f"{origin.input} no longer holds {kernel.key.symbol}", "is it being built?")
-
-
 def _head(called: str, kernel: Kernel) -> str:
     origin = kernel.sass.origin if kernel.sass else None
     return f"{called}  {kernel.key.arch or 'unknown arch'}  {origin or ''}".rstrip()
 
 
-def lines(called: str, kernel: Kernel, stats: SassStats, most: int) -> Iterator[str]:
+def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int) -> Iterator[str]:
     """The map of one function."""
     from spillscan.machine import spillmap
 
@@ -153,6 +139,8 @@ def lines(called: str, kernel: Kernel, stats: SassStats, most: int) -> Iterator[
             f"  {stats.live_peak.registers} registers live at {stats.live_peak.address:#x}"
             f" (line {stats.live_peak.line} of the dump{', ' + place if place else ''})"
         )
+    if pressure is not None:
+        yield from _pressure(pressure, kernel)
     if stats.shared_spills:
         yield f"  {stats.shared_spills} spills go to shared memory: no log counts their bytes"
     yield from map(_role, stats.roles)
@@ -179,6 +167,29 @@ def lines(called: str, kernel: Kernel, stats: SassStats, most: int) -> Iterator[
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
     if len(slots) > most:
         yield f"    … {len(slots) - most} more slots"
+
+
+def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
+    """The most registers that are live at once, the curve by address, where it is high, and what is live there."""
+    from spillscan.machine import spillmap
+    from spillscan.machine.liveness import INSTRUCTION
+    from spillscan.output.chart import spark
+    from spillscan.output.terminal import style_of
+
+    peak, allocated = pressure.peak, kernel.usage.registers
+    held = f" of {allocated} allocated" if allocated else ""
+    place = spillmap.where(peak.source)
+    least = "at least " if peak.at_least else ""
+    yield f"  {least}{peak.registers} registers{held} live at {peak.address:#x}{', ' + place if place else ''}"
+    style = style_of(None)
+    yield f"    by address  {spark(pressure.live.counts.tolist(), max(min(style.width - 16, _CURVE), 8), style)}"
+    for number, (line, count) in enumerate(pressure.lines[: spillmap.TOP]):
+        yield f"    {'by line' if not number else '':8}  {count:>4}  {spillmap.where(line)}"
+    for number, each in enumerate(pressure.ranges[:_SHOWN]):
+        begin, end = (at * INSTRUCTION for at in (each.begin, each.end))
+        source = spillmap.where(each.source)
+        words = f"{len(each.registers):>4}  {each} from {begin:#06x} to {end:#06x}{', ' + source if source else ''}"
+        yield f"    {'held' if not number else '':8}  {words}"
 
 
 def _role(role: WarpRole) -> str:
@@ -238,12 +249,12 @@ def nvdisasm() -> str:
     raise UsageError("--sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
 
 
-def text_of(kernel: Kernel, cubin: bytes) -> str:
+def text_of(kernel: Kernel, code: MachineCode) -> str:
     """What nvdisasm prints for one function of a cubin, with source lines where it has line information."""
     program = nvdisasm()
     with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
         file = Path(folder) / "kernel.cubin"
-        file.write_bytes(cubin)
+        file.write_bytes(code.cubin)
         command = [program, "-c", "-gi", str(file)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)

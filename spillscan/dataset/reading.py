@@ -414,7 +414,13 @@ def kernel_of(row: dict[str, Any]) -> Kernel:
         source=row["source"] or "",
         sass=None
         if row["sass"] is None
-        else replace(row["sass"], maker=row["maker"], roles=row["roles"] or (), digest=row["digest"]),
+        else replace(
+            row["sass"],
+            local=replace(row["sass"].local, kept_lines=row["lines"] or ()),
+            maker=row["maker"],
+            roles=row["roles"] or (),
+            digest=row["digest"],
+        ),
         launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
         dynamic_shared=row["dynamic_shared"],
         launch=row["launch"],

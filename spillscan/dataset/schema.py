@@ -24,6 +24,7 @@ from spillscan.model.code import (
     SourceLine,
     Traffic,
     WarpRole,
+    WeighedLine,
 )
 from spillscan.model.figures import KEPT
 from spillscan.model.usage import NUMBERS, PRINTED, Figure
@@ -230,13 +231,13 @@ _OPERANDS = _record(
 )
 
 
-def _inlined(line: SourceLine | None) -> list[SourceLine] | None:
+def _inlined(line: SourceLine | None) -> list[tuple[str, int]] | None:
     """A line and the lines that it was inlined at, innermost first."""
     if line is None:
         return None
     found = []
     while line is not None:
-        found.append(line)
+        found.append((line.file, line.line))
         line = line.inlined_at
     return found
 
@@ -248,6 +249,17 @@ def _line(chain: tuple[tuple[str, int], ...] | None) -> SourceLine | None:
     return line
 
 
+_WEIGHED = _record(
+    lambda source, **rest: WeighedLine(source=_line(source) or SourceLine(file="", line=0), **rest),
+    {"source": lambda line: _inlined(line.source)},
+    kind="text",
+    source=Many(_tuple(file="text", line="whole")),
+    accesses="whole",
+    bytes="whole",
+    depth="whole",
+    weight="whole",
+    share="real",
+)
 _PEAK = _record(
     lambda source, **rest: LivePeak(source=_line(source), **rest),
     {"source": lambda peak: _inlined(peak.source)},
@@ -268,6 +280,7 @@ _SASS = _record(
     _stats,
     {
         "local": lambda sass: list(sass.local.groups.items()),
+        "live_peak": lambda sass: None if sass.live_peak is None or sass.live_peak.at_least else sass.live_peak,
         "frame": attrgetter("local.frame"),
         "flow": attrgetter("local.flow"),
         "evidence": attrgetter("local.evidence"),
@@ -393,6 +406,13 @@ KERNELS: tuple[Field, ...] = (
         get=lambda row: None if row.kernel.sass is None else row.kernel.sass.digest,
         about="stands for its machine code: the same where that is the same byte for byte",
         since=5,
+    ),
+    Field(
+        name="lines",
+        shape=Many(_WEIGHED),
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.local.lines,
+        about="source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
+        since=6,
     ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""

@@ -333,11 +333,15 @@ class Flow:
         far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
         return np.concatenate((far.addresses, near.addresses[outside]))
 
-    def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Addresses and targets of the calls of callees in the listing."""
+    def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Addresses and targets of the calls of callees in the listing, and whether a predicate decides."""
         near = self._near
         inner = _among(near.targets, self.entries)
-        return near.addresses[inner], near.targets[inner]
+        return near.addresses[inner], near.targets[inner], near.conditional[inner]
+
+    def returns(self) -> NDArray[np.int64]:
+        """Where it, or a callee in the listing, returns."""
+        return self._moves.at((self._moves.kinds == _RETURN).nonzero()[0]).addresses
 
     def settings(self) -> list[tuple[int, int | None]]:
         """Where the warp gets another number of registers, and which, by address; ``None``: the text does not say."""

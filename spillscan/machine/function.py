@@ -112,7 +112,7 @@ class Analysis:
         """By part: whether it calls something which may look for arguments on the stack."""
         found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
         found[self._parts_of(self._flow.calls())] = True
-        inner, targets = self._flow.inner_calls()
+        inner, targets, _ = self._flow.inner_calls()
         if len(inner):
             using = np.zeros(len(self._starts), bool)
             using[self._parts_of(self.marked.addresses)] = True

@@ -53,7 +53,7 @@ class _Reach:
     def __init__(self, flow: Flow, settings: Sequence[int]) -> None:
         self._line = Line(flow.controls(), sorted({*flow.entries, *settings}))
         self._stops = {self._place(address) for address in settings}
-        callers, callees = flow.inner_calls()
+        callers, callees = flow.inner_calls()[:2]
         self._calls: dict[int, list[int]] = {}
         for caller, callee in zip(callers.tolist(), callees.tolist(), strict=True):
             self._calls.setdefault(self._place(caller), []).append(self._place(callee))

@@ -44,6 +44,7 @@ class SourceLine:
 
 
 _PER_LEVEL, _DEEPEST = 10, 9
+_MOST_LINES = 100
 
 
 def weight(size: int, depth: int | None) -> int:
@@ -289,7 +290,8 @@ class LocalTraffic:
 
     @cached_property
     def lines(self) -> tuple[WeighedLine, ...]:
-        """The places that accesses come from, those of greatest weight first; empty without line information."""
+        """The places that accesses come from, those of greatest weight first, no more than a hundred; empty without
+        line information."""
         if self.kept is not None:
             return self.kept_lines
         if isinstance(self.accesses, Grouped) and not self.accesses.has_sources:
@@ -314,7 +316,7 @@ class LocalTraffic:
                     share=heavy / total[kind],
                 )
             )
-        return tuple(sorted(lines, key=lambda line: (-line.weight, str(line.source))))
+        return tuple(sorted(lines, key=lambda line: (-line.weight, str(line.source)))[:_MOST_LINES])
 
     @property
     def spills_in_loops(self) -> dict[int, int]:
@@ -357,16 +359,19 @@ class WarpRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePeak:
-    """Where ``nvdisasm -plr`` shows the most live general registers."""
+    """Where the most general registers are live: in a dump as ``nvdisasm -plr`` shows it, else by dataflow over the
+    machine code (:mod:`spillscan.machine.liveness`)."""
 
     registers: int
-    """Live at once, as counted by nvdisasm's ``#`` column."""
+    """Live at once, those that the instruction writes included."""
     address: int
     """Byte offset of the instruction."""
-    line: int
-    """1-based line of the dump."""
+    line: int | None
+    """1-based line of the dump; ``None`` of a binary."""
     source: SourceLine | None = None
     """Where it comes from; ``None`` without line information (nvdisasm ignores -g where -plr is given)."""
+    at_least: bool = False
+    """More may be live: something in the code is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +440,7 @@ class SassStats:
     operands: Operands | None = None
     """Registers that the code names, and their bank conflicts; ``None`` where they were not asked for."""
     live_peak: LivePeak | None = None
-    """The live-register peak; ``None`` without ``-plr``."""
+    """The live-register peak; ``None`` without ``-plr``, and of a binary where it was not asked for."""
     origin: Origin | None = None
     """Where the function stands in the dump."""
     maker: Maker | None = None

@@ -144,6 +144,14 @@ _DERIVED = (
         rank=31,
         severe=True,
     ),
+    _code(
+        "live_registers",
+        "live registers",
+        "most general registers that are live at once (`nvdisasm -plr`, `scan --live`); never compared",
+        lambda sass: None if sass.live_peak is None or sass.live_peak.at_least else sass.live_peak.registers,
+        rank=41,
+        compared=False,
+    ),
     Figure(
         name="dynamic_shared_bytes",
         label="dynamic shared",

@@ -47,6 +47,17 @@ def builds(
     return [*lines, " " * (_BUILD_AXIS + 1) + (first if len(values) == 1 else ends)]
 
 
+def spark(values: Sequence[int], width: int, style: Style) -> str:
+    """One line of columns; one that stands for several values shows the largest."""
+    columns = min(width, len(values))
+    top = max(values, default=0) or 1
+    cuts = [len(values) * at // columns for at in range(columns + 1)] if columns else [0]
+    most = [max(values[begin:end]) for begin, end in pairwise(cuts)]
+    if style.ascii_only:
+        return "".join(str(9 * value // top) for value in most)
+    return "".join(_UP[max(-(-8 * value // top), 1)] for value in most)
+
+
 def bar(share: float, width: int, style: Style) -> str:
     """A bar from left to right; what is not 0 is seen."""
     eighths = max(round(share * width * 8), 1 if share > 0 else 0)

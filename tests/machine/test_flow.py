@@ -44,5 +44,5 @@ def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
     rows += [(5, -1, Kind.RETURN, False), (7, -1, Kind.EXIT, False)]
     flow = Flow(moves(rows), last=7 * 16)
     assert flow.entries == [4 * 16]
-    assert [column.tolist() for column in flow.inner_calls()] == [[16], [4 * 16]]
+    assert [column.tolist() for column in flow.inner_calls()] == [[16], [4 * 16], [False]]
     assert flow.calls().tolist() == []

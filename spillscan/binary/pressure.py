@@ -1,0 +1,105 @@
+"""Live registers of the functions of cubins, and from which source lines; on request, since it takes two seconds for a
+million instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from spillscan.binary import counts
+from spillscan.binary.cubin import Cubin, Function
+from spillscan.binary.decode import Decoded
+from spillscan.binary.table import table
+from spillscan.machine.liveness import INSTRUCTION, Effects, Graph, Live, live
+from spillscan.model.code import LivePeak, SourceLine
+
+REGISTERS = 255
+
+
+class Range(NamedTuple):
+    """Code around the peak through which some registers are live without a gap."""
+
+    registers: tuple[int, ...]
+    begin: int
+    """Number of the first instruction."""
+    end: int
+    """Behind the last."""
+    source: SourceLine | None
+    """Of the first: where they are written."""
+
+    def __str__(self) -> str:
+        """``R24 to R31, R40``."""
+        runs: list[list[int]] = []
+        for register in self.registers:
+            if runs and runs[-1][1] == register - 1:
+                runs[-1][1] = register
+            else:
+                runs.append([register, register])
+        return ", ".join(f"R{first}" if first == last else f"R{first} to R{last}" for first, last in runs)
+
+
+class Pressure(NamedTuple):
+    """What is live at each instruction of one function."""
+
+    live: Live
+    sources: list[SourceLine | None]
+    """Where each instruction comes from."""
+
+    @property
+    def lines(self) -> list[tuple[SourceLine, int]]:
+        """Source lines, with the most registers that are live at an instruction of each; the highest first."""
+        found: dict[SourceLine, int] = {}
+        for source, count in zip(self.sources, self.live.counts.tolist(), strict=True):
+            if source is not None:
+                found[source] = max(found.get(source, 0), count)
+        return sorted(found.items(), key=lambda line: -line[1])
+
+    @property
+    def ranges(self) -> list[Range]:
+        """What is live at the peak, the longest ranges first; registers with one range together."""
+        row = self.peak.address // INSTRUCTION
+        found: dict[tuple[int, int], list[int]] = {}
+        for register in (0, *range(2, REGISTERS)):  # R1 is the stack pointer
+            held = self.live.of(register)
+            if held[row]:
+                gaps = (~held).nonzero()[0]
+                at = int(gaps.searchsorted(row))
+                begin = int(gaps[at - 1]) + 1 if at else 0
+                end = int(gaps[at]) if at < len(gaps) else len(held)
+                found.setdefault((begin, end), []).append(register)
+        ranges = [Range(tuple(names), *place, self.sources[place[0]]) for place, names in found.items()]
+        return sorted(ranges, key=lambda each: -len(each.registers) * (each.end - each.begin))
+
+    @property
+    def peak(self) -> LivePeak:
+        """The first instruction at which most registers are live."""
+        counted = self.live.counts
+        row = int(counted.argmax())
+        return LivePeak(
+            registers=int(counted[row]),
+            address=row * INSTRUCTION,
+            line=None,
+            source=self.sources[row],
+            at_least=self.live.at_least,
+        )
+
+
+def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
+    """Functions of a cubin whose instructions have a table. Raises :class:`~spillscan.binary.window.DamageError`."""
+    opcodes = table(cubin.number)
+    if opcodes is None:
+        return
+    functions = (function for function in cubin.functions() if function.code.size and wanted(function))
+    for neighbours in counts.stretches(functions, opcodes):
+        stretch = counts.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
+        held: list[Function] = []
+        graphs: list[tuple[Effects, Graph]] = []
+        for function in neighbours:
+            decoded = Decoded(function, stretch, opcodes, cubin.number)
+            parts = tuple(cubin.parts_of(function))
+            if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
+                held.append(function)
+                graphs.append(graph)
+        for function, found in zip(held, live(graphs), strict=True):
+            addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
+            yield function, Pressure(found, cubin.lines.of(function.section, addresses) or [None] * len(addresses))

@@ -1,0 +1,135 @@
+"""Live registers held against ``nvdisasm -plr``: what each instruction reads and writes, what is live, the peaks.
+
+    python -m tests.oracle.registers_oracle LIBRARY --arch 90 [--instructions N] [--skip CUBINS]
+    python -m tests.oracle.registers_oracle --public
+
+LIBRARY is one from which no table of registers was derived; `--public` takes such from PyPI, and all their archs.
+Functions that call, or branch where registers say, are compared in what instructions read and write only: nvdisasm
+marks at a call whatever the callee writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from spillscan.binary import containers
+from spillscan.binary.cubin import Cubin, Function
+from spillscan.binary.pressure import pressures
+from spillscan.binary.registers import registers
+from spillscan.binary.window import DEFAULT, Budget, Window
+from spillscan.machine.liveness import INSTRUCTION, Effects, Live
+from tests.conftest import FIXTURES, ROOT
+
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+from maker.live import Row, listing
+from maker.toolchains import Toolchains, default_cache, download
+
+CALLS = {0x343, 0x344, 0x943, 0x944, 0x949, 0x94A, 0x94F, 0x950, 0x957, 0x959}
+"""Opcodes of calls, returns and indirect branches."""
+PUBLIC = {
+    "transformer_engine_cu13==2.16.0": (75, 80, 89, 90, 100, 103, 120),
+    "xgboost==3.2.0": (75, 80, 90, 100, 120),
+    "faiss-gpu-cu12==1.14.1.post1": (80, 90),
+}
+"""Wheels that no table was derived from, and archs whose code they hold."""
+_GENERAL = (1 << 255) - 1
+_BATCH, _LARGEST = 100, 60_000
+"""Functions that nvdisasm is asked about at once; instructions of a function, more of which it needs minutes for."""
+
+
+def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Live]]:
+    """Those of one architecture, without those of the first cubins."""
+    data = path.read_bytes()
+    images = (each for each in containers.images(Window(data), Budget(DEFAULT, len(data))))
+    cubins = (Cubin(each.window) for each in images if isinstance(each, containers.Image))
+    for cubin in islice((cubin for cubin in cubins if cubin.number == number), skip, None):
+        yield from ((function, found.live) for function, found in pressures(cubin))
+
+
+def number_of(row: np.ndarray) -> int:
+    """A set of registers as a number."""
+    return int.from_bytes(row.tobytes(), "little")
+
+
+def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], tally: Counter[str]) -> Iterator[str]:
+    """Count, and say what differs."""
+    calling = not CALLS.isdisjoint(codes)
+    peak = 0
+    for at, (code, row) in enumerate(zip(codes, rows, strict=False)):
+        written, read, every = (each & _GENERAL for each in row.marks)
+        peak = max(peak, every.bit_count())
+        tally["instructions"] += 1
+        tally["unknown"] += bool(effects.unknown[at])
+        if code not in CALLS and not effects.unknown[at]:
+            own = number_of(effects.written[at]), number_of(effects.read[at])
+            tally["wrong"] += own != (written, read)
+            if own != (written, read):
+                yield f"{row.text}: {own} and not {(written, read)}"
+        if not calling:
+            mine = number_of(found.sets[at])
+            tally["live compared"] += 1
+            tally["live equal"] += mine == every
+            tally["live missing"] += bool(every & ~mine)
+            if every & ~mine:
+                yield f"{row.address:#x} {row.text}: not live here, live there: {every & ~mine:#x}"
+    if not calling:
+        tally["functions"] += 1
+        tally["peaks equal"] += int(found.counts.max()) == peak
+        tally["peaks lower"] += int(found.counts.max()) < peak
+
+
+def main() -> int:
+    """Compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("library", type=Path, nargs="?", help="a library, or a wheel")
+    parser.add_argument("--arch", type=int, default=90)
+    parser.add_argument("--public", action="store_true", help="take wheels from PyPI")
+    parser.add_argument("--instructions", type=int, default=100_000)
+    parser.add_argument("--skip", type=int, default=0, help="cubins that are left out")
+    parser.add_argument("--nvdisasm", type=Path, help="default: that of the fixtures' toolchain")
+    arguments = parser.parse_args()
+    nvdisasm = arguments.nvdisasm
+    if nvdisasm is None:
+        nvdisasm = Toolchains(FIXTURES / "cases.yaml", None).root("sass-13.5") / "bin" / "nvdisasm"
+    if not arguments.public:
+        return one(arguments.library, arguments.arch, nvdisasm, arguments.instructions, arguments.skip)
+    wheels = [(download(name, default_cache() / "wheels"), archs) for name, archs in PUBLIC.items()]
+    return max(one(path, arch, nvdisasm, arguments.instructions, 0) for path, archs in wheels for arch in archs)
+
+
+def one(library: Path, arch: int, nvdisasm: Path, instructions: int, skip: int) -> int:
+    """Compare the code of one architecture."""
+    table = registers(arch)
+    assert table is not None
+    tally: Counter[str] = Counter()
+    said = 0
+    all_of_them = functions(library, arch, skip)
+    while tally["instructions"] < instructions and (batch := list(islice(all_of_them, _BATCH))):
+        batch = [(function, live) for function, live in batch if len(live.sets) <= _LARGEST]
+        codes = [function.code.copy(0, len(live.sets) * INSTRUCTION, "code") for function, live in batch]
+        shown = listing(nvdisasm, [(f"f{at}", code) for at, code in enumerate(codes)], arch)
+        tally["refused"] += len(batch) - len(shown)
+        for at, ((_, live), code) in enumerate(zip(batch, codes, strict=True)):
+            if f"f{at}" not in shown:
+                continue
+            words = np.frombuffer(code, "<i8")
+            effects = table.effects(words[0::2].copy(), words[1::2].copy())
+            opcodes = (words[0::2] & 0xFFF).tolist()
+            for difference in compare(live, effects, shown[f"f{at}"], opcodes, tally):
+                if (said := said + 1) <= 20:
+                    print(difference, file=sys.stderr)
+    print(json.dumps({"library": library.name, "arch": arch, **tally}), flush=True)
+    return 1 if tally["wrong"] or tally["live missing"] or not tally["instructions"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
