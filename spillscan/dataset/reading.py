@@ -14,7 +14,7 @@ from spillscan.dataset import builds as commits
 from spillscan.dataset import store as names
 from spillscan.dataset.builds import Commit, KeptBuild
 from spillscan.dataset.schema import Field, decode
-from spillscan.dataset.store import Store, needed, store
+from spillscan.dataset.store import Store, needed, reading, store
 from spillscan.errors import InputError
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.usage import NUMBERS
@@ -153,8 +153,9 @@ class Dataset:
         if found is None:
             found = self.table("kernels", labels)
             if sum(each.rows("kernels") for each in self.commits if each.label in builds) <= _AT_ONCE:
-                read = found.scanner(columns=asked, cache_metadata=False, batch_readahead=1)
-                found = ds.dataset(read.to_table())
+                with reading(self.root):
+                    read = found.scanner(columns=asked, cache_metadata=False, batch_readahead=1).to_table()
+                found = ds.dataset(read)
                 self._held.append((builds, found))
         if only is not None:
             found = found.filter(ds.field("canonical").isin(list(only)))
@@ -317,7 +318,8 @@ class Dataset:
         """The rows of some builds that count, as Arrow has them."""
         import pyarrow as pa
 
-        rows = self.table(table, labels).scanner(cache_metadata=False).to_table()
+        with reading(self.root):
+            rows = self.table(table, labels).scanner(cache_metadata=False).to_table()
         if gone := self.dead(labels):
             named = zip(*(rows.column(name).to_pylist() for name in ("label", "commit", "unit_id")), strict=True)
             rows = rows.filter(pa.array([each not in gone for each in named], pa.bool_()))
@@ -335,13 +337,11 @@ class Dataset:
         fields = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
         folders = ("label", "arch") if table == "kernels" else ("label",)
         fields += [Field(name=name, shape="text", get=itemgetter(name)) for name in folders]
-        try:
+        with reading(self.root):
             asked = self.table(table, labels).scanner(
                 columns=[field.name for field in fields], cache_metadata=False, batch_readahead=1, fragment_readahead=1
             )
             found = asked.to_table()
-        except FileNotFoundError as error:
-            raise InputError(f"{self.root} changed while it was read", "run it again") from error
         lists = {
             field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
             for field in fields

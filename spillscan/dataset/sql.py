@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.dataset.store import needed
-from spillscan.errors import UsageError
+from spillscan.errors import InputError, UsageError
+from spillscan.output.safe import clip, printable
 
 if TYPE_CHECKING:
     import duckdb
@@ -102,6 +103,7 @@ def ask(connection: duckdb.DuckDBPyConnection, question: str, words: Sequence[An
         found = connection.execute(question, list(words))
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
     except duckdb.Error as error:
+        _refuse_unread(error)
         raise UsageError(_first_line(error)) from error
 
 
@@ -126,6 +128,7 @@ def ask_anything(
     except duckdb.OutOfMemoryException:
         raise UsageError("the query takes more memory than it may", "ask for less, or give it --memory-limit") from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
+        _refuse_unread(error)
         raise UsageError(f"the query fails: {_first_line(error)}") from error
 
 
@@ -176,6 +179,13 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
         yield
     finally:
         timer.cancel()
+
+
+def _refuse_unread(error: BaseException) -> None:
+    """Errors of Arrow come with all the calls that they went through; what the store said is last."""
+    if "reading the stream" in str(error):
+        said = clip(printable(str(error).strip().splitlines()[-1].strip()), 200)
+        raise InputError(f"the dataset cannot be read: {said}", "run it again; was it compacted meanwhile?") from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -317,6 +317,18 @@ _PATIENCE = 100
 
 
 @contextlib.contextmanager
+def reading(root: str) -> Iterator[None]:
+    """Parts that are read: one that is gone was compacted away meanwhile."""
+    try:
+        with _failing(f"cannot read {root}"):
+            yield
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise InputError(f"{root} changed while it was read", "run it again") from error
+        raise
+
+
+@contextlib.contextmanager
 def _failing(what: str) -> Iterator[None]:
     """Errors of files say what was to be done, and so do those of stores, whose drivers raise anything."""
     try:

@@ -17,7 +17,7 @@ from spillscan.errors import InputError, UsageError
 from spillscan.model import Build, Issue, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.pipeline import scan
 from tests.conftest import FIXTURES, ROOT
-from tests.dataset.support import BASE, HEAD, append, files, plain, read, unit_of
+from tests.dataset.support import BASE, HEAD, append, command, files, plain, read, unit_of
 
 
 @pytest.mark.parametrize("folder", ["demo", "nvcc", "binary", "sass", "hostile", "nvlink"])
@@ -192,6 +192,18 @@ def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
     record.write_text(json.dumps(document))
     with pytest.raises(InputError, match="no sound commit record"):
         open_dataset(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "words", [("trend", "*"), ("history",), ("top", "--spills"), ("query", "SELECT * FROM kernels")]
+)
+def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    append(tmp_path, "v1", BASE)
+    for part in (tmp_path / "kernels").rglob("*.parquet"):
+        part.unlink()
+    done = command(*words, "-d", tmp_path)
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "run it again" in done.err
 
 
 def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:
