@@ -7,12 +7,19 @@ conflicts, and the register and shared-memory cliffs.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
+
+if TYPE_CHECKING:
+    from spillscan.occupancy.devices import Device
+    from spillscan.output.terminal import Style
 
 NAME = "devices"
 HELP = "list the known compute capabilities, or everything about one"
 ORDER = 60
+_SPARE = ("a block", "barriers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     head = ("target", "compute_capability", "architecture", "chip", "status")
     _common.answer(
         _common.forms_of(arguments),
-        text=lambda style: listing.device_lines(chosen[0]) if arguments.device else listing.devices_table(chosen),
+        text=lambda style: listing.device_lines(chosen[0]) if arguments.device else _table(chosen, style),
         json=lambda: {"devices": [data.device_data(one) for one in chosen], "sources": dict(sources())},
         csv=lambda: [
             (*head, *FIGURES),
@@ -42,3 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
         ],
     )
     return 0
+
+
+def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
+    """One line a device; a narrow terminal gets one GPU of each, and goes without what seldom differs."""
+    from spillscan.occupancy.text import DEVICE_HEADS, device_row
+    from spillscan.output.terminal import PLAIN_WIDTH, table
+
+    rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
+    yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)

@@ -3,6 +3,7 @@ reserves, what clusters make of it, and what binds in words. Modest: occupancy i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -349,7 +350,7 @@ class Summary:
         return {
             "blocks": "" if self.assumed else f"{self.mark}{self.occupancy.resident_blocks}",
             "warps": f"{self.mark}{self.occupancy.active_warps}",
-            "occupancy": f"{self.mark}{100 * self.occupancy.fraction:.0f} %",
+            "occupancy": f"{self.mark}{whole(100 * self.occupancy.fraction, self.at_most)} %",
             "limiter": "+".join(self.limiters) if self.occupancy.can_launch else "cannot launch",
         }
 
@@ -363,14 +364,16 @@ class Summary:
                 return "cannot launch: " + "; ".join(self.occupancy.reasons)
             return (
                 f"{'at most ' if self.at_most else ''}{self.occupancy.resident_blocks} blocks/SM,"
-                f" {self.occupancy.active_warps} of {self.occupancy.max_warps} warps ({_percent(self.occupancy)}),"
+                f" {self.occupancy.active_warps} of {self.occupancy.max_warps} warps"
+                f" ({percent(self.occupancy.fraction, self.at_most)}),"
                 f" limited by {'+'.join(self.limiters)}"
                 + (" or its dynamic shared memory, which is not known" if self.at_most else "")
                 + (" (block size from its launch bounds)" if self.by_bounds else "")
             )
-        sizes = ", ".join(f"{threads}: {_percent(found)}" for threads, found in self.at_threads)
+        sizes = ", ".join(f"{threads}: {percent(found.fraction)}" for threads, found in self.at_threads)
+        most = percent(self.occupancy.fraction, at_most=True)
         return (
-            f"at most {_percent(self.occupancy)} over all block sizes, by threads per block {sizes}"
+            f"at most {most} over all block sizes, by threads per block {sizes}"
             " (assumed: launch not known, no dynamic shared memory)"
         )
 
@@ -430,5 +433,13 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     )
 
 
-def _percent(occupancy: Occupancy) -> str:
-    return f"{100 * occupancy.fraction:.4g} %"
+def percent(fraction: float, at_most: bool = False) -> str:
+    """``75 %``, ``31.25 %``: occupancies are sums of powers of two or three, four digits say enough. A bound is never
+    below what it bounds."""
+    share = 100 * fraction
+    return f"{math.ceil(100 * share) / 100 if at_most else share:.4g} %"
+
+
+def whole(amount: float, at_most: bool) -> int:
+    """The nearest whole number; of a bound the next one up."""
+    return math.ceil(amount) if at_most else round(amount)

@@ -19,7 +19,7 @@ from spillscan.occupancy.headroom import (
     steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
-from spillscan.occupancy.summary import LABELS, Clusters, Footprint, advice, count, verdict
+from spillscan.occupancy.summary import LABELS, Clusters, Footprint, advice, count, percent, verdict
 
 UNITS: dict[Varied, str] = {
     "threads": "threads per block",
@@ -27,11 +27,6 @@ UNITS: dict[Varied, str] = {
     "shared": "shared memory per block, B (static + dynamic)",
     "barriers": "named barriers per block",
 }
-
-
-def percent(fraction: float) -> str:
-    """``75 %``, ``31.25 %``: occupancies are sums of powers of two or three, four digits say enough."""
-    return f"{100 * fraction:.4g} %"
 
 
 def size(count: int, sign: str = "") -> str:
@@ -255,48 +250,35 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
 # ---- the device table ------------------------------------------------------------------------------------------------
 
 
-def devices_table(chosen: Sequence[Device]) -> list[str]:
-    """One line a device."""
-    rows = [
-        (
-            "target",
-            "architecture",
-            "warps",
-            "blocks",
-            "registers",
-            "a block",
-            "shared KB",
-            "opt-in KB",
-            "barriers",
-            "GPUs",
-        )
-    ]
-    for device in chosen:
-        names = [gpu.name.removeprefix("GeForce ") for gpu in device.gpus]
-        shown = ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
-        rows.append(
-            (
-                device.target,
-                device.architecture,
-                str(device.max_warps_per_sm),
-                str(device.max_blocks_per_sm),
-                f"{device.registers_per_sm:,}",
-                f"{device.registers_per_block:,}",
-                str(device.shared_bytes_per_sm // 1024),
-                str(device.shared_bytes_per_block_optin // 1024),
-                "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
-                shown or device.status,
-            )
-        )
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    left = {0, 1, 9}
-    return [
-        "  ".join(
-            f"{cell:<{w}}" if place in left else f"{cell:>{w}}"
-            for place, (cell, w) in enumerate(zip(row, wide, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+DEVICE_HEADS = (
+    "target",
+    "architecture",
+    "warps",
+    "blocks",
+    "regs",
+    "a block",
+    "smem KB",
+    "opt-in",
+    "barriers",
+    "GPUs",
+)
+
+
+def device_row(device: Device, gpus: int) -> Sequence[str]:
+    """A device in one line, with the names of so many GPUs."""
+    names = [gpu.name.removeprefix("GeForce ") for gpu in device.gpus]
+    return (
+        device.target,
+        device.architecture,
+        str(device.max_warps_per_sm),
+        str(device.max_blocks_per_sm),
+        f"{device.registers_per_sm:,}",
+        f"{device.registers_per_block:,}",
+        str(device.shared_bytes_per_sm // 1024),
+        str(device.shared_bytes_per_block_optin // 1024),
+        "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
+        (", ".join(names[:gpus]) + (" …" if len(names) > gpus else "")) or device.status,
+    )
 
 
 def device_lines(device: Device) -> list[str]:

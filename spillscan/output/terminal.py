@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from spillscan.output.safe import printable
 
@@ -98,7 +99,8 @@ def table(
             said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike if grid[1][at])
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
             if said:
-                yield paint(f"in all rows: {said}", DIM, style)
+                for part in wrap(f"in all rows: {said}", style.width, subsequent_indent="  "):
+                    yield paint(part, DIM, style)
     wanted = _READABLE_NAME if fit is None else max(map(len, fit(_WANTED_NAME)), default=0)
     for column in spare:
         if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:

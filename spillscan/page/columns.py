@@ -20,7 +20,7 @@ from spillscan.model.usage import PRINTED, Figure
 from spillscan.names import demangle, namespace
 from spillscan.naming import Key, Names, symbol_of
 from spillscan.occupancy.launches import Launches
-from spillscan.occupancy.summary import Summary, summarise
+from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
 from spillscan.places import source_of
 
@@ -66,7 +66,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             units.number(clip(kernel.key.unit, LONGEST_UNIT)),
             files.number(shown_file(kernel)),
             flags,
-            None if occupancy is None else round(1000 * occupancy.fraction),
+            None if occupancy is None else whole(1000 * occupancy.fraction, bool(flags & (ASSUMED | AT_MOST))),
             None if found is None or occupancy is None else limiters.number(words(found)),
             None if kernel.role == "function" else LIMITERS.index(binds(found)),
         )

@@ -18,8 +18,8 @@ from spillscan.occupancy.devices import WARP_THREADS, Device, device
 from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident
 from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
-from spillscan.occupancy.summary import LABELS
-from spillscan.occupancy.text import percent, title
+from spillscan.occupancy.summary import LABELS, percent
+from spillscan.occupancy.text import title
 
 MOST_REGISTERS = 255
 """What the page lets a reader set; ptxas allocates no more on any device."""

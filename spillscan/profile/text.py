@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from textwrap import wrap
 
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.profile.judged import JudgedLaunch
@@ -15,7 +16,8 @@ _HEADER = (
 )  # fmt: skip
 _MOST_NAMES = 6
 """Kernels that are named before one verdict."""
-_SPARE = ("arch", "n", "regs", "dyn smem")
+_SPARE = ("arch", "n", "regs", "dyn smem", "local", "spill inst")
+"""What is left out first where the terminal is narrow; of local memory and spills the lines below say what matters."""
 
 
 def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
@@ -31,8 +33,8 @@ def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
     for said, same in groupby(shown, key=_said):
         names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
         more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        yield paint(", ".join(names[:_MOST_NAMES]) + more, "", style)
-        yield from (paint(f"  {line}", "", style) for line in said)
+        for line in (", ".join(names[:_MOST_NAMES]) + more, *(f"  {line}" for line in said)):
+            yield from (paint(part, "", style) for part in wrap(line, style.width, subsequent_indent="    "))
 
 
 def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:

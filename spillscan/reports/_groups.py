@@ -63,7 +63,7 @@ class Group:
             verb = "spills" if self.spilling == 1 else "spill"
             text = f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"
         else:
-            text = f"{total:,} kernel{'' if total == 1 else 's'}" + ("" if silent else ", none spills")
+            text = f"{total:,} kernel{'' if total == 1 else 's'}" + ("" if silent else f", {none_spills(self.kernels)}")
         text = f"{self.label}: {text}" + (f", {silent:,} do not say" if silent else "")
         lead = "; all: "
         for each in self.shared:
@@ -72,6 +72,12 @@ class Group:
             text += lead + each
             lead = ", "
         return text
+
+
+def none_spills(kernels: Iterable[Kernel]) -> str:
+    """``none spills, 26 use other local memory``, of kernels that are all known not to spill."""
+    others = sum(bool(kernel.usage.stack_bytes or kernel.usage.local_bytes) for kernel in kernels)
+    return "none spills" + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
 
 
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:

@@ -17,6 +17,7 @@ from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
 from spillscan.places import UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.reports import Report
+from spillscan.reports._groups import none_spills
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -190,9 +191,7 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     unknown = reported.count(None)
     said = f"{unknown:,} do not say" if unknown else ""
     if not spilling:
-        others = sum(bool(kernel.usage.stack_bytes or kernel.usage.local_bytes) for kernel in kernels)
-        said = said or (f"none spills, {others:,} use other local memory" if others else "none spills")
-        return f" ({said})" if kernels else ""
+        return f" ({said or none_spills(kernels)})" if kernels else ""
     stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
     verb = "spills" if len(spilling) == 1 else "spill"
     return f" ({len(spilling):,} {verb}: {size(stores)} stores, {size(loads)} loads{', ' + said if said else ''})"

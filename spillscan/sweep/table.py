@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spillscan.naming import Names
+from spillscan.occupancy.summary import whole
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.sweep.model import Advice, Curve, Point
@@ -100,7 +101,7 @@ def cells(group: Sequence[Point]) -> list[str]:
         _number(point.stack_bytes),
         _number(point.blocks),
         NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
-        NOT_SAID if fraction is None else f"{assumed}{100 * fraction:.0f}%",
+        NOT_SAID if fraction is None else f"{assumed}{whole(100 * fraction, bool(assumed))}%",
         "+".join(point.limiters) or NOT_SAID,
     ]
 

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from spillscan.cli import main
+from spillscan.occupancy.summary import percent, whole
 from spillscan.occupancy.text import size, sizes
 
 BASE = ["occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
@@ -334,3 +335,19 @@ def test_different_bytes_look_different_where_they_are_held_against_each_other()
     assert list(sizes(94 * MIB, 2 * MIB)) == ["94 MiB", "2 MiB"]
     assert list(sizes(94 * MIB + 1, 94 * MIB)) == ["98,566,145 B", "98,566,144 B"]
     assert list(sizes(MIB, MIB)) == ["1 MiB", "1 MiB"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_devices_fit(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    status, out, _ = run(capsys, "devices")
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= width
+
+
+@pytest.mark.parametrize("warps", range(65))
+def test_a_bound_is_never_below_its_value(warps):
+    for slots in (32, 48, 64):
+        share = min(warps / slots, 1.0)
+        assert float(percent(share, at_most=True).removesuffix(" %")) >= 100 * share
+        assert 0 <= whole(100 * share, at_most=True) - 100 * share < 1
