@@ -2,7 +2,8 @@
 
     python -m tests.oracle.history_oracle [HISTORIES] [SEED] [BUILDS]
 
-Exit status 1 where anything planted is not found, anything is invented, or the three disagree.
+Every second one is compacted first. Exit status 1 where anything planted is not found, anything is invented, or the
+three disagree.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from spillscan.dataset import open_dataset
+from spillscan.dataset.writing import compact
 from tests.dataset import planted
 
 
@@ -24,6 +27,8 @@ def main() -> int:
         made = planted.past(random.Random(number), builds, 40)
         with tempfile.TemporaryDirectory() as folder:
             planted.write(made, Path(folder))
+            if number % 2:
+                compact(open_dataset(folder))
             wrong = planted.disagreements(made, Path(folder))
         events = Counter(said.event for said in made.expected().elements())
         print(f"seed {number}: {builds} builds, {len(made.lives)} kernels, {dict(events)}: {len(wrong)} disagreements")
