@@ -58,6 +58,12 @@ BARREN = (
 )
 """What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
 
+_WRITTEN_BY_HAND = (
+    *(".cuh", ".h", ".hpp", ".md", ".rst", ".cmake", ".mk", ".bazel", ".ipynb"),
+    *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
+)
+"""How names of files end that may quote a log, and are none: a build inside its sources has them beside its records."""
+
 _GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
 """What cubins and fat binaries begin with, wherever they stand in a file."""
 
@@ -402,7 +408,8 @@ def expand(inputs: Sequence[str]) -> list[Source]:
 
 def _files_below(folder: str) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
-    Hidden folders are not entered, and drafts of reports are no files yet."""
+    Hidden folders are not entered, drafts of reports are no files yet, and what people write is no log, whatever it
+    quotes."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -420,5 +427,7 @@ def _files_below(folder: str) -> Iterator[str]:
             tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
             for name in sorted(names):
                 path = os.path.join(parent, name)
+                if name.lower().endswith(_WRITTEN_BY_HAND):
+                    continue
                 if os.path.isfile(path) and (not name.startswith(DRAFT) or draft_of(path)):
                     yield path

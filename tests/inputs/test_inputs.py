@@ -126,6 +126,16 @@ def test_linked_folders_are_read_once(tmp_path: Path) -> None:
     assert len(scan(tree).kernels) == 22
 
 
+@pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh"])
+def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
+    (tmp_path / name).write_bytes(b"# c1xx : fatal error C1083: Cannot open source file\n" + HEAD.read_bytes())
+    build = scan(tmp_path)
+    assert figures(build) == figures(scan(BASE))
+    assert not build.issues
+    assert len(scan(tmp_path / name).kernels) == 12, "who names it means it"
+
+
 def test_drafts_are_no_logs(tmp_path: Path) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
     made = tmp_path / "a.o"
