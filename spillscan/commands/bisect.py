@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
     builds = _since(_common.builds_of(dataset, arguments), arguments.since)
-    found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
+    policy = _policy.policy_of(arguments)
+    found = histories(dataset, builds, arguments.kernel, policy, arguments.arch, policy.labels)
     _common.refuse_unmatched([series.kernel for series in found], arguments)
     metrics = tuple(dict.fromkeys(arguments.metric)) or tuple(each.name for each in FOLLOWED)
     if all(value is None for series in found for metric in metrics for value in series.values(metric)):
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         for change in happenings(found, metrics, named=bool(arguments.metric))
         if change.worsening > 0 or not arguments.worse
     ]
-    names = names_in(dataset, [build.label for build in builds], found)
+    names = names_in(dataset, [build.label for build in builds], found, policy.labels)
     rows, machine = [], []
     for change in changes:
         kernel, was = change.series.kernel, change.was

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset, Held
     from spillscan.dataset.totals import By, Jump, Sum
     from spillscan.naming import Names
-    from spillscan.occupancy.launches import Launches
     from spillscan.output.terminal import Style
+    from spillscan.policy import Policy
 
 NAME = "history"
 HELP = "what the builds of a dataset come to, where that jumped, and what changed last"
@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
     builds = _common.builds_of(dataset, arguments)
-    launches = _policy.policy_of(arguments)
-    summed = totals.totals(dataset, builds, launches, arguments.below / 100)
+    policy = _policy.policy_of(arguments)
+    summed = totals.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :]
     metrics = [each.name for each in FOLLOWED]
     known = any(summed["label"][build.label]["kernels"].known for build in latest)
@@ -94,8 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         builds=builds,
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, totals.TOTALS.index(jump.total))),
-        changes=happenings(histories(dataset, latest, "*", launches), metrics) if known else [],
-        names=names_in(dataset, [build.label for build in latest]),
+        changes=happenings(histories(dataset, latest, "*", policy), metrics) if known else [],
+        names=names_in(dataset, [build.label for build in latest], parameters=policy.labels),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     most = _common.rows_of(arguments)
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         text=lambda style: _text(past, latest, said, most, style),
         json=lambda: _document(past, latest, arguments),
         markdown=lambda: _markdown(past, latest, said, most),
-        html=lambda: _page(dataset, past, latest, said, launches),
+        html=lambda: _page(dataset, past, latest, said, policy),
     )
     return 0
 
@@ -114,7 +114,7 @@ _COMPARED = 1 << 17
 """Kernels, of all builds together, that a page can compare."""
 
 
-def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, launches: Launches) -> Iterator[str]:
+def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, policy: Policy) -> Iterator[str]:
     """Kernels are followed as far back as they are not too many."""
     from spillscan.dataset import totals
     from spillscan.dataset.history import histories, names_in
@@ -129,8 +129,8 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
         kernels += sums[since]["kernels"].known or 0
     since = min(since, len(past.builds) - 1)
     held = past.builds[since:]
-    found = histories(dataset, held, "*", launches) if kernels else []
-    names = names_in(dataset, [build.label for build in held], found)
+    found = histories(dataset, held, "*", policy) if kernels else []
+    names = names_in(dataset, [build.label for build in held], found, policy.labels)
     start = len(past.builds) - len(latest)
     ends = {
         "Jumps": [(jump.last, jump.first) for jump in past.jumps],

@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)
     builds = _common.builds_of(dataset, arguments)[-arguments.last :]
-    found = histories(dataset, builds, arguments.kernel, _policy.policy_of(arguments), arguments.arch)
+    policy = _policy.policy_of(arguments)
+    found = histories(dataset, builds, arguments.kernel, policy, arguments.arch, policy.labels)
     _common.refuse_unmatched([series.kernel for series in found], arguments)
     metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
     ordered = sorted(found, key=lambda series: _liveliest(series, metrics))
@@ -60,8 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
     columns = (*identity, *(each.name for each in TRACED))
 
+    def names_of(some: Sequence[Series]) -> Names:
+        return names_in(dataset, labels, some, policy.labels)
+
     def text(style: Style) -> Iterator[str]:
-        names = names_in(dataset, labels, shown)
+        names = names_of(shown)
         for series in shown:
             yield from _lines(series, builds, metrics, style, names)
             yield ""
@@ -73,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: [dict(zip(columns, row, strict=True)) for row in _rows(found, builds)],
         csv=lambda: (columns, *_rows(found, builds)),
-        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_in(dataset, labels, ordered[:_ON_A_PAGE])),
+        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
     )
     return 0
 

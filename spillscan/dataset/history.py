@@ -9,7 +9,7 @@ kernel. Builds that hold no kernel say nothing of any.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -130,10 +130,20 @@ class Step:
         return -grown if figure(self.metric).worse == "fewer" else grown
 
 
+Parameters = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
+
 def histories(
-    dataset: Dataset, builds: Sequence[KeptBuild], pattern: str, launches: Launches, arches: Sequence[str] = ()
+    dataset: Dataset,
+    builds: Sequence[KeptBuild],
+    pattern: str,
+    launches: Launches,
+    arches: Sequence[str] = (),
+    parameters: Parameters | None = None,
 ) -> list[Series]:
     """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
+    ``parameters``: what the policy's ``labels`` call those of templates.
 
     Raises :class:`~spillscan.errors.InputError` where it names none.
     """
@@ -143,7 +153,7 @@ def histories(
     if not past.held:
         past.read(_names(dataset, pattern, past.labels))
     if not past.held:
-        called = names_in(dataset, past.labels).called(pattern)
+        called = names_in(dataset, past.labels, parameters=parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in called])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
@@ -161,7 +171,12 @@ def histories(
     )
 
 
-def names_in(dataset: Dataset, labels: Sequence[str], found: Iterable[Series] | None = None) -> Names:
+def names_in(
+    dataset: Dataset,
+    labels: Sequence[str],
+    found: Iterable[Series] | None = None,
+    parameters: Parameters | None = None,
+) -> Names:
     """What the kernels of some builds are called, or those of ``found`` and all that may be called alike; candidates of
     a tuner by what they were tuned for."""
     alike, words = "", []
@@ -172,7 +187,8 @@ def names_in(dataset: Dataset, labels: Sequence[str], found: Iterable[Series] | 
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
     rows = dataset.ask(question, words, labels=labels, columns=("symbol", "configuration", "short_name")).rows
     named = ((label, _named_by(symbol, settings)) for label, symbol, settings in rows)
-    return Names(*(dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0))))
+    builds = (dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0)))
+    return Names(*builds, labels=parameters)
 
 
 def _named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
