@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from spillscan import commands
 from spillscan.errors import SpillscanError
-from spillscan.output.terminal import complain
+from spillscan.output.terminal import complain, for_people
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
+    for_people(sys.stdout)
     try:
         arguments = commands.build_parser(words[0] if words else None).parse_args(words)
         _paint(getattr(arguments, "color", "auto"))

@@ -205,7 +205,7 @@ def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) 
             draft.discard()
     for form in forms:
         if form.target is None:
-            if hasattr(sys.stdout, "reconfigure"):
+            if form.name != "text" and hasattr(sys.stdout, "reconfigure"):  # text has the terminal's encoding
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
             _copy(pieces(form), sys.stdout)
 

@@ -5,6 +5,7 @@ Nothing that comes from a log acts here: :func:`say`, :func:`complain`, :func:`p
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import shutil
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import TextIO
 
 from spillscan.output.safe import printable
 
@@ -53,7 +55,7 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
     terminal = to_terminal and stream.isatty()
     dumb = os.environ.get("TERM") == "dumb"
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
-    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb))
+    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb and _acts_on_colors()))
     width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
     ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
     return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
@@ -64,10 +66,37 @@ def watched() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def for_people(stream: TextIO) -> None:
+    """Have a stream write what its encoding, which is the terminal's, cannot show in signs that it can."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=_PLAINLY)
+
+
+_PLAINLY = "spillscan.plainly"
+_PLAIN = {"≤": "<=", "→": "->", "…": "...", "↑": "^", "↓": "v", "·": ".", "×": "x", "−": "-", "–": "-"}
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_PLAIN.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_PLAINLY, _plainly)
+
+
+def _acts_on_colors() -> bool:
+    """Whether the console acts on escape sequences: that of Windows does when it is asked to."""
+    if sys.platform != "win32":
+        return True
+    import ctypes
+
+    console, mode = ctypes.windll.kernel32, ctypes.c_ulong()
+    output = console.GetStdHandle(-11)
+    return bool(console.GetConsoleMode(output, ctypes.byref(mode)) and console.SetConsoleMode(output, mode.value | 4))
+
+
 def say(lines: Iterable[str]) -> None:
-    """Print lines, made printable, whatever the terminal's encoding cannot show."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+    """Print lines, made printable."""
     for line in lines:
         print(printable(line))
 

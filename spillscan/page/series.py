@@ -115,7 +115,7 @@ class Swept:
     points: tuple[Point, ...]
     """Its compilations, the highest cap first."""
     facts: tuple[str, ...] = ()
-    """The trade-off, a sentence each."""
+    """What the sweep came to, a sentence each: the trade-off, failures, advice."""
     time_unit: str = ""
     """The unit of its points' times, where it is known."""
 
@@ -223,6 +223,9 @@ def _static_sweep(swept: list[dict[str, Any]]) -> Iterator[str]:
     ]
     heads = ("kernel", "arch", "point", "registers", "spills (B)", "blocks/SM", "time", "")
     yield from table("Sweep", heads, rows, len(rows), numbers=2)
+    said = [(kernel["name"], kernel["arch"] or "", fact) for kernel in swept for fact in kernel["facts"]]
+    if said:
+        yield from table("What it came to", ("kernel", "arch", ""), said, len(said))
 
 
 def _name(name: str) -> str:

@@ -184,13 +184,13 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:
-    shown = [point for point in curve.points if not point.overridden or point.timing]
+    shown = table.shown_points(curve)
     winner = timing.winner(curve.points)
     return page.Swept(
         name=called.of(curve.symbol),
         arch=f"{curve.arch}, {curve.toolkit}" if several else curve.arch,
         points=tuple(_point(point, point is winner) for point in shown),
-        facts=tuple(filter(None, (curve.facts, curve.measured))),
+        facts=tuple(table.sentences(curve)),
         time_unit=next((point.timing.unit for point in shown if point.timing), ""),
     )
 

@@ -30,24 +30,31 @@ LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: 
 def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
     """One kernel: title, table, failures, facts, flags, advice."""
     yield paint(title(curve, names), BOLD, style)
-    shown = [point for point in curve.points if not point.overridden or point.timing]
+    shown = shown_points(curve)
     timed = any(point.timing for point in shown)
     header = [*_HEADER, *_TIMES] if timed else _HEADER
     rows: list[Row] = [(cells(group) + (times(group[0]) if timed else []), _color(group)) for group in _alike(shown)]
     for line in table(header, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
         yield f"  {line}"
-    said = [(point, text) for point in shown for text in dict.fromkeys(_said(point))]
+    yield from (f"  {line}" for line in sentences(curve))
+
+
+def shown_points(curve: Curve) -> list[Point]:
+    """What has a row: not what bounds of the kernel's own override, unless the program was run with it."""
+    return [point for point in curve.points if not point.overridden or point.timing]
+
+
+def sentences(curve: Curve) -> Iterator[str]:
+    """What is said below the table, on the page too: failures, facts, flags, advice."""
+    said = [(point, text) for point in shown_points(curve) for text in dict.fromkeys(_said(point))]
     for text in dict.fromkeys(text for _, text in said):
         labels = ", ".join(point.setting.label for point, its in said if its == text)
-        yield f"  {labels}: {printable(text, _LONGEST_REASON)}"
-    if curve.facts:
-        yield f"  {curve.facts}"
-    if curve.measured:
-        yield f"  {curve.measured}"
-    yield from (f"  note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
+        yield f"{labels}: {printable(text, _LONGEST_REASON)}"
+    yield from filter(None, (curve.facts, curve.measured))
+    yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
-        yield f"  no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
-    yield from (f"  {line}" for line in advice_lines(curve))
+        yield f"no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
+    yield from advice_lines(curve)
 
 
 def title(curve: Curve, names: Names) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import io
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from spillscan import commands
 from spillscan.cli import main
-from spillscan.output import records
+from spillscan.output import records, terminal
 from spillscan.output.terminal import style_of
 from tests.conftest import FIXTURES, ROOT, run
 
@@ -269,3 +272,46 @@ def test_color_and_sort() -> None:
     rows = run("scan", head, "--sort", "registers", "--top", "5").stdout.decode().splitlines()[1:6]
     registers = [int(row.split()[row.split().index(next(w for w in row.split() if w.isdigit()))]) for row in rows]
     assert registers == sorted(registers, reverse=True)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii"])
+@pytest.mark.parametrize("words", [("scan", "fixtures/demo/head.log"), ("scan", "--help"), ("devices",)], ids=" ".join)
+def test_output_has_the_encoding_of_the_terminal(encoding: str, words: tuple[str, ...]) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "spillscan", *words], capture_output=True, env=environment, cwd=ROOT, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode(encoding)
+    if words == ("scan", "fixtures/demo/head.log"):
+        assert ("≤57%" if encoding == "cp437" else "<=57%") in text
+
+
+def test_json_is_utf_8_whatever_the_terminal_shows() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "spillscan", "scan", "-f", "markdown", "fixtures/demo/head.log"]
+    done = subprocess.run(words, capture_output=True, env=environment, cwd=ROOT, check=True)
+    assert "spillscan" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("obeys", [False, True])
+def test_a_console_of_windows_is_asked_for_colors(obeys: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kernel32:
+        """What a console of Windows answers."""
+
+        modes: ClassVar[list[int]] = []
+
+        def GetStdHandle(self, number: int) -> int:  # noqa: N802
+            return -number
+
+        def GetConsoleMode(self, handle: int, mode: object) -> bool:  # noqa: N802
+            return handle == 11
+
+        def SetConsoleMode(self, handle: int, mode: int) -> bool:  # noqa: N802
+            self.modes.append(mode)
+            return obeys
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=Kernel32()), raising=False)
+    assert terminal._acts_on_colors() is obeys
+    assert Kernel32.modes[-1] & 4, "ENABLE_VIRTUAL_TERMINAL_PROCESSING"

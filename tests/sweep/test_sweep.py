@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -126,7 +127,7 @@ def test_flags_of_bounds_beyond_the_sm(tmp_path: Path) -> None:
     assert any("out of range" in remark for remark in curve["points"][0]["remarks"])
 
 
-def test_advice_is_compiled(cache: Path) -> None:
+def test_advice_is_compiled(cache: Path, tmp_path: Path) -> None:
     words = ("--arch", "sm_90", "--advise", *FAST, "--launch", "gemm*=256", "--cache", cache)
     by_name = {re.split("[ <(]", curve["name"])[1]: curve for curve in curves(PTX, *REAL, *words)}
     first, second = by_name["gemm"]["advice"][:2]
@@ -136,7 +137,12 @@ def test_advice_is_compiled(cache: Path) -> None:
     assert first["gain_blocks"] == second["gain_blocks"] == 1
     assert by_name["gemm"]["flags"][0].endswith("cannot be launched (1,024 need at most 64 registers)")
     assert "--launch" in by_name["fft"]["no_advice"]
-    assert run(PTX, *REAL, *words).stdout.count("__launch_bounds__(256, 3)") == 1
+    said = run(PTX, *REAL, *words, "-f", "text", "-f", f"html:{tmp_path / 's.html'}").stdout
+    assert said.count("__launch_bounds__(256, 3)") == 1
+    page = html.unescape((tmp_path / "s.html").read_text(encoding="utf-8"))
+    below = [line.strip() for line in said.splitlines() if "at most" in line or "note: " in line or "no advice" in line]
+    assert len(below) > 3
+    assert [line for line in below if f"<td>{line}</td>" not in page] == [], "the page says what the text says"
 
 
 # ---- what can go wrong ----------------------------------------------------------------------------------------------

@@ -52,8 +52,7 @@
             h("td", {}, point.label), h("td", { class: "num" }, number(point.registers)),
             h("td", { class: point.spill_bytes ? "num bad" : "num" }, number(point.spill_bytes)), h("td", { class: "num" }, placed ? number(point.blocks) : point.warps === null ? "–" : `≤${number(point.warps)}`),
             timed ? h("td", { class: "num" }, point.time_text || "–") : null,
-            h("td", {}, [point.best ? "best" : "", point.fastest ? "fastest" : "", point.failure ? "failed" : ""].filter(Boolean).join(", ")))))),
-          kernel.points.filter(({ failure }) => failure).map((point) => h("p", { class: "quiet" }, `${point.label}: ${point.failure}`)))));
+            h("td", {}, [point.best ? "best" : "", point.fastest ? "fastest" : "", point.failure ? "failed" : ""].filter(Boolean).join(", ")))))))));
   }
 
   const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks${point.time_text ? `, ${point.time_text}` : ""}`;
