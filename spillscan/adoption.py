@@ -158,7 +158,7 @@ def unknown_families(kernels: Iterable[Kernel], known: LaunchList) -> list[tuple
     for kernel in silent:
         families.setdefault(names.base(kernel.named_by), []).append(kernel)
     ordered = sorted(families.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [(_pattern(base, members), members) for base, members in ordered]
+    return [(_pattern(base, members), members) for base, members in ordered if base]
 
 
 def _is_of(kernel: Kernel, match: str, arch: str) -> bool:

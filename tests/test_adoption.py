@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from spillscan import adoption
+from spillscan.nodes import parse_yaml
+from spillscan.occupancy.launches import parse_launch
+from spillscan.policy.reading import layer
+from tests.baseline.support import kernel
 from tests.conftest import FIXTURES, ROOT, run
 
 HEAD = FIXTURES / "demo" / "head.log"
@@ -126,6 +131,28 @@ def test_known_launches_are_filled_in(tmp_path: Path) -> None:
     policy = yaml.safe_load((tmp_path / "spillscan.yaml").read_text())
     assert policy["kernels"]
     assert all(entry["launch"]["threads_per_block"] for entry in policy["kernels"])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\n- x: 1", "a: b #c", "*[x]?", "\u202ex", "{{}}", "_Z1fIXadL_Z1gEEEvv", ""])
+def test_no_name_can_act_in_the_policy(name: str) -> None:
+    kernels = [kernel(name), kernel("_Z4gemmPf")]
+    text = adoption.policy(kernels, True, [parse_launch("gemm=64")])
+    for written in (text, text.replace("\n#  ", "\n  ")):
+        found = layer(parse_yaml(written, "p.yaml"))
+        assert {*found.settings} == {"baseline"}
+        assert all(entry.match and entry.launch for entry in found.entries)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal")
+@pytest.mark.parametrize(("answer", "written"), [(b"y\n", True), (b"n\n", False), (b"\n", False)])
+def test_it_asks_a_person(tmp_path: Path, answer: bytes, written: bool) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, answer)
+    command = [sys.executable, "-m", "spillscan", "init", str(HEAD)]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, stdin=theirs, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"write these 2 files? [y/N]" in done.stdout
+    assert (tmp_path / "spillscan.yaml").exists() == (tmp_path / "spillscan-baseline.yaml").exists() == written
 
 
 # ---- doctor --------------------------------------------------------------------------------------------------------
