@@ -76,7 +76,7 @@ def kept(root: Path | str, label: str = "v1") -> tuple[Build, list[tuple[Any, ..
     units = sorted(
         (row["uri"], row["content_hash"], row["size_bytes"], row["failure"] or "")
         for row in rows
-        if (row["commit"], row["unit_id"]) not in dead
+        if (label, row["commit"], row["unit_id"]) not in dead
     )
     return load_build(str(root), label), units
 
