@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.output.safe import printable
@@ -48,6 +48,10 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arch", action="append", default=[], metavar="ARCH", help="only this arch (sm_90a); repeatable"
     )
+
+
+GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
+"""What kernels are grouped by for people."""
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

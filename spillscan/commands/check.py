@@ -19,6 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _policy.add_fail_on(parser)
     _common.add_launches(parser)
     _policy.add_file(parser)
+    parser.add_argument(
+        "--by",
+        choices=_common.GROUPINGS,
+        help="one line for all that a rule finds in a kernel, family, file, namespace or arch (default: by family, one"
+        " template, where not all findings are shown)",
+    )
     _common.add_output(parser)
     _common.add_selection(parser)
     _common.add_strict(parser)
@@ -53,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         holes=found.holes,
         accepted=found.accepted,
         fail_on=policy.fail_on,
+        by=arguments.by,
     )
     render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
     return _common.conclude(found, (*gate.issues(held), *everything.issues))

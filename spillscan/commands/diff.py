@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
 """Holes that are none of a comparison."""
+_GROUPINGS = tuple(each for each in _common.GROUPINGS if each != "arch")
+"""Archs have columns beside each other."""
 _EQUAL = "both inputs are the same, byte by byte"
 
 NAME = "diff"
@@ -56,9 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=("build", "arch", "config"),
+        choices=("build", "arch", "config", *_GROUPINGS),
         help="a table of builds, or of archs, side by side; config: of two builds the candidates of each tuned kernel,"
-        " and which no other beats",
+        " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
+        " are shown)",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=_common.figures("METRICS"),
+        metavar="FIGURE",
+        help="changes in the order of a figure's growth, the largest first (default: worst findings first)",
     )
     _common.add_metric(parser, "METRICS", "what a table shows (default: spill_bytes and registers)")
     _common.add_launches(parser)
@@ -79,7 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.reports import render
 
     tuned = arguments.by == "config"
-    by: By | None = None if tuned else arguments.by or ("build" if len(arguments.inputs) > 2 else None)
+    grouped = arguments.by in _GROUPINGS
+    if grouped and len(arguments.inputs) != 2:
+        raise UsageError(f"--by {arguments.by} groups the changes of two builds", "give BASE and HEAD")
+    by: By | None = None if tuned or grouped else arguments.by or ("build" if len(arguments.inputs) > 2 else None)
     if tuned:
         _check_candidates(arguments)
     else:
@@ -124,6 +136,8 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
         raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
     if arguments.metric and by is None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
+    if arguments.sort and by is not None:
+        raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
     if arguments.device and by is not None:
         raise UsageError("--device has no meaning in a table", "leave --by away, or leave --device away")
 
@@ -181,6 +195,8 @@ def _report(
         launches=policy,
         labels=policy.labels,
         fail_on=policy.fail_on if gated else "never",
+        by=arguments.by if arguments.by in _GROUPINGS else None,
+        sort=arguments.sort,
     )
     return gate.report(report, held), outcome
 

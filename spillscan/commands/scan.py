@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=("family", "kernel", "file", "namespace", "arch", "config"),
+        choices=(*_common.GROUPINGS, "config"),
         help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
         " config: the candidates of each tuned kernel beside each other, and which no other beats",
     )

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     measures.add_argument(
         "--metric",
+        "--sort",
         dest="measure",
         choices=_common.figures("RANKED"),
         metavar="NAME",

@@ -17,7 +17,7 @@ from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import Report
-from spillscan.reports._groups import INSTANCES, archs_cell
+from spillscan.reports._groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports._words import (
     LONGEST_NAME,
     arches_of,
@@ -66,21 +66,22 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         return
     all_entries = entries(report)
     totals = list(_totals(report)) if len(changes) > 1 else []
-    shown = _chosen(all_entries, report.names, style.rows)
+    shown = _chosen(all_entries, report, style.rows)
     blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
     columns = COLUMNS if blocks else COLUMNS[:4]
     wide = _Wide(
         [metric for metrics in (*(entry.metrics for _, some in shown for entry in some), totals) for metric in metrics]
     )
     rows: list[Row] = []
+    of_family = report.by in (None, "family")
     firsts: list[tuple[Kernel, bool] | None] = []
     for family, several in shown:
         if family is not None:
-            rows.append(([_title(family, report.names, style.width)], ""))
+            rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
             for at, row in enumerate(_rows(entry, wide, report.names)):
                 rows.append((row[0][: len(columns)], row[1]))
-                firsts.append((entry.change.kernel, family is not None) if at == 0 else None)
+                firsts.append((entry.change.kernel, family is not None and of_family) if at == 0 else None)
             rows += [([line], color) for line, color in _said(entry, report, style.width)]
     last: list[Row] = [
         (cells[: len(columns)], color)
@@ -154,7 +155,14 @@ def entries(report: Report) -> list[Entry]:
         Entry(each, figures[id(each[0])], [finding for change in each for finding in found[id(change.kernel)]])
         for each in alike.values()
     ]
+    if report.sort is not None:
+        return sorted(found_entries, key=lambda entry: -_growth_of(entry, report.sort))
     return sorted(found_entries, key=lambda entry: -_severity(entry))
+
+
+def _growth_of(entry: Entry, name: str | None) -> int:
+    """By how much a figure grew in the kernel where it grew most; what fell stands behind what did not change."""
+    return max(sum(_delta(metric) for metric in change.metrics if metric[0] == name) for change in entry.changes)
 
 
 def _severity(entry: Entry) -> int:
@@ -174,13 +182,15 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
 
 
 def _chosen(
-    found: Sequence[Entry], names: Names, most: int | None
+    found: Sequence[Entry], report: Report, most: int | None
 ) -> Sequence[tuple[Sequence[Entry] | None, Sequence[Entry]]]:
     """(family, its entries that are shown): all where they have room, else of each family the worst. An entry that is
     shown by itself has no family."""
-    if most is None or sum(entry.lines for entry in found) <= most:
+    if report.by is None and (most is None or sum(entry.lines for entry in found) <= most):
         return [(None, [entry]) for entry in found]
-    groups = families(found, names)
+    groups = families(found, report)
+    if most is None:
+        return [(some if len(some) > 1 else None, some) for some in groups]
     for each in (INSTANCES, 1):
         shown = [(some if len(some) > 1 else None, some[:each]) for some in groups]
         if each == 1 or sum(map(_length, shown)) <= most:
@@ -190,11 +200,11 @@ def _chosen(
     return shown
 
 
-def families(found: Sequence[Entry], names: Names) -> list[list[Entry]]:
-    """The entries of each family, in the order of its first."""
+def families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:
+    """The entries of each family (kernel, file, namespace: as the report groups), in the order of its first."""
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in found:
-        groups[names.base(entry.change.kernel.named_by)].append(entry)
+        groups[shared_label(entry.change.kernel, report.by or "family", report.names)].append(entry)
     return list(groups.values())
 
 
@@ -202,9 +212,10 @@ def _length(shown: tuple[Sequence[Entry] | None, Sequence[Entry]]) -> int:
     return (shown[0] is not None) + sum(entry.lines for entry in shown[1])
 
 
-def _title(family: Sequence[Entry], names: Names, width: int) -> str:
+def _title(family: Sequence[Entry], report: Report, width: int) -> str:
     """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, as far as it fits."""
-    title = f"{printable(names.base(family[0].change.kernel.named_by), LONGEST_NAME)}:"
+    label = shared_label(family[0].change.kernel, report.by or "family", report.names)
+    title = f"{printable(label, LONGEST_NAME)}:"
     for part in summed_up(family):
         if len(title) + len(part) + 2 <= width:
             title += f"{' ' if title.endswith(':') else '; '}{part}"

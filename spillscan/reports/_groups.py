@@ -80,6 +80,13 @@ def none_spills(kernels: Iterable[Kernel]) -> str:
     return "none spills" + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
 
 
+def shared_label(kernel: Kernel, by: By, names: Names) -> str:
+    """What a kernel's group is called."""
+    if by in ("family", "kernel"):
+        return (names.base if by == "family" else names.of)(kernel.named_by)
+    return str(_key(kernel, by, names) or "arch unknown")
+
+
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
     """The archs of which a row says the same: ``sm_80, 86, 90a``, ``sm_70 … sm_120 (8)``."""
     found = sorted({arch or missing for arch in archs}, key=natural)

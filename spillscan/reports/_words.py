@@ -17,7 +17,7 @@ from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
 from spillscan.places import UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.reports import Report
-from spillscan.reports._groups import none_spills
+from spillscan.reports._groups import none_spills, shared_label
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -206,18 +206,20 @@ def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> 
     """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows. Where there
     are more findings, one line is for all of a family by one rule: the worst, and how many they are."""
     many = style.rows is not None and len(findings) > style.rows
-    groups = by_family(findings, report.names) if many else [[finding] for finding in findings]
+    groups = alike(findings, report) if many or report.by else [[finding] for finding in findings]
     shown = groups[: style.rows]
     for group in shown:
         yield _finding_line(group, report, style)
     yield from fold(len(findings) - sum(map(len, shown)), style)
 
 
-def by_family(findings: Iterable[Finding], names: Names) -> list[list[Finding]]:
-    """Findings of one family by one rule together, the worst first; the groups in the order of the findings."""
+def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
+    """Findings of one family (file, namespace, arch: as the report groups) by one rule together, the worst first; the
+    groups in the order of the findings."""
     families: dict[object, list[Finding]] = {}
     for finding in findings:
-        key = finding.rule, finding.severity, finding.baseline_state, names.base(finding.kernel.named_by)
+        label = shared_label(finding.kernel, report.by or "family", report.names)
+        key = finding.rule, finding.severity, finding.baseline_state, label
         families.setdefault(key, []).append(finding)
     return [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
 
@@ -241,7 +243,11 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
     inlined = _inlined(source) if source else ""
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    more = f" (+{len(group) - 1:,} of {printable(report.names.base(kernel.named_by), 40)})" if len(group) > 1 else ""
+    more = (
+        f" (+{len(group) - 1:,} of {printable(shared_label(kernel, report.by or 'family', report.names), 40)})"
+        if len(group) > 1
+        else ""
+    )
     message, rest = message_of(finding), f"{inlined} [{finding.rule}{state}]{more}"
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
     unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit and source is None else ""

@@ -20,12 +20,12 @@ from spillscan.output.terminal import Style
 from spillscan.places import heaviest, place_of
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._diff import Entry, archs_of, entries, families, pair_of, summed_up
-from spillscan.reports._groups import INSTANCES
+from spillscan.reports._groups import INSTANCES, shared_label
 from spillscan.reports._words import (
     LONGEST_ARCH,
     LONGEST_NAME,
+    alike,
     baseline_line,
-    by_family,
     count,
     hole_lines,
     name_of,
@@ -138,14 +138,14 @@ def _states(changes: Sequence[Change]) -> Iterator[str]:
 def _changes(report: Report) -> tuple[list[Row], int]:
     """The rows of changes, and how many changes are left out: where they are many, of each family the worst."""
     found = entries(report)
-    many = len(found) > SHOWN
+    many = len(found) > SHOWN or report.by is not None
     rows: list[Row] = []
     left_out = sum(len(entry.changes) for entry in found)
-    for family in families(found, report.names) if many else [[entry] for entry in found]:
+    for family in families(found, report) if many else [[entry] for entry in found]:
         if len(rows) >= _FOLDED:
             break
         if len(family) > INSTANCES:
-            name = report.names.base(family[0].change.kernel.named_by)
+            name = shared_label(family[0].change.kernel, report.by or "family", report.names)
             rows.append((code(printable(name, LONGEST_NAME)), "", words(", ".join(summed_up(family))), ""))
         for entry in family[:INSTANCES]:
             rows += _change_rows(report, entry)
@@ -194,8 +194,8 @@ def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]
 def _groups(report: Report, findings: Sequence[Finding]) -> list[list[Finding]]:
     """What one rule finds in several instances of a template, or for several archs, is one row; the others fold."""
     found: list[list[Finding]] = []
-    for group in by_family(findings, report.names):
-        found += [group] if len(group) >= _ONE_ROW else [[finding] for finding in group]
+    for group in alike(findings, report):
+        found += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
     return found
 
 

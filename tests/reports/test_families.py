@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 from spillscan.model import Kernel
 from spillscan.output.terminal import Style
+from spillscan.reports import Report
+from spillscan.reports._diff import entries
 from tests.reporting import kernel, rendered, report_of
 
 
@@ -80,3 +83,41 @@ def test_results_and_cases_of_a_family_stand_together() -> None:
     assert {each["properties"]["family"] for each in results} == {"gemm"}
     cases = re.findall(r'<testcase classname="spillscan.sm_90" name="(\w+)', rendered("junit", report))
     assert cases == ["gemm"] * 40 + ["rotate"]
+
+
+def test_findings_and_changes_are_grouped_as_asked() -> None:
+    quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
+    check, diff = report_of("check", instances()), report_of("diff", instances(), base)
+
+    def lines(report: Report, rows: int | None = None, **how: Any) -> list[str]:
+        return rendered("text", replace(report, **how), Style(width=100, rows=rows)).splitlines()
+
+    def errors(by: str) -> list[str]:
+        return [line for line in lines(check, by=by) if ": error: " in line]
+
+    assert len(errors("kernel")) == 2
+    assert [line.partition("[spill] ")[2] for line in errors("arch")] == ["(+1 of sm_80)", "(+1 of sm_90)"]
+    assert [line.partition("[spill] ")[2] for line in errors("family")] == ["(+3 of gemm)"]
+    assert len([line for line in lines(check) if ": error: " in line]) == 4
+    assert lines(diff, by="family")[1] == "gemm: 84 errors; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert not any(line.startswith("gemm:") for line in lines(diff))
+    (title,) = [line for line in lines(diff, by="file") if line.startswith("build.log:")]
+    assert title == "build.log: 84 errors; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
+    assert "| `gemm` |  | `84 errors" in rendered("markdown", replace(diff, by="family"))
+
+
+def test_changes_in_the_order_of_a_figure() -> None:
+    quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
+    report = report_of("diff", instances(), base)
+    for name in ("registers", "spill_store_bytes"):
+        grown = [
+            max(
+                sum(after - before for metric, before, after in change.metrics if metric == name)
+                for change in entry.changes
+            )
+            for entry in entries(replace(report, sort=name))
+        ]
+        assert grown == sorted(grown, reverse=True)
+        assert grown[0] > grown[-1]
