@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from spillscan.errors import InputError
 from spillscan.inputs import encoding, reference
-from spillscan.wrap.record import DRAFT, draft_of
+from spillscan.wrap.record import draft_of
 
 BLOCK_BYTES = 1 << 20
 """How much is read at a time: what stays in the processor's cache is searched several times as fast."""
@@ -408,8 +408,8 @@ def expand(inputs: Sequence[str]) -> list[Source]:
 
 def _files_below(folder: str) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
-    Hidden folders are not entered, drafts of reports are no files yet, and what people write is no log, whatever it
-    quotes."""
+    What is hidden is left out (folders, what ninja keeps, drafts of reports), but for records that are not finished;
+    and what people write is no log, whatever it quotes."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -429,5 +429,5 @@ def _files_below(folder: str) -> Iterator[str]:
                 path = os.path.join(parent, name)
                 if name.lower().endswith(_WRITTEN_BY_HAND):
                     continue
-                if os.path.isfile(path) and (not name.startswith(DRAFT) or draft_of(path)):
+                if os.path.isfile(path) and (not name.startswith(".") or draft_of(path)):
                     yield path

@@ -126,6 +126,12 @@ def test_linked_folders_are_read_once(tmp_path: Path) -> None:
     assert len(scan(tree).kernels) == 22
 
 
+def test_what_ninja_keeps_in_a_build_folder_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
+    (tmp_path / ".ninja_deps").write_bytes(b"# ninjadeps\n\4\0\0\0\x28\0\0\0gemm.cu.o\0\0\0\xff\xff")
+    assert not scan(tmp_path).issues
+
+
 @pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh"])
 def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: str) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
