@@ -8,6 +8,7 @@ are kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -152,6 +153,8 @@ class Excerpt(NamedTuple):
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """What moves the stack pointer by a constant."""
 
+_ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST"})
+
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
 
@@ -207,6 +210,17 @@ class Decoded:
         flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
         graph = Graph(flow, _reconverging(code), len(kinds), function=function)
         return tables.effects(*code.words()), graph
+
+    def accesses(self) -> Counter[tuple[str, int]]:
+        """Loads and stores of global and shared memory, by mnemonic and bytes per thread."""
+        ranks = self.table.ranks.take(self.code.codes)
+        found: Counter[tuple[str, int]] = Counter()
+        for rank, name in enumerate(self.table.names):
+            if name in _ACCESSES and isinstance(self.code, Wide):
+                _, highs = self.code.words()
+                widths = np.bincount(highs[ranks == rank] >> 9 & 7, minlength=8).tolist()
+                found.update({(name, local.WIDTHS[width]): count for width, count in enumerate(widths) if count})
+        return found
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local and control instructions."""

@@ -3,6 +3,7 @@ million instructions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -44,6 +45,8 @@ class Pressure(NamedTuple):
     live: Live
     sources: list[SourceLine | None]
     """Where each instruction comes from."""
+    accesses: Counter[tuple[str, int]]
+    """Loads and stores of memory by mnemonic and bytes per thread."""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
@@ -92,14 +95,15 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
     functions = (function for function in cubin.functions() if function.code.size and wanted(function))
     for neighbours in counts.stretches(functions, opcodes):
         stretch = counts.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
-        held: list[Function] = []
+        held: list[tuple[Function, Counter[tuple[str, int]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
             decoded = Decoded(function, stretch, opcodes, cubin.number)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
-                held.append(function)
+                held.append((function, decoded.accesses()))
                 graphs.append(graph)
-        for function, found in zip(held, live(graphs), strict=True):
+        for (function, accesses), found in zip(held, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
-            yield function, Pressure(found, cubin.lines.of(function.section, addresses) or [None] * len(addresses))
+            sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
+            yield function, Pressure(found, sources, accesses)

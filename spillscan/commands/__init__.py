@@ -46,7 +46,7 @@ def all_commands(only: str | None = None) -> list[Command]:
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("read", ("scan", "show", "size", "times", "limiters", "profile", "launches")),
     ("gate", ("check", "baseline")),
-    ("compare", ("diff", "bisect", "sweep")),
+    ("compare", ("diff", "why", "bisect", "sweep")),
     ("explain", ("explain", "occupancy", "devices")),
     ("history", ("audit", "dataset", "history", "query", "top", "trend")),
     ("build", ("wrap", "filter")),

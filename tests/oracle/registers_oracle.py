@@ -4,8 +4,8 @@
     python -m tests.oracle.registers_oracle --public
 
 LIBRARY is one from which no table of registers was derived; `--public` takes such from PyPI, and all their archs.
-Functions that call, or branch where registers say, are compared in what instructions read and write only: nvdisasm
-marks at a call whatever the callee writes.
+Functions that call, or branch where registers say, or whose live registers are "at least", are compared in what
+instructions read and write only: nvdisasm marks at a call whatever the callee writes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def number_of(row: np.ndarray) -> int:
 
 def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], tally: Counter[str]) -> Iterator[str]:
     """Count, and say what differs."""
-    calling = not CALLS.isdisjoint(codes)
+    calling = found.at_least or not CALLS.isdisjoint(codes)
     peak = 0
     for at, (code, row) in enumerate(zip(codes, rows, strict=False)):
         written, read, every = (each & _GENERAL for each in row.marks)
