@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import random
+import re
 from pathlib import Path
 
 import pytest
 
+from spillscan.cli import main
+from spillscan.model.build import damage
+from spillscan.naming import Names
 from spillscan.occupancy.text import size
 from spillscan.page.history import history_document
 from spillscan.page.weights import weight_document
+from spillscan.pipeline import scan
 from tests.browser import pages
 from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
+from tests.conftest import FIXTURES
 
 MIB = 1 << 20
 ROWS = ".rows .row"
@@ -544,3 +551,39 @@ def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     path = tmp_path / "sizes.html"
     path.write_text("".join(weight_document("sizes", groups, [("bytes", "stored", 0, True)])))
     assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
+
+
+def test_two_hundred_cells_are_those_of_json_and_of_text(
+    tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    log, page, data = FIXTURES / "large" / "kernels5000-13.0.log.zst", tmp_path / "b.html", tmp_path / "b.json"
+    assert main(["scan", str(log), "--all", "-f", "text", "-f", f"html:{page}", "-f", f"json:{data}"]) == 0
+    documents = json.loads(data.read_text())["kernels"]
+    kernels = scan([str(data)]).kernels
+    ranked = sorted(range(len(kernels)), key=lambda at: damage(kernels[at]))
+    draw = random.Random(20)
+
+    def cells(at: int) -> dict[str, str]:
+        usage = documents[at]["usage"]
+        figures = {"registers": "registers", "stores": "spill_store_bytes", "loads": "spill_load_bytes"}
+        found = {key: "–" if usage[name] is None else f"{usage[name]:,}" for key, name in figures.items()}
+        return {**found, "arch": documents[at]["arch"]}
+
+    tab = browse(page, "#/table")
+    height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
+    for place in draw.sample(range(len(ranked)), 26):
+        tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
+        until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
+        row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
+        wanted = cells(ranked[place])
+        assert {key: row.locator(f".cell-{key}").inner_text().strip() for key in wanted} == wanted
+
+    rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
+    names = Names(kernel.named_by for kernel in kernels)
+    for name, archs, *figures in draw.sample(rows, 26):
+        called = set(names.called(name.removesuffix(" (function)")))
+        arch = archs.partition(",")[0].partition(" …")[0]
+        alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
+        shown = [figure.rstrip("*").replace("-", "–") for figure in figures[:3]]
+        assert any(shown == [each[key] for key in ("registers", "stores", "loads")] for each in alike), (name, archs)

@@ -15,8 +15,9 @@ const store = (() => {
   const occupancy = (i) => {
     const share = columns.occupancy[i];
     if (share === null) return null;
-    const up = share % 10 > 5 || (share % 10 === 5 && Math.floor(share / 10) % 2); // halves to even, as the text report's
-    return `${flag(i, BY_BOUNDS) ? "~" : ""}${flag(i, ASSUMED | AT_MOST) ? "≤" : ""}${Math.floor(share / 10) + (up ? 1 : 0)} %`;
+    const most = flag(i, ASSUMED | AT_MOST); // a bound, never shown below what it bounds
+    const up = most ? share % 10 : share % 10 > 5 || (share % 10 === 5 && Math.floor(share / 10) % 2); // halves to even, as the text report's
+    return `${flag(i, BY_BOUNDS) ? "~" : ""}${most ? "≤" : ""}${Math.floor(share / 10) + (up ? 1 : 0)} %`;
   };
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? "device function" : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
