@@ -14,6 +14,7 @@ from spillscan.machine.spillmap import TOP, share_text
 from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
+from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
@@ -23,11 +24,13 @@ from spillscan.reports._diff import Entry, archs_of, entries, families, pair_of,
 from spillscan.reports._groups import INSTANCES, shared_label
 from spillscan.reports._words import (
     LONGEST_ARCH,
+    LONGEST_LINE,
     LONGEST_NAME,
     alike,
     baseline_line,
     count,
     hole_lines,
+    legend_lines,
     name_of,
     spills_of,
     summary,
@@ -83,6 +86,13 @@ def _scan(report: Report) -> Iterator[str]:
             count(len(rest), "other kernel" if spilling else "kernel"),
             _sized(header, rows, "kernel", len(rest) - len(rows)),
         )
+    yield from _legend(report, [*spilling[:SHOWN], *rest[:_FOLDED]])
+
+
+def _legend(report: Report, shown: Sequence[Kernel]) -> Iterator[str]:
+    """What letters in names stand for, a paragraph a family."""
+    for line in legend_lines(shown, report.names, WIDTH, LONGEST_LINE):
+        yield from ("", words(line))
 
 
 def _kernel_row(report: Report, kernel: Kernel) -> Row:
@@ -128,6 +138,7 @@ def _diff(report: Report) -> Iterator[str]:
             title,
             _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
         )
+        yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
 
 
 def _states(changes: Sequence[Change]) -> Iterator[str]:
