@@ -108,7 +108,7 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     if repeated:
         ranked = sorted(repeated, key=lambda line: repeated[line][0] - repeated[line][1])
         words = ", ".join(f"{line} {repeated[line][0]:,} → {repeated[line][1]:,}" for line in ranked[:_SHOWN])
-        evidence = f"instructions of lines that stand more often (unrolled, or used more often): {words}"
+        evidence = f"instructions of lines that stand more often (unrolled, recomputed, or used more often): {words}"
         yield Cause(kind="repeated", evidence=evidence, lines=tuple(ranked[:_SHOWN]))
     fresh = {line: count for line, count in counts[1].items() if line not in counts[0] and counts[0]}
     if sum(fresh.values()) >= _LEAST_MORE:

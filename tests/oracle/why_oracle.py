@@ -1,0 +1,176 @@
+"""``why`` on planted regressions: unrolled, inlined, wider types, bounds, caps, another toolkit; each must come first.
+
+python -m tests.oracle.why_oracle [--arch sm_90]…
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from spillscan.binary import cubins
+from spillscan.binary.pressure import Pressure, pressures
+from spillscan.compare.causes import Kind, causes
+from spillscan.model import Kernel
+from spillscan.pipeline import scan
+from tests.conftest import FIXTURES, ROOT
+
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+from maker.toolchains import Toolchains
+
+NEW, OLD = "13.5", "13.0"
+
+
+class Side(NamedTuple):
+    """One build of a kernel."""
+
+    source: str
+    flags: tuple[str, ...] = ()
+    old: bool = False
+    """With the older toolkit."""
+
+
+class Plant(NamedTuple):
+    """Two builds, and what was done between them."""
+
+    kind: Kind
+    before: Side
+    after: Side
+
+
+BODIES = (
+    "s[0] += a[i * 128 + t] * a[i * 64 + t + 7];",
+    "float x = a[i * 32 + t]; s[1] = fmaf(x, x, s[1]); s[2] += sqrtf(x);",
+    "float4 v = reinterpret_cast<const float4*>(a)[i * 32 + t]; s[0] += v.x * v.y; s[1] += v.z * v.w;",
+)
+CALLEES = ("z = z * y + 3.f;", "for (int j = 0; j < 4; ++j) z += a[i + j * 16] * y;", "z += __expf(y) * a[i + 9];")
+TYPES = (("float", "double", 8), ("float", "double", 16), ("int", "long long", 8), ("short", "int", 8))
+
+
+def unrolled(times: int, body: str) -> str:
+    """A loop."""
+    return f"""extern "C" __global__ void k(const float* __restrict__ a, float* b, int n) {{
+  float s[8] = {{}};
+  int t = threadIdx.x;
+#pragma unroll {times}
+  for (int i = 0; i < n; ++i) {{
+    {body}
+  }}
+  float r = 0;
+  for (int j = 0; j < 8; ++j) r += s[j];
+  b[t] = r;
+}}
+"""
+
+
+def called(qualifier: str, body: str) -> str:
+    """A function that is called twice."""
+    return f"""__device__ {qualifier} float f(const float* a, int i, float x) {{
+  float y = a[i] * x;
+  float z = a[i + 1] + y;
+  {body}
+  return y * z + a[i + 3];
+}}
+extern "C" __global__ void k(const float* a, float* b, int n) {{
+  float r = 0;
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) r += f(a, i * 32 + threadIdx.x, r) * f(a, i + 7, r + 1);
+  b[threadIdx.x] = r;
+}}
+"""
+
+
+def typed(name: str, size: int) -> str:
+    """An array of a type."""
+    return f"""extern "C" __global__ void k(const {name}* __restrict__ a, {name}* b, int n) {{
+  {name} s[{size}] = {{}};
+  int t = threadIdx.x;
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) {{
+    for (int j = 0; j < {size}; ++j) s[j] += a[(i * {size} + j) * 128 + t] * s[({size} - 1 + j) % {size}];
+  }}
+  {name} r = 0;
+  for (int j = 0; j < {size}; ++j) r += s[j];
+  b[t] = r;
+}}
+"""
+
+
+def bounded(bounds: str, size: int) -> str:
+    """A kernel that holds an array in registers."""
+    return f"""extern "C" __global__ void {bounds} k(const float* __restrict__ a, float* b, int n) {{
+  float s[{size}];
+  int t = threadIdx.x;
+  for (int j = 0; j < {size}; ++j) s[j] = a[j * 128 + t];
+#pragma unroll 1
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < {size}; ++j) s[j] = fmaf(s[j], s[(j + 3) % {size}], s[(j + 7) % {size}]);
+  for (int j = 0; j < {size}; ++j) b[j * 128 + t] = s[j];
+}}
+"""
+
+
+def plants() -> Iterator[Plant]:
+    """Each once."""
+    for body in BODIES:
+        for before, after in ((2, 8), (1, 4), (1, 2)):
+            yield Plant("repeated", Side(unrolled(before, body)), Side(unrolled(after, body)))
+    for body in CALLEES:
+        sides = Side(called("__noinline__", body)), Side(called("__forceinline__", body))
+        yield Plant("inlined", *sides)
+        yield Plant("outlined", *reversed(sides))
+    for before, after, size in TYPES:
+        yield Plant("wider", Side(typed(before, size)), Side(typed(after, size)))
+    for size in (24, 48, 96):
+        plain = bounded("", size)
+        yield Plant("bounds", Side(plain), Side(bounded("__launch_bounds__(1024)", size)))
+        yield Plant("cap", Side(plain), Side(plain, ("-maxrregcount", "32")))
+        yield Plant("toolkit", Side(plain, old=True), Side(plain))
+
+
+def read(path: Path) -> tuple[Kernel, Pressure]:
+    """The kernel, and its code."""
+    (kernel,) = (each for each in scan(str(path)).kernels if each.key.symbol == "k")
+    ((cubin, _),) = cubins(path.read_bytes(), ["k"])
+    ((_, code),) = pressures(cubin, lambda function: function.symbol == "k")
+    return kernel, code
+
+
+def main() -> int:
+    """Compile, and ask."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--arch", action="append", help="default: sm_80, sm_90, sm_120")
+    parser.add_argument("--root", type=Path, action="append", help="toolkits: the newer, the older")
+    arguments = parser.parse_args()
+    made = Toolchains(FIXTURES / "cases.yaml", None)
+    roots = arguments.root or [made.root(NEW), made.root(OLD)]
+    right = total = more = 0
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "k.cu", Path(folder) / "k.cubin"
+        for arch in arguments.arch or ("sm_80", "sm_90", "sm_120"):
+            for plant in plants():
+                found = []
+                for side in plant[1:]:
+                    root = roots[side.old]
+                    source.write_text(side.source)
+                    command = [root / "bin" / "nvcc", "-cubin", f"-arch={arch}", "-lineinfo", f"-I{root / 'include'}"]
+                    path = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
+                    subprocess.run([*command, "-o", target, source, *side.flags], env=path, check=True)
+                    found.append(read(target))
+                kinds = [each.kind for each in causes(found[0][0], found[1][0], found[0][1], found[1][1])]
+                total, right, more = total + 1, right + (kinds[:1] == [plant.kind]), more + len(kinds) - 1
+                if kinds[:1] != [plant.kind]:
+                    print(f"{arch}: {plant.kind} was planted, {kinds} named", file=sys.stderr)
+    print(f"{right} of {total} planted causes named first; {more} others named")
+    return 0 if right >= 0.8 * total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
