@@ -56,9 +56,12 @@ BUILD_SYSTEMS = (
     BuildSystem(
         name="setuptools",
         markers=("setup.py", "pyproject.toml:setuptools"),
-        commands=('PYTORCH_NVCC="spillscan wrap -v -- nvcc" python3 setup.py build_ext',),
+        commands=(
+            "pip install --quiet setuptools ninja torch  # what setup.py imports",
+            'PYTORCH_NVCC="spillscan wrap -v -- nvcc" python3 setup.py build_ext',
+        ),
         inputs="build/",
-        packages="git ninja-build python3-dev python3-venv",
+        packages="git python3-dev python3-venv",
     ),
     BuildSystem(
         name="Bazel",

@@ -58,6 +58,23 @@ def test_the_build_system(files: dict[str, str], name: str | None) -> None:
     assert (found.name if found else None) == name
 
 
+@pytest.mark.parametrize("system", adoption.BUILD_SYSTEMS, ids=lambda system: system.name)
+def test_jobs_of_every_build_system_stop_where_the_build_fails(system: adoption.BuildSystem) -> None:
+    (job,) = yaml.safe_load(adoption.workflow(system))["jobs"].values()
+    assert job["defaults"]["run"]["shell"] == "bash", "which has pipefail"
+    scripts = [step["run"] for step in job["steps"] if "run" in step]
+    (pipeline,) = yaml.safe_load(adoption.pipeline_job(system)).values()
+    assert pipeline["script"][0] == "set -eo pipefail"
+    for text in (*scripts, *pipeline["script"]):
+        subprocess.run(["bash", "-n", "-c", text], check=True)
+    built = "\n".join(system.commands)
+    assert any(built in text for text in scripts)
+    assert any(built in text for text in pipeline["script"])
+    assert system.inputs in scripts[-1]
+    assert system.inputs in pipeline["script"][-1]
+    assert yaml.safe_load(adoption.hook(system))[0]["hooks"][0]["args"] == [system.inputs]
+
+
 def test_nothing_is_written_unless_somebody_agrees(repository: Path) -> None:
     before = tree(repository)
     status, said = spillscan(repository, "init", HEAD)

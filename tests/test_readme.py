@@ -19,7 +19,7 @@ from tests.conftest import ROOT, run
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"```console\n\$ (spillscan [^\n]*)\n(.*?)```", re.DOTALL)
-_SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 _ELSEWHERE = ("diff.md", "occupancy.md")
 """Their own tests run them."""
@@ -34,7 +34,7 @@ def printed(command: str) -> str:
     return (result.stdout + result.stderr).decode()
 
 
-def sessions(text: str) -> str:
+def as_printed(text: str) -> str:
     """A page with what its commands print now, one after the other, in a folder that has the fixtures and no more."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -45,7 +45,7 @@ def sessions(text: str) -> str:
             said = (f"$ {command}\n{_said(command, folder)}" for command in _COMMAND.findall(match[1]))
             return f"```console\n{''.join(said)}```"
 
-        return _SESSION.sub(now, text)
+        return _CONSOLE.sub(now, text)
 
 
 def _said(command: str, folder: Path) -> str:
@@ -57,7 +57,7 @@ def _said(command: str, folder: Path) -> str:
 def test_examples(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if "```console" in text:
-        assert sessions(text) == text
+        assert as_printed(text) == text
 
 
 def test_it_opens_with_one_command_and_fits_on_three_screens() -> None:
@@ -126,7 +126,7 @@ def write() -> None:
     """Put the commands' present output into the pages."""
     for page in PAGES:
         if page.name not in _ELSEWHERE and "```console" in (text := page.read_text(encoding="utf-8")):
-            page.write_text(sessions(text), encoding="utf-8")
+            page.write_text(as_printed(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Killer:
         self.work.mkdir()
 
     def start(self, *words: str, log: Path = LOGS[0]) -> subprocess.Popen[bytes]:
-        """A command of spillscan in a session of its own."""
+        """A command of spillscan in a group of processes of its own."""
         path = os.pathsep.join((str(self.folder / "bin"), os.environ["PATH"]))
         environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "LOG": str(log)}
         command = [sys.executable, "-m", "spillscan", *words]
