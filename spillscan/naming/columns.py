@@ -7,6 +7,7 @@ A family is spelled at one of five levels, the same for all of its instances, so
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -391,29 +392,49 @@ def words_of(text: str) -> list[str]:
 
 def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] = ()) -> str:
     """``base`` in ``room`` characters: whole words, rather those that few names have; ``…`` for what is left out."""
+    return cuts(base, (room,), common, taken)[0]
+
+
+def cuts(base: str, rooms: Iterable[int], common: Mapping[str, int], taken: Collection[str] = ()) -> list[str]:
+    """:func:`cut` to several rooms."""
     words = words_of(base)[:_MOST_WORDS]
     order = sorted(
         range(len(words)), key=lambda at: (len(words[at]) < 3, common.get(words[at], 0), -len(words[at]), at)
     )
+    order = [at for at in order if words[at].strip("_")]
+    return [_cut(base, words, order, room, taken) for room in rooms]
+
+
+def _cut(base: str, words: Sequence[str], order: list[int], room: int, taken: Collection[str]) -> str:
     for skipped in range(len(order)):  # another choice, where this one is taken
-        kept: set[int] = set()
-        text = ""
+        kept: list[int] = []
+        length = 1
         for at in order[skipped:] + order[:skipped]:
-            # At best, a word takes the place of the sign for what is left out.
-            if len(text) - 1 + len(words[at]) > room or not words[at].strip("_"):
+            if length + len(words[at]) - 1 > room:  # at best, it takes the place of the sign for what is left out
                 continue
-            longer = _with_gaps(words, kept | {at})
-            if len(longer) <= room:
-                kept.add(at)
-                text = longer
+            place = bisect(kept, at)
+            left, right = kept[place - 1] if place else -1, kept[place] if place < len(kept) else len(words)
+            gaps = _gap(words, left, at) + _gap(words, at, right) - _gap(words, left, right)
+            if length + len(words[at]) + gaps <= room:
+                length += len(words[at]) + gaps
+                kept.insert(place, at)
+        text = _with_gaps(words, kept) if kept else ""
         if text and text not in taken:
             return text
     return f"{base[: max(1, room // 2)]}…{base[len(base) - max(1, room - room // 2 - 1) :]}"
 
 
-def _with_gaps(words: Sequence[str], kept: Collection[int]) -> str:
+def _gap(words: Sequence[str], left: int, right: int) -> int:
+    """Characters between two words of which none in between is kept; the ends of the name are words, too."""
+    if right == left + 1:
+        return 0
+    bridged = left >= 0 and right == left + 2 and right < len(words) and not words[left + 1].strip("_")
+    return len(words[left + 1]) if bridged else 1
+
+
+def _with_gaps(words: Sequence[str], kept: Iterable[int]) -> str:
     text, last = "", -1
-    for at in sorted(kept):
+    for at in kept:
         if at == last + 1:
             text += words[at]
         elif last >= 0 and at == last + 2 and not words[at - 1].strip("_"):

@@ -495,7 +495,7 @@ class _Cuts:
         taken = set(bases)
         for base in bases:
             rooms = [room for part in _PARTS if len(base) > (room := part * width // 5)]
-            found = [columns.cut(base, room, common, taken) for room in rooms]
+            found = columns.cuts(base, rooms, common, taken) if rooms else []
             if found:
                 self.of[base] = found
                 self.shared.update(taken.intersection(found))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from textwrap import wrap
 
 from spillscan.compare.figures import figures, moved_to_shared
@@ -195,9 +197,8 @@ def _chosen(
         shown = [(some if len(some) > 1 else None, some[:each]) for some in groups]
         if each == 1 or sum(map(_length, shown)) <= most:
             break
-    while len(shown) > 1 and sum(map(_length, shown)) > most:
-        shown.pop()
-    return shown
+    taken = list(accumulate(map(_length, shown)))
+    return shown[: max(1, bisect(taken, most))]
 
 
 def families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
-LONGEST_LINE, _LEAST_NAME = 120, 40
-"""Characters of a finding's line, as far as names can be cut: paths and figures stay whole."""
+LONGEST_LINE, _LEAST_NAME, _STEP = 120, 40, 4
+"""Characters of a finding's line, as far as names can be cut: paths and figures stay whole. Names are cut by steps, as
+each width takes a look at all of them."""
 MOST_LEGENDS = 3
 """Families for which reports for people say what letters stand for."""
 MOST_OF_A_KIND = 3
@@ -266,7 +267,9 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     if excess() > 0:
         message = message.removesuffix(" per thread")  # as all spills are
     if excess() > 0 and len(name) > _LEAST_NAME:
-        name = printable(report.names.of(kernel.named_by, max(_LEAST_NAME, len(name) - excess())), LONGEST_NAME)
+        name = printable(
+            report.names.of(kernel.named_by, max(_LEAST_NAME, (len(name) - excess()) // _STEP * _STEP)), LONGEST_NAME
+        )
     if excess() > 0 and unit:
         unit = f", {posixpath.basename(unit.removeprefix(', '))}"
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
