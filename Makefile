@@ -72,7 +72,7 @@ oracle: $(TESTS)
 
 site: $(RUNS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --quiet -f .ci/mkdocs.yml
 
 wheel: $(TESTS)
 	rm -rf dist

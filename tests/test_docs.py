@@ -35,7 +35,7 @@ def test_the_glossary_is_short_and_in_order() -> None:
 
 
 def test_the_site_has_every_page_and_the_places_that_reports_name() -> None:
-    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    site = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8"))
     assert site["site_url"] == SITE
     listed = [page for part in site["nav"] for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
     assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
