@@ -12,7 +12,7 @@ from functools import cache
 
 from spillscan.folders import shipped
 
-SITE = "https://OWNER.github.io/spillscan/"
+SITE = "https://spillscan.readthedocs.io/en/latest/"
 """Where the documents are published; ``.ci/mkdocs.yml`` says it, too."""
 
 _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)

@@ -60,6 +60,26 @@ def run(
     return subprocess.CompletedProcess([sys.executable, "-m", "spillscan", *arguments], status, *said)
 
 
+PROGRAM = """#!{python} -IS
+import array, json, os, socket, sys
+request = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+line = socket.socket(fileno={descriptor})
+socket.send_fds(line, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
+sys.exit(array.array("i", line.recv(4))[0])
+"""
+
+
+def program(path: Path) -> int:
+    """Write a program that is the command, for scripts that call it; one call at a time.
+
+    Returns the descriptor that the script's process must inherit.
+    """
+    descriptor = _server().fileno()
+    path.write_text(PROGRAM.format(python=sys.executable, descriptor=descriptor))
+    path.chmod(0o755)
+    return descriptor
+
+
 def _ends(at: int) -> tuple[int, int]:
     """(ours, theirs) of a pipe to standard input, or from one of the other two."""
     reading, writing = os.pipe()

@@ -21,7 +21,7 @@ def printable(text: str, most: int | None = None) -> str:
     """``text`` as one line: no control, format or bidirectional characters, no half surrogates, and no command of a CI
     service. With ``most``, at most so many characters: the middle is left out.
     """
-    if not (text.isascii() and text.isprintable()):  # Cc, Cf, Cs, Co, Cn, Zl, Zp and blanks other than the space
+    if not text.isprintable():  # Cc, Cf, Cs, Co, Cn, Zl, Zp and blanks other than the space
         text = "".join(sign if sign.isprintable() else REPLACEMENT for sign in text)
     if "##" in text:
         text = _HASH_COMMAND.sub("#" + REPLACEMENT, text)

@@ -1,0 +1,194 @@
+"""Every shell example of README and documents, run: our command is itself, other programs do what these lines ask.
+
+``make oracle`` runs those that clone a project, with the real compiler (``tests/oracle/adoption_oracle.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spillscan.sweep import toolkits
+from tests import forked
+from tests.conftest import FIXTURES, ROOT, read_text, run
+from tests.services import git
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
+ELSEWHERE = {
+    "git clone ": "tests/oracle/adoption_oracle.py",
+    "make run ": ".ci/run",
+    "dask scheduler ": "tests/oracle/audit_oracle.py",
+    "tests/oracle/h200/build.sh ": "tests/oracle/h200/build.sh",
+}
+"""How a block begins that is run by something else: it needs the network, other machines, or a GPU."""
+
+NVCC = """#!{python}
+import pathlib, shutil, sys
+words, room = sys.argv[1:], pathlib.Path("{room}")
+if "--version" in words:
+    print("Cuda compilation tools, release 12.9, V12.9.86")
+elif "--dryrun" in words:
+    sys.stderr.write('#$ ptxas -arch=sm_90 -m64 "/tmp/a.ptx"  -o "kernel.cubin"\\n')
+elif "-E" in words:
+    print(pathlib.Path(words[-1]).read_text())
+else:
+    made = words[words.index("-o") + 1] if "-o" in words else "gemm.o"
+    source = "gemm.ptx" if "-ptx" in words else "libgemm.so" if "-c" in words else "program"
+    pathlib.Path(made).unlink(missing_ok=True)
+    shutil.copy(room / source, made)
+    if "-Xptxas" in words:
+        sys.stderr.write((room / "new" / "gemm.log").read_text())
+"""
+IDENTITY = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+PTXAS = toolkits.choose(["12.9"])[0]
+PROGRAMS = {
+    "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || {PTXAS.ptxas} "$@"',
+    "pip": 'test "$1" = install',
+    "cmake": 'for word; do case "$word" in\n'
+    "  -DCMAKE_CUDA_COMPILER_LAUNCHER=*) mkdir -p build; echo \"${{word#*=}}\" | tr ';' ' ' > build/launcher ;;\n"
+    "  --build) $(cat build/launcher) nvcc -c gemm.cu -o build/gemm.o ;;\nesac; done",
+    "ncu": "cat {room}/profiled",
+    "reviewdog": "cat > /dev/null",
+    "python": "$PYTORCH_NVCC -c gemm.cu -o build/gemm.o",
+}
+COMPILE = '[{{"directory": "{room}", "command": "nvcc -arch=sm_90 -c gemm.cu -o build/gemm.o", "file": "gemm.cu"}}]'
+RENAMED = {
+    "gemmILi4ELi4EE": "gemmILi8EE",
+    "gemmILi8ELi4EE": "gemmILi128ELi8EE",
+    "_Z6reduceIfLi8EEvPKT_PS0_i": "_Z4gemmPKfS0_Pfi",
+    "_ZN5model7softmaxIfEEvPKT_PS1_i": "_ZN5flash3fwdILi128EEEvPKfPfi",
+}
+"""Kernels of the fixtures by the names that the examples use."""
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    for path in PAGES:
+        for number, match in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8"))):
+            yield f"{path.name}:{number}", match[1]
+
+
+def _elsewhere(text: str) -> bool:
+    return text.startswith(tuple(ELSEWHERE))
+
+
+BLOCKS = list(blocks())
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that has all that the examples name: sources, logs, libraries of two builds, wheels, profiles, data."""
+    room = tmp_path_factory.mktemp("project")
+    (room / "gemm.cu").write_text("source")
+    (room / "gemm.ptx").write_text(_renamed(_small(read_text(FIXTURES / "ptx" / "sweep.ptx"))))
+    profiled = read_text(FIXTURES / "ncu" / "gemm-64-13.0.log")
+    for log, source in (("base.log", "base.log"), ("build.log", "head.log")):
+        (room / log).write_text(_renamed(read_text(FIXTURES / "demo" / source)) + profiled)
+    for build, registers in (("old", 128), ("new", 40)):
+        (room / build).mkdir()
+        words = [PTXAS.ptxas, "-v", "-arch=sm_90", f"-maxrregcount={registers}", room / "gemm.ptx", "-o"]
+        with open(room / build / "gemm.log", "wb") as log_of_it:
+            subprocess.run([*words, room / build / "libgemm.so"], check=True, stderr=log_of_it)
+    for name in ("libgemm.so", "libapp.so", "build/libgemm.so", "build/gemm.o", "nightly/2026-03-01/a.so"):
+        (room / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(room / "new" / "libgemm.so", room / name)
+    for place, build in (("released", "old"), ("dist", "new")):
+        (room / place).mkdir()
+        with zipfile.ZipFile(room / place / "app.whl", "w") as wheel:
+            wheel.write(room / build / "libgemm.so", "libgemm.so")
+    for name, place in (("old", "released"), ("new", "dist"), ("package", "dist")):
+        shutil.copy(room / place / "app.whl", room / f"{name}.whl")
+    run("scan", "base.log", "-f", "json:main.json", cwd=room)
+    (room / "profiled").write_text(read_text(FIXTURES / "ncu" / "gemm-64.csv.zst"))
+    shutil.copy(room / "profiled", room / "app.csv")
+    (room / "program").write_text("#!/bin/sh\necho time_ms: 1.5\n")
+    (room / "program").chmod(0o755)
+    for cap in (*range(8, 256, 8), 255):
+        (room / f"gemm-{cap}").symlink_to("program")
+    _builds(room)
+    _times(room)
+    (room / "CMakeLists.txt").write_text("")
+    (room / "Makefile").write_text("all:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
+    (room / "compile_commands.json").write_text(COMPILE.format(room=room))
+    shutil.copy(room / "compile_commands.json", room / "build")
+    git(room, "init", "-q")
+    git(room, "add", "gemm.cu")
+    git(room, "commit", "-qm", "one")
+    git(room, "tag", "v1.2")
+    return room
+
+
+def _small(text: str) -> str:
+    """The kernels that the examples name: ptxas takes a second for each of the others."""
+    return re.sub(r"^\.weak \.entry _Z(?!4gemm|6reduceIf).*?^}$", "", text, flags=re.M | re.S)
+
+
+def _renamed(text: str) -> str:
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _builds(room: Path) -> None:
+    (room / "logs").mkdir()
+    shutil.copy(room / "base.log", room / "logs" / "v1.2.log")
+    (room / "builds.csv").write_text("label,input,branch\nv1,base.log,main\n")
+    for label, log in (("v1", "base.log"), ("v2", "build.log")):
+        done = run("audit", log, "--into", "spillscan-data", "--label", label, "--append", cwd=room)
+        assert done.returncode == 0, done.stderr
+
+
+def _times(room: Path) -> None:
+    for name, source in (("old.csv", "spill-13.0.csv"), ("new.csv", "spill-13.5.csv"), ("times.csv", "spill-13.5.csv")):
+        shutil.copy(FIXTURES / "times" / source, room / name)
+    shutil.copy(room / "times.csv", room / "build")
+    (room / "trace.json").write_text(read_text(FIXTURES / "times" / "spill-13.5.json.zst"))
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=where) for where, text in BLOCKS if not _elsewhere(text)])
+def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
+    """A gate may be red; nothing may fail."""
+    room, programs = tmp_path / "room", tmp_path / "bin"
+    shutil.copytree(project, room, symlinks=True)
+    programs.mkdir()
+    for name, script in (*PROGRAMS.items(), ("nvcc", NVCC)):
+        head = "" if name == "nvcc" else "#!/bin/bash\nset -e\n"
+        (programs / name).write_text(head + script.format(room=room, python=sys.executable))
+        (programs / name).chmod(0o755)
+    descriptor = forked.program(programs / "spillscan")
+    # A store is a folder here; tests/audit has real ones.
+    script = "trap 'status=$?; test $status = 1 || exit 9' ERR\n" + text.replace("s3://", "")
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        **IDENTITY,
+    }
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        cwd=room,
+        env=environment,
+        pass_fds=[descriptor],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_each_example_is_run_somewhere() -> None:
+    assert len(BLOCKS) > 25
+    for start, place in ELSEWHERE.items():
+        assert any(text.startswith(start) for _, text in BLOCKS), start
+        assert (ROOT / place).exists()
