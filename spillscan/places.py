@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from spillscan.machine.spillmap import Culprit, culprits
 from spillscan.model import Finding, Kernel, Origin
-from spillscan.model.code import AccessClass, SourceLine
+from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
 from spillscan.output.safe import printable
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
@@ -88,6 +88,11 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """``src/gemm.cu:50 (inlined: softmax.h:118)``."""
+        return f"{self}{f' (inlined: {self.inner})' if self.inner else ''}"
 
 
 def place_of(finding: Finding, tree: Tree) -> Place:
@@ -163,8 +168,7 @@ def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
     if finding.rule.startswith("registers"):
         if sass.live_peak is None or sass.live_peak.source is None:
             return None
-        line = _in_repository(sass.live_peak.source, tree)
-        return _placed(line, sass.live_peak.source, tree)
+        return placed(sass.live_peak.source, tree)
     return next(iter(heaviest(finding, tree)), None)
 
 
@@ -175,8 +179,18 @@ def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
     sass = finding.kernel.sass
     if kind is None or sass is None:
         return ()
-    found = culprits(sass.local, kind, lambda line: _in_repository(line, tree))
+    return weighed(sass.local, kind, tree)
+
+
+def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
+    """The source lines of accesses of one class: see :func:`heaviest`."""
+    found = culprits(local, kind, lambda line: _in_repository(line, tree))
     return [_placed(each.place, each.inner, tree, each) for each in found]
+
+
+def placed(line: SourceLine, tree: Tree) -> Place:
+    """Of a line and the calls that it was inlined through the first that the repository holds."""
+    return _placed(_in_repository(line, tree), line, tree)
 
 
 def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | None = None) -> Place:

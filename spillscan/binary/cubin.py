@@ -80,7 +80,7 @@ def _tkinfo(note: Window) -> Toolkit:
 
 
 MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
-FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT = 0x11, 0x12, 0x2F
+FRAME_SIZE, MIN_STACK_SIZE, MAXREG_COUNT, REGCOUNT = 0x11, 0x12, 0x1B, 0x2F
 CUDA_API_VERSION, NUM_BARRIERS, REG_RECONFIG, ANNOTATIONS = 0x37, 0x4C, 0x54, 0x55
 SPILL = 1
 """Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
@@ -88,7 +88,10 @@ SPILL = 1
 _SIZED = 4
 _DIMENSIONS = struct.Struct("<3I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
-_TELLING = frozenset({MAX_THREADS, REQNTID, CTA_PER_CLUSTER, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS})
+_NO_CAP = 255
+_TELLING = frozenset(
+    {MAX_THREADS, REQNTID, CTA_PER_CLUSTER, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS}
+)
 """Attributes that :func:`of_function` reads."""
 
 
@@ -109,6 +112,9 @@ class FunctionInfo(NamedTuple):
     """Offsets of annotated instructions, ascending."""
     sets_registers: bool = False
     """Its code says how many registers its warps have (``setmaxnreg``)."""
+    register_cap: int | None = None
+    """Most registers per thread that ptxas was allowed, whether by launch bounds, ``__maxnreg__`` or ``-maxrregcount``;
+    ``None``: as many as an instruction can name."""
 
 
 NOTHING = FunctionInfo()
@@ -157,12 +163,15 @@ def of_function(section: Window) -> FunctionInfo:
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
+    register_cap: int | None = None
     sets_registers = False
     for attribute, value, payload in records(section, _TELLING):
         if attribute == NUM_BARRIERS:
             barriers = value & 0xFF
         elif attribute == REG_RECONFIG:
             sets_registers = True
+        elif attribute == MAXREG_COUNT:
+            register_cap = value if 0 < value < _NO_CAP else None
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
             toolkit = int.from_bytes(payload[:4], "little")
         elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
@@ -171,7 +180,7 @@ def of_function(section: Window) -> FunctionInfo:
             pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
             spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
     bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
-    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers)
+    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_cap)
 
 
 LAST_ARCH = 89

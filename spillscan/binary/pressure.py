@@ -7,14 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from spillscan.binary import counts
-from spillscan.binary.cubin import Cubin, Function
+from spillscan.binary.cubin import Cubin, Function, of_function
 from spillscan.binary.decode import Decoded
 from spillscan.binary.table import table
-from spillscan.machine.liveness import INSTRUCTION, Effects, Graph, Live, live
-from spillscan.model.code import LivePeak, SourceLine
+from spillscan.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
+from spillscan.machine.local import REGISTER_BYTES
+from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
 
 REGISTERS = 255
+_PLACES = [place for place in range(64 * WORDS) if place != 1]
+"""Where slots stand in a set of registers: not for the stack pointer, which is live at the end."""
 
 
 class Range(NamedTuple):
@@ -47,6 +52,10 @@ class Pressure(NamedTuple):
     """Where each instruction comes from."""
     accesses: Counter[tuple[str, int]]
     """Loads and stores of memory by mnemonic and bytes per thread."""
+    graph: Graph | None = None
+    """What may follow what."""
+    register_cap: int | None = None
+    """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
@@ -86,6 +95,34 @@ class Pressure(NamedTuple):
             at_least=self.live.at_least,
         )
 
+    def demand(self, local: LocalTraffic) -> int | None:
+        """The most values that are live at once, in registers and in spill slots, which are live from a store to the
+        last load: as many registers as this order of instructions would take; ``None`` where slots are not known."""
+        spills = [access for access in local.accesses if access.kind == "spill"]
+        if self.graph is None or not spills or any(access.slot is None for access in spills):
+            return None
+        words = [
+            [(access.part, access.slot + offset) for offset in range(0, access.bytes, REGISTER_BYTES)]
+            for access in spills
+            if access.slot is not None
+        ]
+        slots = sorted({word for each in words for word in each})
+        total = self.live.counts
+        for first in range(0, len(slots), len(_PLACES)):
+            places = zip(slots[first:], _PLACES, strict=False)
+            bits = {slot: (place // 64, np.uint64(1 << place % 64)) for slot, place in places}
+            read, written = (np.zeros_like(self.live.sets) for _ in "rw")
+            guarded = np.zeros(len(total), bool)
+            for access, touched in zip(spills, words, strict=True):
+                row = access.address // INSTRUCTION
+                for column, bit in (bits[slot] for slot in touched if slot in bits):
+                    (written if access.store else read)[row, column] |= bit
+                guarded[row] |= access.predicated
+            (held,) = live([(Effects(read, written, guarded, np.zeros(len(total), bool)), self.graph)])
+            aside = Live(held.sets & ~(read | written), False)  # what is stored or loaded is in a register here
+            total = total + aside.counts - aside.of(1)
+        return int(total.max())
+
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
     """Functions of a cubin whose instructions have a table. Raises :class:`~spillscan.binary.window.DamageError`."""
@@ -103,7 +140,8 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
                 held.append((function, decoded.accesses()))
                 graphs.append(graph)
-        for (function, accesses), found in zip(held, live(graphs), strict=True):
+        for (function, accesses), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-            yield function, Pressure(found, sources, accesses)
+            cap = None if function.info is None else of_function(function.info).register_cap
+            yield function, Pressure(found, sources, accesses, ways, cap)

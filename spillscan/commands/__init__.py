@@ -44,7 +44,7 @@ def all_commands(only: str | None = None) -> list[Command]:
 
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("read", ("scan", "show", "size", "times", "limiters", "profile", "launches")),
+    ("read", ("scan", "show", "advise", "size", "times", "limiters", "profile", "launches")),
     ("gate", ("check", "baseline")),
     ("compare", ("diff", "why", "bisect", "sweep")),
     ("explain", ("explain", "occupancy", "devices")),

@@ -1,4 +1,5 @@
-"""What limits each kernel's occupancy, how far the next step is, how to get there, and what that trades away."""
+"""What limits each kernel's occupancy, how far the next step is, how to get there, and what that trades away; of a
+kernel that spills first the other way: which launch bounds end its spills, and what they cost in blocks."""
 
 from __future__ import annotations
 
@@ -7,16 +8,19 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
+from spillscan.commands import _machine as machine
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from spillscan.commands._machine import MachineCode
     from spillscan.model import Kernel
     from spillscan.naming import Names
     from spillscan.occupancy.summary import Summary
     from spillscan.policy import Policy
+    from spillscan.remedies import Need, Relaxation
 
 NAME = "limiters"
 HELP = "what limits each kernel's occupancy, and the next steps"
@@ -43,23 +47,26 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _common.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
-    build = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    unpacking = _policy.unpacking(policy)
+    build = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=unpacking)
     kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
     shown = entries[: _common.rows_of(arguments)]
+    wanted = entries if any(form.name == "json" for form in forms) else shown
+    code = machine.code_of((kernel for kernel in wanted if sum(kernel.spills or ())), unpacking)
 
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                for line in map(printable, _lines(kernel, device, summary, names)):
+                for line in map(printable, _lines(kernel, device, summary, names, code)):
                     indent = " " * (len(line) - len(line.lstrip()) + 4)
                     yield from wrap(line, style.width, subsequent_indent=indent)
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 
-    _common.answer(forms, text=text, json=lambda: _data(entries, policy))
+    _common.answer(forms, text=text, json=lambda: _data(entries, policy, code))
     _common.report_issues(build.issues)
     return 0
 
@@ -74,7 +81,9 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
 
 
-def _lines(kernel: Kernel, device: str | None, summary: Summary, names: Names) -> Iterator[str]:
+def _lines(
+    kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, MachineCode]
+) -> Iterator[str]:
     from spillscan.occupancy.headroom import headroom
     from spillscan.occupancy.text import footprint_line, headroom_lines
 
@@ -93,6 +102,11 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary, names: Names) -
     yield f"  {summary.line}"
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
+    need, step = _relief(kernel, device, summary, code)
+    if need is not None:
+        from spillscan.remedies import relief
+
+        yield f"  spills: {relief(need, step, summary.launch)}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         for entry in summary.advice:
@@ -106,12 +120,27 @@ def _lines(kernel: Kernel, device: str | None, summary: Summary, names: Names) -
         yield f"  {footprint_line(summary.local_memory)}"
 
 
-def _data(kernels: list[Kernel], policy: Policy) -> list[dict[str, Any]]:
+def _relief(
+    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, MachineCode]
+) -> tuple[Need | None, Relaxation | None]:
+    """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
+    from spillscan.remedies import registers_needed, relaxation
+
+    if not sum(kernel.spills or ()):
+        return None, None
+    held = code.get(id(kernel))
+    need = registers_needed(kernel, held.pressure if held else None)
+    return need, None if need is None else relaxation(kernel, summary.launch, need, device)
+
+
+def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, MachineCode]) -> list[dict[str, Any]]:
     from spillscan.occupancy.data import summary_data
+    from spillscan.remedies import relief_data
 
     return [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
         | summary_data(summary)
+        | relief_data(*_relief(kernel, device, summary, code))
         for kernel in kernels
         for device, summary in _summaries(kernel, policy)
     ]

@@ -81,7 +81,8 @@ class Graph:
         self.rows = rows
         self.at_least = bool(len(flow.calls()) or flow.guessed or function)
         """Its control is not known in full."""
-        entries = flow.entries
+        # a callee that nothing names begins a word of Maxwell's behind the way out before it
+        entries = sorted({-(-address // INSTRUCTION) * INSTRUCTION for address in flow.entries})
         calls, targets, conditional = flow.inner_calls()
         both = [flow.controls(), reconverging, Controls(calls, targets, conditional, np.zeros(len(calls), bool))]
         columns = [np.concatenate(column) for column in zip(*both, strict=True)]

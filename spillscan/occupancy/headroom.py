@@ -268,6 +268,21 @@ def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
     )
 
 
+def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap, ...]:
+    """The launch bounds that leave more registers than the kernel takes, the smallest step first: of each cap those
+    with the most blocks."""
+    device, threads = configuration.device, configuration.threads_per_block
+    most = min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
+    if not 0 < threads <= device.max_threads_per_block:
+        return ()
+    found: dict[int, RegisterCap] = {}
+    for blocks in range(most, 0, -1):
+        cap = register_cap(device, threads, blocks)
+        if cap.registers > configuration.registers:
+            found.setdefault(cap.registers, cap)
+    return tuple(found.values())
+
+
 # ---- one figure that varies ------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
-from spillscan.places import UNKNOWN, Place, heaviest, log_path, source_place
+from spillscan.places import UNKNOWN, heaviest, log_path, source_place
 from spillscan.reports import Report
 from spillscan.reports._groups import none_spills, shared_label
 
@@ -93,12 +93,8 @@ def lines_of(finding: Finding, report: Report) -> str:
     """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty where nothing names
     lines."""
     found = heaviest(finding, report.tree)[:TOP]
-    shares = (f"{share_text(place.share or 0)} at {place}{_inlined(place)}" for place in found)
+    shares = (f"{share_text(place.share or 0)} at {place.text}" for place in found)
     return printable(f"by weight {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
-
-
-def _inlined(place: Place) -> str:
-    return f" (inlined: {place.inner})" if place.inner else ""
 
 
 def hole_lines(holes: Iterable[Hole], names: Names) -> Iterator[str]:
@@ -242,7 +238,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     source = source_place(finding, report.tree)
     log = printable(str(finding.origin)) if finding.origin else ""
     place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
-    inlined = _inlined(source) if source else ""
+    inlined = source.text.removeprefix(str(source)) if source else ""
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
     more = (
         f" (+{len(group) - 1:,} of {printable(shared_label(kernel, report.by or 'family', report.names), 40)})"

@@ -22,7 +22,7 @@ def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
     :class:`~spillscan.errors.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
-    report = replace(report, tree=_tree())
+    report = replace(report, tree=tree_here())
     put(forms, lambda form: _pieces(report, form, rows))
 
 
@@ -40,7 +40,7 @@ def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
     return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 
-def _tree() -> Tree:
+def tree_here() -> Tree:
     """The repository around the current folder: the CI service's checkout where it holds it, else git's, else the
     folder itself."""
     here = os.path.realpath(os.getcwd())

@@ -1,19 +1,21 @@
-"""What a curve shows: its best points, its trade-off in a sentence, bounds that do not do what they seem to, and the
-launch bounds that reach its next steps of occupancy. Facts of residency and spills, not of speed. Pure.
+"""What a curve shows: its best points, its trade-off in a sentence, bounds that do not do what they seem to, the launch
+bounds that end its spills, and those that reach its next steps of occupancy. Facts of residency and spills, not of
+speed. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from spillscan.errors import UsageError
 from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import bounds_for_more_blocks, register_cap
+from spillscan.occupancy.headroom import bounds_for_more_blocks, bounds_for_more_registers, register_cap
 from spillscan.occupancy.model import Configuration
-from spillscan.sweep.model import Advice, Curve, Point
+from spillscan.sweep.model import Advice, Curve, Direction, Point
 from spillscan.sweep.ptx import PtxEntry
 from spillscan.sweep.settings import AS_IS, Setting
 
@@ -123,7 +125,10 @@ def flags(entry: PtxEntry, arch: str, as_is: Point, own_cap: int | None, caps_sw
         return
     if entry.overrides_cap and (own_cap is not None or caps_swept):
         cap = f"-maxrregcount={own_cap}" if own_cap is not None else "-maxrregcount"
-        yield f"{entry.overrides_cap} overrides {cap}: ptxas ignores the cap (--maxnreg and --bounds do not)"
+        yield (
+            f"{entry.overrides_cap} overrides {cap}: ptxas ignores the cap (--maxnreg and --bounds do not)"
+            + (", so --caps has no row" if caps_swept else "")
+        )
     yield from _beyond(entry, here)
     if entry.threads is None and as_is.registers is not None:
         yield from _too_large(as_is.registers, here)
@@ -159,11 +164,21 @@ MOST_STEPS = 3
 _MOST_MAXNREG = 255
 
 
-def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[tuple[Setting, int], ...], str]:
-    """((setting, register cap it makes) of each next step, ``""``), or (nothing, why there is none).
+class Proposal(NamedTuple):
+    """What is to be compiled."""
 
-    Each step is proposed as ``__launch_bounds__`` and as ``__maxnreg__``: the same cap, and ptxas may make different
-    code of them.
+    direction: Direction
+    setting: Setting
+    cap: int
+    """Registers per thread that it leaves."""
+
+
+def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ...], str]:
+    """(what is to be compiled, why no step leads to more blocks).
+
+    Of a kernel that spills all launch bounds that leave more registers, the smallest step first. Each step to more
+    blocks is proposed as ``__launch_bounds__`` and as ``__maxnreg__``: the same cap, and ptxas may make different code
+    of them.
     """
     as_is, launch = curve.as_is, curve.launch
     if as_is.failure or as_is.registers is None:
@@ -174,27 +189,50 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[tuple[Settin
         now = resident(_configuration(curve.arch, as_is, launch))
     except UsageError as error:
         return (), error.what
+    found = [
+        Proposal("no spills", Setting(kind="bounds", threads=cap.threads, blocks=cap.blocks), cap.registers)
+        for cap in (bounds_for_more_registers(now.configuration) if as_is.spill_bytes else ())
+    ]
     if not now.can_launch and "registers" not in now.limiters:
-        return (), "it cannot be launched: " + "; ".join(now.reasons)
+        return tuple(found), "it cannot be launched: " + "; ".join(now.reasons)
     if now.can_launch and now.limiters and "registers" not in now.limiters:
-        return (), f"registers do not limit it, {' and '.join(now.limiters).replace('_', ' ')} do"
-    found: list[tuple[Setting, int]] = []
+        return tuple(found), f"registers do not limit it, {' and '.join(now.limiters).replace('_', ' ')} do"
+    more = []
     for _ in range(steps):
         bounds = bounds_for_more_blocks(now)
         if bounds is None:
             break
-        found.append((Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks), bounds.registers))
-        found.append((Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG)), bounds.registers))
+        written = Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks)
+        capped = Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG))
+        more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
         now = resident(replace(now.configuration, registers=bounds.registers))
-    return tuple(found), "" if found else "no fewer registers bring another block"
+    return (*found, *more), "" if more else "no fewer registers bring another block"
 
 
-def judged(curve: Curve, points: tuple[tuple[Point, int], ...]) -> tuple[Advice, ...]:
-    """What came of the proposals: (point, cap) into advice, held against the kernel as it is."""
-    before = curve.as_is.blocks or 0
-    return tuple(
-        Advice(point=point, cap=cap, gain=0 if point.blocks is None else point.blocks - before) for point, cap in points
+def advised(curve: Curve, points: Sequence[tuple[Proposal, Point]], why_none: str) -> Curve:
+    """``curve`` with what came of the proposals: the smallest step that ends the spills, else that which leaves the
+    fewest, and all steps to more blocks. Points and advice are marked together: none is best that another beats."""
+    before = curve.as_is
+    relaxed = [(each, point) for each, point in points if each.direction == "no spills"]
+    fewer = [pair for pair in relaxed if _is_less(pair[1].spill_bytes, before.spill_bytes)]
+    kept = [min(fewer, key=lambda pair: pair[1].spill_bytes or 0)] if fewer else []  # of equal ones the smallest step
+    kept += [(each, point) for each, point in points if each.direction == "more blocks"]
+    marked = mark([*curve.points, *(point for _, point in kept)])
+    own, others = marked[: len(curve.points)], marked[len(curve.points) :]
+    found = tuple(
+        Advice(
+            direction=each.direction,
+            point=point,
+            cap=each.cap,
+            gain=0 if point.blocks is None else point.blocks - (before.blocks or 0),
+        )
+        for (each, _), point in zip(kept, others, strict=True)
     )
+    return replace(curve, points=own, facts=facts(marked), advice=found, no_advice=why_none)
+
+
+def _is_less(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one < other
 
 
 def _configuration(arch: str, point: Point, launch: Launch) -> Configuration:

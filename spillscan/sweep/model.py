@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Literal
 
 from spillscan.model import Launch
 from spillscan.sweep.settings import AS_IS, Setting
@@ -115,16 +116,24 @@ class Point:
         return self.warps / self.max_warps if self.warps is not None and self.max_warps else None
 
 
+Direction = Literal["more blocks", "no spills"]
+"""Fewer registers, that more blocks are resident; more registers, that spills end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Bounds that reach the next step of occupancy, and what ptxas makes of them."""
+    """Bounds that reach the next step of occupancy, or that end spills, and what ptxas makes of them."""
+
+    direction: Direction
+    """What they are for."""
 
     point: Point
     """The setting, compiled."""
     cap: int
     """Registers per thread that it leaves."""
     gain: int
-    """Resident blocks more than the kernel has as it is; 0 or less where the step is not reached."""
+    """Resident blocks more than the kernel has as it is; 0 or less where the step is not reached, and where it is not
+    for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +159,10 @@ class Curve:
     flags: tuple[str, ...] = ()
     """What about its bounds does not do what it seems to, a sentence each."""
     advice: tuple[Advice, ...] = ()
-    """The next steps; empty where they were not asked for, or none is left."""
+    """The smallest step that ends the spills, and the next steps to more blocks; empty where they were not asked for,
+    or none is left."""
     no_advice: str = ""
-    """Why there is none; empty where there is, or it was not asked for."""
+    """Why no step leads to more blocks; empty where one does, or it was not asked for."""
 
     @property
     def as_is(self) -> Point:

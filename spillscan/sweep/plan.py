@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spillscan import compilation, pipeline
 from spillscan.errors import InputError, UsageError
@@ -38,7 +38,7 @@ class Question:
     globs: tuple[str, ...] = ()
     """Which kernels."""
     advise: bool = False
-    """Whether the next steps of occupancy are to be compiled, too."""
+    """Whether the step that ends spills, and the next steps of occupancy, are to be compiled, too."""
 
 
 def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
@@ -172,7 +172,7 @@ def _advised(
     proposed = [advice.proposals(curve) for curve in curves]
     symbols: dict[Setting, set[str]] = {}
     for curve, (steps, _) in zip(curves, proposed, strict=True):
-        for setting, _ in steps:
+        for _, setting, _ in steps:
             symbols.setdefault(setting, set()).add(curve.symbol)
     compiled = compilers.compile(
         [(target, setting) for setting in symbols], lambda _, setting, entry: entry.symbol in symbols[setting]
@@ -183,19 +183,16 @@ def _advised(
     found = []
     for curve, (steps, why) in zip(curves, proposed, strict=True):
         entry = by_symbol[curve.symbol]
-        points = tuple(
-            (
-                point(
-                    setting,
-                    entry,
-                    curve.arch,
-                    outcomes[setting],
-                    kernels.get(setting, {}).get(curve.symbol),
-                    launches,
-                ),
-                cap,
+        made = [
+            point(
+                step.setting,
+                entry,
+                curve.arch,
+                outcomes[step.setting],
+                kernels.get(step.setting, {}).get(curve.symbol),
+                launches,
             )
-            for setting, cap in steps
-        )
-        found.append(replace(curve, advice=advice.judged(curve, points), no_advice=why))
+            for step in steps
+        ]
+        found.append(advice.advised(curve, list(zip(steps, made, strict=True)), why))
     return found

@@ -95,7 +95,16 @@ def curve_data(curve: Curve) -> dict[str, Any]:
         "facts": curve.facts,
         "measured": curve.measured,
         "flags": list(curve.flags),
-        "advice": [{"cap": entry.cap, "gain_blocks": entry.gain, **point_data(entry.point)} for entry in curve.advice],
+        "advice": [
+            {
+                "direction": entry.direction,
+                "cap": entry.cap,
+                "gain_blocks": entry.gain,
+                "ends_spills": entry.direction == "no spills" and entry.point.spill_bytes == 0,
+                **point_data(entry.point),
+            }
+            for entry in curve.advice
+        ],
         "no_advice": curve.no_advice,
     }
 

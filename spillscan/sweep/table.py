@@ -53,7 +53,8 @@ def sentences(curve: Curve) -> Iterator[str]:
     yield from filter(None, (curve.facts, curve.measured))
     yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
-        yield f"no advice: {printable(curve.no_advice, _LONGEST_REASON)}"
+        lead = "no step to more blocks" if curve.advice else "no advice"
+        yield f"{lead}: {printable(curve.no_advice, _LONGEST_REASON)}"
     yield from advice_lines(curve)
 
 
@@ -148,16 +149,18 @@ def _said(point: Point) -> tuple[str, ...]:
 def advice_lines(curve: Curve) -> Iterator[str]:
     """``__maxnreg__(64), at most 64 registers: ptxas uses 64, spills 96 B (none in loops); 3 -> 4 blocks/SM``.
 
-    Ways to one cap of which ptxas makes the same share a line.
+    Ways to one cap of which ptxas makes the same share a line; the best are marked.
     """
-    ways: dict[tuple[int, str], list[str]] = {}
+    ways: dict[tuple[int, str], list[Advice]] = {}
     for entry in curve.advice:
         made = "; ".join(
             (_made(curve.as_is, entry), *(f"ptxas: {text}" for text in dict.fromkeys(entry.point.remarks)))
         )
-        ways.setdefault((entry.cap, made), []).append(entry.point.setting.source)
-    for (cap, made), sources in ways.items():
-        yield f"{' or '.join(sources)}, at most {cap} registers: {printable(made, _LONGEST_REASON)}"
+        ways.setdefault((entry.cap, made), []).append(entry)
+    for (cap, made), entries in ways.items():
+        sources = " or ".join(entry.point.setting.source for entry in entries)
+        best = f"{BEST} " if any(entry.point.best for entry in entries) else ""
+        yield f"{best}{sources}, at most {cap} registers: {printable(made, _LONGEST_REASON)}"
 
 
 def _made(before: Point, entry: Advice) -> str:
@@ -168,7 +171,12 @@ def _made(before: Point, entry: Advice) -> str:
     if point.spill_bytes and point.loop_spill_bytes is not None:
         spills += f" ({point.loop_spill_bytes:,} B in loops)" if point.loop_spill_bytes else " (none in loops)"
     blocks = f"{_number(before.blocks)} -> {_number(point.blocks)} blocks/SM"
-    missed = "" if entry.gain > 0 else ", the step is not reached"
+    if entry.direction == "no spills":
+        missed = ", the smallest step that ends its spills"
+        if point.spill_bytes:
+            missed = f", no bounds end its spills ({_number(before.spill_bytes)} B as it is)"
+    else:
+        missed = "" if entry.gain > 0 else ", the step is not reached"
     return f"ptxas uses {_number(point.registers)}, {spills}; {blocks}{missed}"
 
 

@@ -13,6 +13,7 @@ from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     best_block_sizes,
     bounds_for_more_blocks,
+    bounds_for_more_registers,
     curve,
     headroom,
     register_cap,
@@ -252,3 +253,19 @@ def test_clusters():
             clusters(found, count)
     with pytest.raises(UsageError):
         clusters(occupancy("sm_80", registers=32, threads_per_block=32), 2)
+
+
+@given(configurations)
+def test_bounds_for_more_registers_are_every_step(configuration):
+    steps = bounds_for_more_registers(configuration)
+    here, threads = configuration.device, configuration.threads_per_block
+    every = [
+        register_cap(here, threads, blocks)
+        for blocks in range(1, here.max_blocks_per_sm + 1)
+        if threads <= here.max_threads_per_block
+    ]
+    more = {cap.registers for cap in every if not cap.ignored and cap.registers > configuration.registers}
+    assert [cap.registers for cap in steps] == sorted(more)
+    for step in steps:
+        beyond = [cap for cap in every if not cap.ignored and cap.blocks > step.blocks]
+        assert all(cap.registers < step.registers for cap in beyond), "the most blocks that leave as many"

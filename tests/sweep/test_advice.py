@@ -7,9 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillscan.model import Launch
 from spillscan.sweep import advice
-from spillscan.sweep.model import Point
-from spillscan.sweep.settings import AS_IS
+from spillscan.sweep.model import Curve, Point
+from spillscan.sweep.settings import AS_IS, Setting
 from tests.sweep.support import point
 
 POINTS = st.builds(
@@ -74,3 +75,49 @@ def test_what_cannot_run_or_was_overridden_is_never_best() -> None:
 def test_of_equals_the_kernel_as_it_is_is_best() -> None:
     points = [replace(point(118, 16), setting=AS_IS), point(119, 16), point(117, 16)]
     assert [each.best for each in advice.mark(points)] == [True, False, False]
+
+
+def curve(*points: Point) -> Curve:
+    return Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="13.0", launch=LAUNCH, points=advice.mark(points))
+
+
+LAUNCH = Launch(threads_per_block=128, source="policy", dynamic_shared_bytes=0)
+
+
+def bounds(blocks: int, registers: int, spills: int = 0) -> tuple[advice.Proposal, Point]:
+    """A step to more registers, and what became of it."""
+    setting = Setting(kind="bounds", threads=128, blocks=blocks)
+    made = replace(point(registers, 4 * blocks, spills=spills, blocks=blocks), setting=setting)
+    return advice.Proposal("no spills", setting, registers), made
+
+
+def test_a_kernel_that_spills_gets_every_step_to_more_registers_and_the_others_none() -> None:
+    spilling = replace(point(40, 48, spills=300, blocks=12), setting=AS_IS)
+    steps, why = advice.proposals(curve(spilling))
+    relaxed = [each for each in steps if each.direction == "no spills"]
+    assert [each.cap for each in relaxed] == [48, 56, 64, 72, 80, 96, 128, 168, 255]
+    assert [each.setting.blocks for each in relaxed] == [10, 9, 8, 7, 6, 5, 4, 3, 2]
+    assert {each.cap for each in steps if each.direction == "more blocks"} == {32}
+    assert why == ""
+    clean, _ = advice.proposals(curve(replace(point(40, 48, blocks=12), setting=AS_IS)))
+    assert {each.direction for each in clean} == {"more blocks"}
+
+
+def test_of_the_steps_the_smallest_that_ends_the_spills_is_kept() -> None:
+    as_is = replace(point(40, 48, spills=300, blocks=12), setting=AS_IS)
+    made = advice.advised(curve(as_is), [bounds(10, 48, 96), bounds(8, 64), bounds(7, 72)], "")
+    (entry,) = made.advice
+    assert (entry.cap, entry.point.spill_bytes, entry.gain, entry.point.best) == (64, 0, -4, True)
+    assert made.facts == "64 registers: last spill-free, 8 blocks; 40: +4 blocks for 300 B of loop-free spills"
+    never = advice.advised(curve(as_is), [bounds(10, 48, 96), bounds(8, 64, 8), bounds(7, 72, 8)], "")
+    assert [entry.cap for entry in never.advice] == [64], "else the smallest that leaves the fewest"
+    assert advice.advised(curve(as_is), [bounds(10, 48, 300)], "").advice == (), "what ends none is no advice"
+
+
+def test_no_point_is_best_that_advice_beats() -> None:
+    as_is = replace(point(40, 48, blocks=12), setting=AS_IS)
+    more = advice.Proposal("more blocks", Setting(kind="bounds", threads=128, blocks=16), 32)
+    made = advice.advised(curve(as_is), [(more, replace(point(32, 64, blocks=16), setting=more.setting))], "")
+    assert [each.best for each in curve(as_is).points] == [True]
+    assert [each.best for each in made.points] == [False]
+    assert [each.point.best for each in made.advice] == [True]

@@ -1,0 +1,348 @@
+"""Say what to do first over a whole build: the families of kernels that spill, what weighs most first (bytes, ten times
+as many for each loop around them; with --profile what takes most time), each with its source line, cause, remedy and a
+command to try; behind them those that nothing but occupancy limits, which are helped the other way.
+
+Facts come from code, records and logs; what none of them shows is named as not known. Whether it pays is not said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from spillscan.commands import _common, _policy
+from spillscan.commands import _machine as machine
+from spillscan.output.safe import printable
+from spillscan.output.terminal import BOLD, fold, paint
+
+if TYPE_CHECKING:
+    from spillscan.model import Build, Kernel, Launch
+    from spillscan.naming import Names
+    from spillscan.occupancy.launches import Launches
+    from spillscan.output.terminal import Style
+    from spillscan.profile.judged import JudgedLaunch
+    from spillscan.remedies import Remedy
+
+NAME = "advise"
+HELP = "what to do first: families by weight, with line, cause, remedy and command"
+ORDER = 27
+EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
+_DATABASE = "compile_commands.json"
+_HEIGHT = 4
+"""Folders above an input in which the list of its compilations is looked for."""
+_LONGEST = 400
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    _common.add_inputs(parser)
+    parser.add_argument(
+        "--profile", metavar="CSV", help="what ncu --csv wrote: families whose spills take most time come first"
+    )
+    parser.add_argument(
+        "--sweep", metavar="JSON", help="what sweep -f json wrote: registers that end spills, measured, not estimated"
+    )
+    _common.add_launches(parser)
+    _policy.add_file(parser)
+    _common.add_selection(parser)
+    _common.add_formats(parser, ("text", "json", "markdown"))
+    _common.add_rows(parser, 10, "families to show", "families")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 2 where the input cannot be read."""
+    from spillscan.naming import Names
+    from spillscan.remedies import ranked, remedy
+    from spillscan.reports.render import tree_here
+
+    forms = _common.forms_of(arguments)
+    policy = _policy.policy_of(arguments)
+    unpacking = _policy.unpacking(policy)
+    inputs = _common.inputs_or_stdin(arguments.inputs)
+    build = _common.scan(inputs, unpacking=unpacking)
+    kept = _common.select(build, arguments)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
+    measured = _measured(arguments.sweep) if arguments.sweep else {}
+    profile = _profiled(arguments.profile, build) if arguments.profile else ()
+    launches = _Launches(policy, profile)
+    found = ranked(kept.kernels, names, launches, profile)
+    shown = found[: _common.rows_of(arguments)]
+    code = machine.code_of((each.worst for each in shown), unpacking)
+    tree, databases = tree_here(), _databases(inputs)
+    advice = []
+    for each in shown:
+        held = code.get(id(each.worst))
+        made = remedy(each, launches, tree, held.pressure if held else None, measured)
+        advice.append((made, list(_commands(made, inputs, databases, names, launches))))
+    rest = list(_left_open(kept, launches))
+    more = len(found) - len(shown)
+    _common.answer(
+        forms,
+        text=lambda style: _text(kept, advice, rest, more, names, style),
+        json=lambda: _document(kept, advice, rest, len(found), names),
+        markdown=lambda: _markdown(kept, advice, rest, more, names),
+    )
+    _common.report_issues(build.issues)
+    return 0
+
+
+class _Launches:
+    """How kernels are launched: as the policy says, else as a profile saw it."""
+
+    def __init__(self, policy: Launches, profile: Sequence[JudgedLaunch]) -> None:
+        from spillscan.profile.judged import launch_figures
+
+        self._policy = policy
+        self._seen = {id(each.match.kernel): launch_figures(each.launch) for each in profile if each.match.kernel}
+
+    def launch_of(self, kernel: Kernel) -> Launch | None:
+        """The launch; ``None`` where neither says."""
+        from spillscan.occupancy.launches import settled
+
+        said = self._policy.launch_of(kernel)
+        seen = self._seen.get(id(kernel))
+        return settled(kernel, seen) if seen is not None and (said is None or said.source == "bounds") else said
+
+
+def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
+    from spillscan.inputs.source import expand
+    from spillscan.profile.judged import judge
+    from spillscan.profile.reading import read_all
+
+    return judge(read_all(expand([place])), build)
+
+
+def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
+    """The fewest registers at which a sweep compiled each kernel without spills."""
+    import json
+
+    from spillscan.errors import InputError
+
+    found: dict[tuple[str, str | None], int] = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            for curve in json.load(file)["curves"]:
+                points = [*curve["points"], *curve["advice"]]
+                clean = [
+                    int(each["registers"])
+                    for each in points
+                    if each["registers"] is not None and each["spill_store_bytes"] == each["spill_load_bytes"] == 0
+                ]
+                if clean:
+                    key = str(curve["symbol"]), str(curve["arch"])
+                    found[key] = min(clean) if key not in found else min(found[key], *clean)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path} is no sweep", "spillscan sweep … -f json:FILE writes one") from None
+    return found
+
+
+# ---- commands to try -------------------------------------------------------------------------------------------------
+
+
+def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
+    """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
+    from spillscan.errors import InputError
+    from spillscan.inputs.compile_commands import commands
+
+    folders = dict.fromkeys([os.curdir, "build"])
+    for each in inputs:
+        folder = each if os.path.isdir(each) else os.path.dirname(each)
+        for _ in range(_HEIGHT):
+            folders[folder or os.curdir] = None
+            folder = os.path.dirname(folder)
+    found: dict[str, set[str]] = {}
+    for folder in folders:
+        path = os.path.normpath(os.path.join(folder, _DATABASE))
+        if os.path.isfile(path) and path not in found:
+            try:
+                listed = commands(path)
+            except InputError:
+                continue
+            found[path] = {os.path.realpath(name) for each in listed for name in (each.source, each.object) if name}
+    return found
+
+
+def _commands(
+    made: Remedy, inputs: Sequence[str], databases: Mapping[str, set[str]], names: Names, launches: Launches
+) -> Iterator[str]:
+    """Lines to paste: a sweep where it is known how the kernel is compiled, then what shows most of it."""
+    kernel = made.ranked.worst
+    called, arch = _called(kernel, names), kernel.key.arch
+    chosen = [*(["--arch", arch] if arch else [])]
+    launch = launches.launch_of(kernel)
+    threads = [] if launch is None or launch.source != "policy" else ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
+    if source := _source(kernel, databases):
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
+    if "-" in inputs:
+        return
+    if kernel.sass is not None and made.ranked.about == "spills":
+        yield shlex.join(["spillscan", "show", called, *inputs, *chosen])
+    else:
+        yield shlex.join(["spillscan", "limiters", *inputs, "--kernel", called, *chosen, *threads])
+
+
+def _of(launch: Launch) -> str:
+    dynamic = launch.dynamic_shared_bytes
+    return f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "")
+
+
+def _called(kernel: Kernel, names: Names) -> str:
+    """What a table calls it, where that is its alone; else its symbol."""
+    name = names.of(kernel.named_by)
+    return name if set(names.called(name)) == {kernel.named_by} and printable(name) == name else kernel.key.symbol
+
+
+def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
+    """The list of compilations that holds the kernel's source or object, else its source where that can be read."""
+    lines = kernel.sass.local.lines if kernel.sass else ()
+    files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
+    for line in lines:
+        place = line.source
+        while place.inlined_at is not None:
+            place = place.inlined_at
+        files.append(place.file)
+    own = {os.path.realpath(file) for file in files if file}
+    for path, compiled in databases.items():
+        if own & compiled:
+            return path
+    return next((file for file in files if file.endswith((".cu", ".ptx")) and os.path.isfile(file)), "")
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+
+Advice = Sequence[tuple["Remedy", Sequence[str]]]
+
+
+def _left_open(build: Build, launches: Launches) -> Iterator[str]:
+    """What nothing can be said of."""
+    from spillscan.remedies import spill_weight
+
+    entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
+    silent = sum(kernel.spills is None for kernel in entries)
+    unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
+    if silent:
+        yield f"not known whether they spill: {silent:,} of {len(entries):,} kernels"
+    if unlaunched:
+        yield f"not known what limits {unlaunched:,} of {len(entries):,} kernels: give --launch 'GLOB=THREADS'"
+
+
+def _head(build: Build, advice: Advice) -> str:
+    from spillscan.reports._words import summary
+
+    first = summary(build).splitlines()[0]
+    return f"what to do first; {first}" if advice else f"nothing to do; {first}"
+
+
+def _why_here(made: Remedy) -> str:
+    """``3 kernels, 74 % of the weight of all spills``."""
+    from spillscan.machine.spillmap import share_text
+    from spillscan.reports._words import count
+
+    about = made.ranked
+    words = [count(len(about.kernels), "kernel")]
+    if about.about == "spills":
+        words.append(f"{share_text(about.share)} of the weight of all spills")
+    if about.spill_ns is not None:
+        words.append(f"{_time(about.spill_ns)} of {_time(about.time_ns or 0)} measured go to spills")
+    elif about.time_ns is not None:
+        words.append(f"{_time(about.time_ns)} measured")
+    return ", ".join(words)
+
+
+def _time(nanoseconds: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def _facts(made: Remedy, commands: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(heading, text) of everything that is said of one family."""
+    from spillscan.machine.spillmap import share_text
+
+    if made.ranked.about == "spills":
+        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
+        yield "line", lines or "not known: compile with -lineinfo, and give the binary"
+    yield from (("cause", text) for text in made.causes or ["not known"])
+    yield from (("remedy", text) for text in made.remedies or ["not known"])
+    yield from (("try", text) for text in commands)
+
+
+def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
+    from spillscan.reports._words import label_of
+
+    yield paint(_head(build, advice), BOLD, style)
+    about = None
+    for number, (made, commands) in enumerate(advice, 1):
+        if made.ranked.about != about and made.ranked.about == "occupancy":
+            yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
+        about = made.ranked.about
+        yield ""
+        yield paint(f"{number}. {label_of(made.ranked.worst, names)}: {_why_here(made)}", BOLD, style)
+        last = ""
+        for heading, text in _facts(made, commands):
+            lead = f"   {heading if heading != last else '':8}"
+            last = heading
+            if heading == "try":  # a line to paste is one line
+                yield printable(f"{lead}{text}")
+            else:
+                yield from wrap(printable(text, _LONGEST), style.width, initial_indent=lead, subsequent_indent=" " * 11)
+    yield from fold(more, style, " families")
+    yield from (["", *rest] if rest else [])
+
+
+def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
+    from spillscan.reports._words import label_of
+    from spillscan.reports.markdown import code, words
+
+    yield f"**spillscan** {words(_head(build, advice))}"
+    for number, (made, commands) in enumerate(advice, 1):
+        yield ""
+        yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(_why_here(made))}"
+        yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in _facts(made, commands))
+    if more:
+        yield from ("", f"… {more:,} more families: --all shows them")
+    for line in rest:
+        yield from ("", words(line))
+
+
+def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
+    from spillscan.remedies import relief_data
+
+    return {
+        "version": 1,
+        "families": total,
+        "first": [
+            {
+                "about": made.ranked.about,
+                "family": made.ranked.family,
+                "kernels": len(made.ranked.kernels),
+                "archs": sorted({each.key.arch or "" for each in made.ranked.kernels}),
+                "symbol": made.ranked.worst.key.symbol,
+                "name": names.of(made.ranked.worst.named_by),
+                "arch": made.ranked.worst.key.arch,
+                "unit": made.ranked.worst.key.unit,
+                "weight": made.ranked.weight,
+                "share": made.ranked.share,
+                "spill_ns": made.ranked.spill_ns,
+                "time_ns": made.ranked.time_ns,
+                "places": [
+                    {"path": place.path, "line": place.line, "inlined": place.inner, "share": place.share}
+                    for place in made.places
+                ],
+                "causes": list(made.causes),
+                **relief_data(made.need, made.relaxation),
+                "remedies": list(made.remedies),
+                "commands": list(commands),
+            }
+            for made, commands in advice
+        ],
+        "not_known": list(rest),
+    }
