@@ -280,7 +280,7 @@ class Names:
         self._builds = [dict.fromkeys(symbols) for symbols in builds]
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
-        self._copied: dict[str, Counter[Node]] = {}
+        self._copied: dict[str, Mapping[Node, int]] = {}
         self._cut: dict[int, _Cuts] = {}
         self._forest = Forest(labels)
         self._trees: dict[Key, Parsed] = {}
@@ -323,29 +323,32 @@ class Names:
         families = dict.fromkeys(self._families[self._heads[symbol]] for symbol in symbols if symbol in self._heads)
         return [line for family in families if (line := family.legend(room - (0 if headed else len(family.base))))]
 
-    def _copies(self, family: Family) -> Counter[Node]:
+    def _copies(self, family: Family) -> Mapping[Node, int]:
         """How many symbols of a build have one tree."""
-        found = self._copied.get(family.base)
-        if found is None:
-            found = self._copied[family.base] = Counter()
-            for build in self._builds:
-                found |= Counter(self._tree(symbol).node for symbol in family.symbols if symbol in build)
-        return found
+        if family.base not in self._copied:
+            alike: dict[Node, list[Key]] = defaultdict(list)
+            for symbol in family.symbols:
+                alike[self._tree(symbol).node].append(symbol)
+            self._copied[family.base] = {node: self._together(symbols) for node, symbols in alike.items()}
+        return self._copied[family.base]
 
     def called(self, shown: str) -> list[Key]:
         """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
-        for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)):
-            if found := [symbol for symbol, name in self.at(width).items() if name == shown]:
+        cut = any(sign in shown for sign in "…~*?[")  # what is not begins with its family's name
+        families = [each for each in self._families.values() if cut or shown.startswith(each.base)]
+        symbols = [symbol for family in families for symbol in family.symbols]
+        for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)) if symbols else ():
+            if found := [symbol for symbol in symbols if self.of(symbol, width) == shown]:
                 return found
         fits = re.compile(translate(shown)).match if any(sign in shown for sign in "*?[") else shown.__eq__
         nodes = {
             node
-            for family in self._families.values()
+            for family in families
             for spelling in family.spellings
             for node, text in spelling.texts.items()
             if fits(family.base + family.bracketed(text))
         }
-        return [symbol for symbol in self._heads if self._tree(symbol).node in nodes]
+        return [symbol for symbol in symbols if self._tree(symbol).node in nodes]
 
     # ---- trees ----------------------------------------------------------------------------------------------------
 
@@ -457,15 +460,30 @@ class Names:
         of_name: dict[str, list[Key]] = defaultdict(list)
         for symbol, name in names.items():
             of_name[name].append(symbol)
-        several = {name: symbols for name, symbols in of_name.items() if len(symbols) > 1}
-        if not several:
-            return []
-        seen: Counter[str] = Counter()
-        for build in self._builds:
-            seen |= Counter(names[s] for symbols in several.values() for s in symbols if s in build)
+        several = [symbols for symbols in of_name.values() if len(symbols) > 1]
         return [
-            symbols for name, symbols in several.items() if seen[name] > 1 or len({self._tree(s) for s in symbols}) > 1
+            each for each in several if self._together(each) > 1 or len({self._tree(symbol) for symbol in each}) > 1
         ]
+
+    def _together(self, symbols: Iterable[Key]) -> int:
+        """How many of them the build has that has most."""
+        more_than: list[int] = []  # of each number, the builds that have more, a bit each
+        for symbol in symbols:
+            here = self._places[symbol]
+            for number, those in enumerate(more_than):
+                more_than[number], here = those | here, those & here
+            if here:
+                more_than.append(here)
+        return len(more_than)
+
+    @cached_property
+    def _places(self) -> Mapping[Key, int]:
+        """The builds that have each kernel: a bit a build."""
+        found: dict[Key, int] = dict.fromkeys(chain.from_iterable(self._builds), 0)
+        for at, build in enumerate(self._builds):
+            for symbol in build:
+                found[symbol] |= 1 << at
+        return found
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
