@@ -45,6 +45,10 @@ class Cause:
 def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> list[Cause]:
     """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read."""
     found = [*_bounds(before, after), *_cap(before, after)]
+    if not found and old is not None and new is not None and old.register_cap != new.register_cap:
+        both = ["none" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
+        by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
+        found.append(Cause(kind="cap", evidence=f"registers that ptxas was allowed {both[0]} → {both[1]} ({by})"))
     if old is not None and new is not None:
         found += _code(before, after, old, new)
     return [*found, *_tools(before, after)]

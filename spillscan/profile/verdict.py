@@ -1,5 +1,6 @@
 """What the published procedure makes of a launch, in words: low occupancy and latency-bound, look at the limiter; low
-occupancy and busy, leave it; high occupancy and slow, look elsewhere. Never how fast something else would be.
+occupancy and busy, leave it; high occupancy and slow, look elsewhere. Where spills are many of the instructions executed,
+these come first. Never how fast something else would be.
 
 Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the verdict is
 unknown and says what is.
@@ -13,7 +14,7 @@ from typing import Literal
 
 from spillscan.profile.model import Measured
 
-Kind = Literal["limiter", "leave", "elsewhere", "small-grid", "imbalance", "unknown"]
+Kind = Literal["spills", "limiter", "leave", "elsewhere", "small-grid", "imbalance", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,11 @@ class ProfileVerdict:
 def verdict(measured: Measured, limiters: Sequence[str]) -> ProfileVerdict:
     """The verdict on one launch; ``limiters``: what binds its occupancy, as far as that is known."""
     kind, text = _on_occupancy(measured, limiters)
-    return ProfileVerdict(kind, text, tuple(_concerns(measured)))
+    share, concerns = measured.spill_instruction_share, tuple(_concerns(measured))
+    if share is None or 100 * share <= LOCAL_INSTRUCTIONS.value:
+        return ProfileVerdict(kind, text, concerns)
+    above = f"{100 * share:.1f} % of the instructions executed are spills (above {LOCAL_INSTRUCTIONS.value:g} %)"
+    return ProfileVerdict("spills", f"{above}: these come first", (text, *concerns))
 
 
 def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, str]:
@@ -119,11 +124,10 @@ def _concerns(measured: Measured) -> list[str]:
             f"{100 * share:.1f} % of local and global traffic is local memory (above {LOCAL_TRAFFIC.value:g} %)"
         )
     local = measured.local_instructions
-    if local is None:
-        local = measured.spill_instructions
     if local is not None and measured.instructions:
         percent = 100 * local / measured.instructions
         if percent > LOCAL_INSTRUCTIONS.value:
-            what = "access local memory" if measured.local_instructions is not None else "are spills"
-            said.append(f"{percent:.1f} % of the instructions executed {what} (above {LOCAL_INSTRUCTIONS.value:g} %)")
+            said.append(
+                f"{percent:.1f} % of the instructions executed access local memory (above {LOCAL_INSTRUCTIONS.value:g} %)"
+            )
     return said

@@ -49,6 +49,8 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
     ("equal", kernel(), kernel(), PLAIN, PLAIN, []),
     ("cap", kernel("-arch sm_90"), kernel("-maxrregcount 32 -arch sm_90"), PLAIN, PLAIN, ["cap"]),
     ("bounds", kernel(), kernel(threads=1024), PLAIN, PLAIN, ["bounds"]),
+    ("blocks", kernel(threads=128), kernel(threads=128), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
+    ("explained", kernel(), kernel("-maxrregcount 40"), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
     ("toolkit", kernel(), kernel(version="13.5.37"), PLAIN, PLAIN, ["toolkit"]),
     ("options", kernel("-O3 -v"), kernel("-O1"), PLAIN, PLAIN, ["options"]),
     ("unrolled", kernel(), kernel(), PLAIN, code([(line(5), 9)] * 32), ["repeated"]),

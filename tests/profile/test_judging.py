@@ -219,6 +219,12 @@ FULL = Measured(compute_percent=30.0, memory_percent=20.0, theoretical_percent=1
         ({"compute_percent": None}, "unknown", "--section SpeedOfLight"),
         ({"theoretical_percent": None}, "unknown", "--section Occupancy"),
         ({"waves": None}, "unknown", "--section LaunchStats"),
+        (
+            {"instructions": 100.0, "spill_instructions": 11.0},
+            "spills",
+            "11.0 % of the instructions executed are spills",
+        ),
+        ({"instructions": 100.0, "spill_instructions": 10.0}, "elsewhere", "look elsewhere"),
         ({"achieved_percent": None}, "unknown", "--section Occupancy"),
     ],
 )
@@ -227,6 +233,12 @@ def test_verdicts(changed: dict[str, float | None], kind: str, words: str) -> No
     assert found.kind == kind
     assert words in found.text
     assert "faster" not in found.text
+
+
+def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
+    found = verdict(replace(FULL, instructions=100.0, spill_instructions=60.0, waves=0.5), ("registers",))
+    (below,) = found.concerns
+    assert "more blocks come before occupancy" in below
 
 
 def test_thresholds_are_the_published_ones_and_strict() -> None:
