@@ -22,6 +22,7 @@ from spillscan.occupancy.headroom import bounds_for_more_registers, register_cap
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import LABELS, Summary, count, summarise
 from spillscan.places import Place, Tree, placed, weighed
+from spillscan.profile.text import time_text
 
 if TYPE_CHECKING:
     from spillscan.binary.pressure import Pressure
@@ -126,12 +127,12 @@ def ranked(
     total = sum(weights.values())
     spilling: dict[str, list[Kernel]] = {}
     limited: dict[str, list[tuple[Kernel, float]]] = {}
+    asked: dict[tuple[object, ...], float | None] = {}
     for kernel in kernels:
-        family = names.base(kernel.named_by)
         if weights[id(kernel)]:
-            spilling.setdefault(family, []).append(kernel)
-        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()))) is not None:
-            limited.setdefault(family, []).append((kernel, empty))
+            spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
+        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()), asked)) is not None:
+            limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
     found = []
     for family, members in spilling.items():
         spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
@@ -193,17 +194,27 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _empty(kernel: Kernel, launches: Launches, launched: Sequence[JudgedLaunch]) -> float | None:
+def _empty(
+    kernel: Kernel,
+    launches: Launches,
+    launched: Sequence[JudgedLaunch],
+    asked: dict[tuple[object, ...], float | None],
+) -> float | None:
     """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
-    can, where its launch is not known, and where a profile says to leave it."""
+    can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
     if kernel.role != "entry" or kernel.spills != (0, 0):
         return None
     if launched and not any(each.verdict.kind == "limiter" for each in launched):
         return None
-    summary = _summary(kernel, launches.launch_of(kernel))
-    if summary is None or summary.occupancy is None or not any(entry.remedy for entry in summary.advice):
+    launch = launches.launch_of(kernel)
+    if launch is None:
         return None
-    return 1 - summary.occupancy.fraction
+    question = kernel.usage, kernel.key.arch, launch
+    if question not in asked:
+        found = _summary(kernel, launch)
+        helped = found is not None and any(entry.remedy for entry in found.advice)
+        asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
+    return asked[question]
 
 
 def _summary(kernel: Kernel, launch: Launch | None) -> Summary | None:
@@ -434,6 +445,28 @@ def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
         "registers_needed_by": None if need is None else need.basis,
         "relaxation": None if step is None else asdict(step),
     }
+
+
+def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(heading, text) of everything that is said of one family."""
+    if made.ranked.about == "spills":
+        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
+        yield "line", lines or "not known: compile with -lineinfo, and give the binary"
+    yield from (("cause", text) for text in made.causes or ["not known"])
+    yield from (("remedy", text) for text in made.remedies or ["not known"])
+    yield from (("try", text) for text in commands)
+
+
+def why_here(about: Ranked) -> str:
+    """``3 kernels, 74 % of the weight of all spills``."""
+    words = [count(len(about.kernels), "kernel")]
+    if about.about == "spills":
+        words.append(f"{share_text(about.share)} of the weight of all spills")
+    if about.spill_ns is not None:
+        words.append(f"{time_text(about.spill_ns)} of {time_text(about.time_ns or 0)} measured go to spills")
+    elif about.time_ns is not None:
+        words.append(f"{time_text(about.time_ns)} measured")
+    return ", ".join(words)
 
 
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spillscan.binary.fetch import code_of
 from spillscan.cli import main
-from spillscan.commands._machine import code_of
 from spillscan.inputs.source import expand
 from spillscan.model import Launch, LaunchBounds
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine, Traffic, WarpRole, WeighedLine

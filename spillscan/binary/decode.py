@@ -211,6 +211,10 @@ class Decoded:
         graph = Graph(flow, _reconverging(code), len(kinds), function=function)
         return tables.effects(*code.words()), graph
 
+    def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
+        """Mnemonics, and of each instruction the number of its own."""
+        return self.table.names, self.table.ranks.take(self.code.codes)
+
     def accesses(self) -> Counter[tuple[str, int]]:
         """Loads and stores of global and shared memory, by mnemonic and bytes per thread."""
         ranks = self.table.ranks.take(self.code.codes)

@@ -4,10 +4,11 @@ million instructions."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spillscan.binary import counts
 from spillscan.binary.cubin import Cubin, Function, of_function
@@ -56,6 +57,8 @@ class Pressure(NamedTuple):
     """What may follow what."""
     register_cap: int | None = None
     """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
+    opcodes: tuple[Sequence[str], NDArray[np.int64]] = ((), np.zeros(0, np.int64))
+    """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
@@ -132,16 +135,16 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
     functions = (function for function in cubin.functions() if function.code.size and wanted(function))
     for neighbours in counts.stretches(functions, opcodes):
         stretch = counts.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
-        held: list[tuple[Function, Counter[tuple[str, int]]]] = []
+        held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
             decoded = Decoded(function, stretch, opcodes, cubin.number)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
-                held.append((function, decoded.accesses()))
+                held.append((function, decoded.accesses(), decoded.opcodes()))
                 graphs.append(graph)
-        for (function, accesses), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
+        for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
             cap = None if function.info is None else of_function(function.info).register_cap
-            yield function, Pressure(found, sources, accesses, ways, cap)
+            yield function, Pressure(found, sources, accesses, ways, cap, names)

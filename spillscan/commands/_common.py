@@ -106,6 +106,9 @@ def add_metric(parser: argparse.ArgumentParser, which: str, about: str) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """-f, --top and --all of a command that writes reports."""
     add_formats(parser, (), _REPORTS)
+    parser.add_argument(
+        "--source-root", metavar="DIR", help="read source files below DIR for the page (-f html), beside their figures"
+    )
     add_rows(parser, 25, "rows of text to show", "rows of text")
 
 

@@ -15,7 +15,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.commands import _machine as machine
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, fold, paint
 
@@ -55,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
+    from spillscan.binary import fetch
     from spillscan.naming import Names
     from spillscan.remedies import ranked, remedy
     from spillscan.reports.render import tree_here
@@ -71,12 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _common.rows_of(arguments)]
-    code = machine.code_of((each.worst for each in shown), unpacking)
+    code = fetch.pressures_of((each.worst for each in shown), unpacking)
     tree, databases = tree_here(), _databases(inputs)
     advice = []
     for each in shown:
-        held = code.get(id(each.worst))
-        made = remedy(each, launches, tree, held.pressure if held else None, measured)
+        made = remedy(each, launches, tree, code.get(id(each.worst)), measured)
         advice.append((made, list(_commands(made, inputs, databases, names, launches))))
     rest = list(_left_open(kept, launches))
     more = len(found) - len(shown)
@@ -240,42 +239,8 @@ def _head(build: Build, advice: Advice) -> str:
     return f"what to do first; {first}" if advice else f"nothing to do; {first}"
 
 
-def _why_here(made: Remedy) -> str:
-    """``3 kernels, 74 % of the weight of all spills``."""
-    from spillscan.machine.spillmap import share_text
-    from spillscan.reports._words import count
-
-    about = made.ranked
-    words = [count(len(about.kernels), "kernel")]
-    if about.about == "spills":
-        words.append(f"{share_text(about.share)} of the weight of all spills")
-    if about.spill_ns is not None:
-        words.append(f"{_time(about.spill_ns)} of {_time(about.time_ns or 0)} measured go to spills")
-    elif about.time_ns is not None:
-        words.append(f"{_time(about.time_ns)} measured")
-    return ", ".join(words)
-
-
-def _time(nanoseconds: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
-def _facts(made: Remedy, commands: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(heading, text) of everything that is said of one family."""
-    from spillscan.machine.spillmap import share_text
-
-    if made.ranked.about == "spills":
-        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
-        yield "line", lines or "not known: compile with -lineinfo, and give the binary"
-    yield from (("cause", text) for text in made.causes or ["not known"])
-    yield from (("remedy", text) for text in made.remedies or ["not known"])
-    yield from (("try", text) for text in commands)
-
-
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
+    from spillscan.remedies import facts, why_here
     from spillscan.reports._words import label_of
 
     yield paint(_head(build, advice), BOLD, style)
@@ -285,9 +250,9 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
             yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
         about = made.ranked.about
         yield ""
-        yield paint(f"{number}. {label_of(made.ranked.worst, names)}: {_why_here(made)}", BOLD, style)
+        yield paint(f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}", BOLD, style)
         last = ""
-        for heading, text in _facts(made, commands):
+        for heading, text in facts(made, commands):
             lead = f"   {heading if heading != last else '':8}"
             last = heading
             if heading == "try":  # a line to paste is one line
@@ -299,14 +264,15 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
+    from spillscan.remedies import facts, why_here
     from spillscan.reports._words import label_of
     from spillscan.reports.markdown import code, words
 
     yield f"**spillscan** {words(_head(build, advice))}"
     for number, (made, commands) in enumerate(advice, 1):
         yield ""
-        yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(_why_here(made))}"
-        yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in _facts(made, commands))
+        yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"
+        yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in facts(made, commands))
     if more:
         yield from ("", f"… {more:,} more families: --all shows them")
     for line in rest:

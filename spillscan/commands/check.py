@@ -61,5 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
         by=arguments.by,
     )
-    render.write(gate.report(report, held), arguments.format, _common.rows_of(arguments))
+    render.write(
+        gate.report(report, held),
+        arguments.format,
+        _common.rows_of(arguments),
+        _policy.unpacking(policy),
+        arguments.source_root,
+    )
     return _common.conclude(found, (*gate.issues(held), *everything.issues))

@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         _common.report_issues([issue for build in builds for issue in build.issues])
         return 0
     report, found = _report(kept, builds, by, arguments, policy, gate)
-    render.write(report, arguments.format, _common.rows_of(arguments))
+    render.write(report, arguments.format, _common.rows_of(arguments), _policy.unpacking(policy), arguments.source_root)
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     if report.fail_on == "never":
         _common.report_issues(issues)

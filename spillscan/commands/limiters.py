@@ -8,14 +8,13 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.commands import _machine as machine
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spillscan.commands._machine import MachineCode
+    from spillscan.binary.pressure import Pressure
     from spillscan.model import Kernel
     from spillscan.naming import Names
     from spillscan.occupancy.summary import Summary
@@ -41,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
+    from spillscan.binary import fetch
     from spillscan.model.build import damage
     from spillscan.naming import Names
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
     shown = entries[: _common.rows_of(arguments)]
     wanted = entries if any(form.name == "json" for form in forms) else shown
-    code = machine.code_of((kernel for kernel in wanted if sum(kernel.spills or ())), unpacking)
+    code = fetch.pressures_of((kernel for kernel in wanted if sum(kernel.spills or ())), unpacking)
 
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
@@ -82,7 +82,7 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
 
 
 def _lines(
-    kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, MachineCode]
+    kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, Pressure]
 ) -> Iterator[str]:
     from spillscan.occupancy.headroom import headroom
     from spillscan.occupancy.text import footprint_line, headroom_lines
@@ -121,19 +121,18 @@ def _lines(
 
 
 def _relief(
-    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, MachineCode]
+    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure]
 ) -> tuple[Need | None, Relaxation | None]:
     """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
     from spillscan.remedies import registers_needed, relaxation
 
     if not sum(kernel.spills or ()):
         return None, None
-    held = code.get(id(kernel))
-    need = registers_needed(kernel, held.pressure if held else None)
+    need = registers_needed(kernel, code.get(id(kernel)))
     return need, None if need is None else relaxation(kernel, summary.launch, need, device)
 
 
-def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, MachineCode]) -> list[dict[str, Any]]:
+def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -> list[dict[str, Any]]:
     from spillscan.occupancy.data import summary_data
     from spillscan.remedies import relief_data
 

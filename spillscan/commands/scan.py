@@ -75,7 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
     if arguments.by != "config":
-        render.write(report, arguments.format, _common.rows_of(arguments))
+        render.write(
+            report, arguments.format, _common.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
+        )
     else:
         _candidates.show([kept], inputs[:1], arguments, lambda: report)
     _common.report_issues(build.issues)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.commands import _machine as machine
 from spillscan.errors import InputError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import say
@@ -26,8 +25,8 @@ from spillscan.output.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spillscan.binary.fetch import MachineCode
     from spillscan.binary.pressure import Pressure
-    from spillscan.commands._machine import MachineCode
     from spillscan.model import Kernel
     from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
     from spillscan.naming import Names
@@ -64,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
+    from spillscan.binary import fetch
     from spillscan.model.build import damage
     from spillscan.naming import Names
 
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         nvdisasm()  # say so before anything is printed
     found = sorted(found, key=damage)
     full = [k for k in found if len(found) == 1 or arguments.sass or (k.sass and k.sass.local.total.accesses)]
-    code = machine.code_of(full, unpacking, text=arguments.sass)
+    code = fetch.code_of(full, unpacking, text=arguments.sass)
     for number, kernel in enumerate(found):
         assert kernel.sass is not None
         called = printable(names.of(kernel.named_by))

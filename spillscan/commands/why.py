@@ -11,7 +11,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.commands import _machine as machine
 from spillscan.commands.show import wanted
 from spillscan.errors import InputError
 from spillscan.output.safe import printable
@@ -19,8 +18,7 @@ from spillscan.output.safe import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spillscan.commands._machine import MachineCode
-    from spillscan.model import Kernel
+    from spillscan.compare.causes import Growth
     from spillscan.output.terminal import Style
 
 NAME = "why"
@@ -28,7 +26,6 @@ HELP = "say why a kernel's registers or spills grew between two builds"
 ORDER = 32
 EPILOG = "Example: spillscan why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
-_SHOWN = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
+    from spillscan.binary import fetch
+    from spillscan.compare.causes import Growth
     from spillscan.identity.pairs import pair
     from spillscan.naming import Names
 
@@ -61,8 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     if not pairs:
         raise InputError(f"no kernel of both builds matches {arguments.kernel!r}", "part of a symbol, a glob, its name")
-    old, new = (machine.code_of([each[side] for each in pairs], unpacking) for side in (0, 1))
-    reports = [_Report(names.of(after.named_by), before, after, old, new) for before, after in pairs]
+    code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
+    found = [Growth(before, after, code.get(id(before)), code.get(id(after))) for before, after in pairs]
+    reports = [_Report(names.of(each.after.named_by), each) for each in found]
     _common.answer(
         forms,
         text=lambda style: (line for report in reports for line in report.lines(style)),
@@ -75,32 +75,22 @@ def run(arguments: argparse.Namespace) -> int:
 class _Report:
     """What is said of one kernel."""
 
-    def __init__(
-        self, called: str, before: Kernel, after: Kernel, old: dict[int, MachineCode], new: dict[int, MachineCode]
-    ) -> None:
-        from spillscan.compare import causes
+    def __init__(self, called: str, found: Growth) -> None:
         from spillscan.compare.figures import figures
 
-        self.called, self.before, self.after = printable(called), before, after
-        codes = (old.get(id(before)), new.get(id(after)))
-        self.pressures = [None if code is None else code.pressure for code in codes]
-        one, other = self.pressures
-        self.causes = causes.causes(before, after, one, other)
-        self.unknown = list(causes.open_questions(before, after, one, other))
-        self.risen = causes.risen(one, other) if one and other else []
-        self.held = causes.held(one, other) if one and other else []
-        sides = figures(before), figures(after)
+        self.called, self.found = printable(called), found
+        sides = figures(found.before), figures(found.after)
         self.figures = {name: tuple(side.get(name) for side in sides) for name in _FIGURES}
-        peaks = [each.peak if each else None for each in self.pressures]
+        peaks = [each.peak if each else None for each in found.pressures]
         self.figures["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self, style: Style) -> Iterator[str]:
         """Text."""
-        from spillscan.machine.spillmap import where
         from spillscan.model.figures import figure
 
-        yield f"{self.called}  {self.after.key.arch or 'unknown arch'}"
+        found = self.found
+        yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
         for name, (before, after) in self.figures.items():
             if before is None and after is None:
                 continue
@@ -108,29 +98,23 @@ class _Report:
             both = zip((before, after), least, strict=True)
             words = ["not known" if value is None else f"{mark}{value:,}" for value, mark in both]
             yield f"  {figure(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
-        yield "  what differs, what weighs most first:" if self.causes else "  no difference that is known explains it"
-        for number, cause in enumerate(self.causes, 1):
+        yield "  what differs, what weighs most first:" if found.causes else "  no difference that is known explains it"
+        for number, cause in enumerate(found.causes, 1):
             yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"
-        peaks = [each.peak for each in self.pressures if each]
-        if len(peaks) == 2:
-            places = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
-            yield f"  peak of live registers: {places[0]} → {places[1]}"
-        for title, rows in (("more live at", self.risen), ("more held through the peak, written at", self.held)):
-            if rows:
-                words = [f"{line} {before} → {after}" for line, before, after in rows[:_SHOWN]]
-                yield printable(f"  {title}: {', '.join(words)}", 600)
-        yield from (f"  not known: {text}" for text in self.unknown)
+        yield from (f"  {printable(line, 600)}" for line in found.places())
+        yield from (f"  not known: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
         """JSON."""
+        found = self.found
         return {
-            "symbol": self.after.key.symbol,
-            "name": self.after.name,
-            "arch": self.after.key.arch,
+            "symbol": found.after.key.symbol,
+            "name": found.after.name,
+            "arch": found.after.key.arch,
             "figures": self.figures,
             "live_registers_at_least": self.at_least,
-            "causes": [{"kind": c.kind, "evidence": c.evidence, "lines": c.lines} for c in self.causes],
-            "risen": self.risen,
-            "held": self.held,
-            "not_known": self.unknown,
+            "causes": [{"kind": c.kind, "evidence": c.evidence, "lines": c.lines} for c in found.causes],
+            "risen": found.risen,
+            "held": found.held,
+            "not_known": found.unknown,
         }

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from spillscan.binary.pressure import Pressure
 from spillscan.machine.liveness import INSTRUCTION
+from spillscan.machine.spillmap import where
 from spillscan.model import Kernel
 from spillscan.model.code import SourceLine
 
@@ -42,13 +43,50 @@ class Cause:
     """Source lines, ``gemm.cu:31``, the heaviest first."""
 
 
+class Growth:
+    """Everything that is said of one kernel, before and after."""
+
+    def __init__(self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> None:
+        self.before, self.after = before, after
+        self.pressures = old, new
+        self.causes = causes(before, after, old, new)
+        self.unknown = list(open_questions(before, after, old, new))
+        self.risen = risen(old, new) if old and new else []
+        """Lines at which more registers are live than before: (line, before, after)."""
+        self.held = held(old, new) if old and new else []
+        """Lines whose values are held in more registers through the peak: (line, before, after)."""
+
+    def sentences(self) -> Iterator[str]:
+        """What differs, what weighs most first, and where it shows; what is not known last."""
+        if not self.causes:
+            yield "no difference that is known explains it"
+        for cause in self.causes:
+            yield f"{cause.kind}: {cause.evidence}"
+        yield from self.places()
+        yield from (f"not known: {text}" for text in self.unknown)
+
+    def places(self) -> Iterator[str]:
+        """Where more registers are live."""
+        peaks = [each.peak for each in self.pressures if each is not None]
+        if len(peaks) == 2:
+            words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
+            yield f"peak of live registers: {words[0]} → {words[1]}"
+        for title, rows in (("more live at", self.risen), ("more held through the peak, written at", self.held)):
+            if rows:
+                yield f"{title}: {', '.join(f'{line} {before} → {after}' for line, before, after in rows[:_SHOWN])}"
+
+
 def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> list[Cause]:
     """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read."""
     found = [*_bounds(before, after), *_cap(before, after)]
-    if not found and old is not None and new is not None and old.register_cap != new.register_cap:
-        both = ["none" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
-        by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
-        found.append(Cause(kind="cap", evidence=f"registers that ptxas was allowed {both[0]} → {both[1]} ({by})"))
+    if old is not None and new is not None and old.register_cap != new.register_cap:
+        both = ["any" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
+        allowed = f"ptxas was allowed {both[0]} → {both[1]} registers"
+        if not found:
+            by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
+            found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
+        elif found[0].kind == "bounds":
+            found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
     if old is not None and new is not None:
         found += _code(before, after, old, new)
     return [*found, *_tools(before, after)]

@@ -18,6 +18,7 @@ ROWS = 50
 def static(payload: Mapping[str, Any]) -> Iterator[str]:
     """HTML, escaped."""
     yield f"<h1>{text(payload['title']) or 'spillscan'}</h1>\n<p>{text(headline(payload['overview']['kernels']))}</p>\n"
+    yield from _first(payload["first"])
     if "findings" in payload:
         yield from _findings(payload["findings"])
     if "changes" in payload:
@@ -46,6 +47,15 @@ def headline(found: Mapping[str, int]) -> str:
         f"{found['spilling']:,} of {found['count']:,} kernels spill: {size(found['stores'])} stores,"
         f" {size(found['loads'])} loads per thread{silent}"
     )
+
+
+def _first(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if found:
+        rows = (
+            (each["name"], each["arch"] or "", each["why"], "; ".join(words for _, words in each["facts"]))
+            for each in found
+        )
+        yield from table("What to do first", ("kernel", "arch", "why", "what"), rows, len(found))
 
 
 def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

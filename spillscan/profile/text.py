@@ -80,7 +80,7 @@ def _row(group: Sequence[JudgedLaunch]) -> Row:
         "+".join(worst.limiters) or "-",
         _share(measured.local_share),
         _share(measured.spill_instruction_share),
-        _time(measured.duration_ns),
+        "-" if measured.duration_ns is None else time_text(measured.duration_ns),
     )
     spills = bool(measured.spill_instructions)
     return cells, RED if spills and worst.verdict.concerns else YELLOW if worst.verdict.concerns else ""
@@ -98,9 +98,8 @@ def _share(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}%"
 
 
-def _time(nanoseconds: float | None) -> str:
-    if nanoseconds is None:
-        return "-"
+def time_text(nanoseconds: float) -> str:
+    """``1.04 ms``."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"

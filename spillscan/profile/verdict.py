@@ -1,6 +1,6 @@
 """What the published procedure makes of a launch, in words: low occupancy and latency-bound, look at the limiter; low
-occupancy and busy, leave it; high occupancy and slow, look elsewhere. Where spills are many of the instructions executed,
-these come first. Never how fast something else would be.
+occupancy and busy, leave it; high occupancy and slow, look elsewhere. Where many of the instructions executed are
+spills, these come first. Never how fast something else would be.
 
 Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the verdict is
 unknown and says what is.
@@ -127,7 +127,6 @@ def _concerns(measured: Measured) -> list[str]:
     if local is not None and measured.instructions:
         percent = 100 * local / measured.instructions
         if percent > LOCAL_INSTRUCTIONS.value:
-            said.append(
-                f"{percent:.1f} % of the instructions executed access local memory (above {LOCAL_INSTRUCTIONS.value:g} %)"
-            )
+            above = f"(above {LOCAL_INSTRUCTIONS.value:g} %)"
+            said.append(f"{percent:.1f} % of the instructions executed access local memory {above}")
     return said

@@ -23,11 +23,16 @@ from spillscan.places import Tree
 
 if TYPE_CHECKING:
     from spillscan.baseline.judging import BaselineResult
+    from spillscan.binary.pressure import Pressure
+    from spillscan.compare.causes import Growth
     from spillscan.compare.matrix import Matrix
     from spillscan.reports._groups import By
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
+EXPLAINED = 20
+"""Changes of which a report says why they grew."""
+_GROWTH = frozenset({"registers", "spill_store_bytes", "spill_load_bytes", "spill_bytes"})
 JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
 
@@ -68,6 +73,10 @@ class Report:
     """Mildest severity that fails the check; ``never``."""
     tree: Tree = Tree()  # noqa: RUF009 - frozen
     """The repository that places are relative to."""
+    code: Mapping[int, Pressure] = field(default_factory=dict)
+    """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Lines of source files, by the name that debug information gives the file."""
     baseline: BaselineResult | None = None
     """What the baseline makes of the findings; ``None`` without one."""
 
@@ -79,6 +88,27 @@ class Report:
         kernels = (*(build.kernels for build in builds), *columns)
         named = ([kernel.named_by for kernel in each if kernel is not None] for each in kernels)
         return Names(*named, labels=self.labels)
+
+    @cached_property
+    def grown(self) -> list[Change]:
+        """The pairs of a diff whose registers or spills grew, the worst first."""
+        return [
+            change
+            for change in self.changes
+            if any(name in _GROWTH and (after or 0) > (before or 0) for name, before, after in change.metrics)
+            and change.before is not None
+        ]
+
+    def growths(self, most: int) -> list[Growth]:
+        """Why some of these grew, as far as anything that is known explains it."""
+        from spillscan.compare.causes import Growth
+
+        found = [
+            Growth(change.before, change.after, self.code.get(id(change.before)), self.code.get(id(change.after)))
+            for change in self.grown[:most]
+            if change.before is not None and change.after is not None
+        ]
+        return [each for each in found if each.causes]
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
 from spillscan.compare.candidates import side_by_side
-from spillscan.model import SEVERITIES, Build, Severity
+from spillscan.explained import explanations
+from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
-from spillscan.output.safe import clip
+from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
-from spillscan.page.changes import Index, changes, findings, heat, tuned
+from spillscan.page.changes import Index, changes, findings, heat, named, tuned
+from spillscan.page.code import code_of
 from spillscan.page.columns import Summaries, columns
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
@@ -20,7 +22,8 @@ from spillscan.page.document import document
 from spillscan.page.overview import overview
 from spillscan.page.static import static
 from spillscan.places import place_of
-from spillscan.reports import ALL_KINDS, Report
+from spillscan.remedies import facts, ranked, registers_needed, relaxation, relief, remedy, why_here
+from spillscan.reports import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports._words import hole_lines, lines_of
 
 FORMAT = "html"
@@ -38,6 +41,7 @@ ASSETS = (
     "store",
     "filters",
     "treemap",
+    "first",
     "overview",
     "table",
     "kernels",
@@ -77,7 +81,18 @@ def payload(report: Report) -> dict[str, Any]:
         found["heat"] = heat(report.matrix, report.names, index)
     if rows:
         found["candidates"] = tuned(rows)
+    found["first"] = _first(report, kernels, index)
+    if report.kind != "scan":
+        rules = sorted({finding.rule for finding in report.findings})
+        texts = explanations("rules")
+        found["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
     found["kernels"] = columns(kernels, summaries, report.names)
+    if report.code:
+        found["code"] = _code(report, kernels)
+        found["why"] = {
+            index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
+            for each in report.growths(EXPLAINED)
+        }
     if kernels:
         before = {
             index[id(change.after)]: change.before
@@ -85,6 +100,40 @@ def payload(report: Report) -> dict[str, Any]:
             if change.before is not None and id(change.after) in index
         }
         found |= details(kernels, summaries.of, before if report.kind == "diff" else None)
+    return found
+
+
+_FIRST = 8
+"""Families that the first page says what to do about."""
+_LONGEST_REASON = 600
+
+
+def _first(report: Report, kernels: Sequence[Kernel], index: Index) -> list[dict[str, Any]]:
+    """What to do first: as ``advise`` says it."""
+    found = ranked(kernels, report.names, report.launches)[:_FIRST]
+    return [
+        {
+            "kernel": index[id(each.worst)],
+            **named(each.worst, report.names),
+            "about": each.about,
+            "why": why_here(each),
+            "facts": [
+                [heading, printable(text, _LONGEST_REASON)]
+                for heading, text in facts(remedy(each, report.launches, report.tree, report.code.get(id(each.worst))))
+            ],
+        }
+        for each in found
+    ]
+
+
+def _code(report: Report, kernels: Sequence[Kernel]) -> dict[int, dict[str, Any]]:
+    """Machine code, and what would end the spills of each kernel."""
+    found = code_of(kernels, report.code, report.sources)
+    for number, made in found.items():
+        kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
+        need = registers_needed(kernel, report.code[id(kernel)]) if sum(kernel.spills or ()) else None
+        if need is not None:
+            made["relief"] = relief(need, relaxation(kernel, launch, need), launch)
     return found
 
 

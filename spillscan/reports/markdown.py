@@ -51,6 +51,8 @@ _FOLDED = 200
 """Rows that are folded; the rest is counted."""
 _ONE_ROW = 4
 """Findings of one family by one rule that share a row; fewer have one each."""
+_EXPLAINED, _LONGEST_REASON = 5, 300
+"""Changes of which it is said why they grew; characters of each reason."""
 _NUMBERS = ("registers", "spill stores", "spill loads", "stack", "shared", "occupancy")
 
 
@@ -139,6 +141,19 @@ def _diff(report: Report) -> Iterator[str]:
             _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
         )
         yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
+    yield from _why(report)
+
+
+def _why(report: Report) -> Iterator[str]:
+    """Why registers and spills grew, of the worst, folded."""
+    grown = report.growths(_EXPLAINED)
+    if grown:
+        lines = []
+        for each in grown:
+            lines.append(f"- {code(name_of(each.after, report.names))} {code(each.after.key.arch or '', LONGEST_ARCH)}")
+            lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in each.sentences()]
+        yield ""
+        yield from fold(f"why {'they' if len(grown) > 1 else 'it'} grew", lines)
 
 
 def _states(changes: Sequence[Change]) -> Iterator[str]:

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from spillscan import reports
 from spillscan.errors import UsageError
+from spillscan.model import Kernel
+from spillscan.model.build import damage
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
 from spillscan.places import Tree
-from spillscan.reports import Kind, Report
+from spillscan.reports import EXPLAINED, Kind, Report
+
+if TYPE_CHECKING:
+    from spillscan.binary.pressure import Pressure
 
 
-def write(report: Report, wanted: Sequence[str], rows: int | None) -> None:
+SHOWN_CODE = 60
+"""Kernels whose code a page shows."""
+_DETAILED = frozenset({"html", "markdown"})
+_LARGEST_SOURCE = 4 << 20
+
+
+def write(
+    report: Report,
+    wanted: Sequence[str],
+    rows: int | None,
+    unpacking: Mapping[str, int] | None = None,
+    source_root: str | None = None,
+) -> None:
     """Write ``report`` in each of the ``wanted`` forms ``FORMAT[:FILE]``; without any, as text to standard output.
+    ``unpacking``: the limits by which binaries are read again; ``source_root``: where source files may be read.
 
     Files are complete and in their places before standard output begins. Raises
     :class:`~spillscan.errors.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
-    report = replace(report, tree=tree_here())
+    code = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
+    report = replace(report, tree=tree_here(), code=code)
+    if source_root is not None:
+        report = replace(report, sources=_sources(report, source_root))
     put(forms, lambda form: _pieces(report, form, rows))
 
 
@@ -38,6 +60,45 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
     return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
+
+
+def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
+    """Live registers of what is shown in detail: kernels that spill, and both sides of those that grew."""
+    wanted: dict[int, Kernel] = {}
+    if "html" in detailed:
+        found = {id(each.kernel) for each in report.findings}
+        spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in found)
+        wanted |= {id(each): each for each in sorted(spilling, key=damage)[:SHOWN_CODE]}
+    if detailed and report.kind == "diff":
+        for change in report.grown[:EXPLAINED]:
+            wanted |= {id(each): each for each in (change.before, change.after) if each is not None}
+    if not any(each.sass and each.sass.digest for each in wanted.values()):
+        return {}
+    from spillscan.binary.fetch import pressures_of
+
+    return pressures_of(wanted.values(), unpacking)
+
+
+def _sources(report: Report, root: str) -> dict[str, list[str]]:
+    """The source files that stand below ``root``, of lines that are shown: nothing else is ever read, whatever a
+    binary's debug information names."""
+    from spillscan.page.code import files_of
+
+    if not os.path.isdir(root):
+        raise UsageError(f"--source-root: {root} is no folder", "give the folder that holds the sources")
+    top = os.path.realpath(root)
+    tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
+    kernels = (kernel for kernel in report.build.kernels if id(kernel) in report.code)
+    found: dict[str, list[str]] = {}
+    for name in {name for kernel in kernels for name in files_of(kernel, report.code[id(kernel)])}:
+        path = os.path.realpath(os.path.join(top, tree.relative(name)))
+        try:
+            if os.path.commonpath([path, top]) == top and os.path.getsize(path) <= _LARGEST_SOURCE:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found[name] = file.read().splitlines()
+        except (OSError, ValueError):
+            continue
+    return found
 
 
 def tree_here() -> Tree:

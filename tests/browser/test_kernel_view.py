@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from spillscan import scan
+from spillscan.cli import main
 from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
 from spillscan.model.build import damage
 from spillscan.naming import alone
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.page.columns import identifiers
 from spillscan.reports import Report
+from tests.binary.support import stored
 from tests.browser.conftest import EVERY, PHONE, Open, Tab, serious
 from tests.conftest import FIXTURES
 from tests.reporting import rendered
@@ -127,3 +129,56 @@ def test_axe_finds_nothing_serious_in_a_kernel(
     tab = opened(browse, build, files["launched"], options)
     tab.page.evaluate(axe)
     assert serious(tab.page) == []
+
+
+# ---- machine code ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a check of a binary whose source is there."""
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
+    (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
+    words = ["check", str(folder / "k.cubin"), "-f", f"html:{folder / 'page.html'}", "--source-root", str(folder)]
+    assert main(words) == 1
+    return folder / "page.html"
+
+
+def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: Path) -> None:
+    tab = browse(compiled)
+    assert tab.text("#first") == "What to do first"
+    assert tab.text(".first .who").startswith("array_and_spills sm_80 · 1 kernel, 41 % of the weight of all spills")
+    assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
+    tab.page.locator(".first a").first.click()
+    assert "registers are live at once" in tab.text(".spillmap p")
+    assert "To end its spills: about" in tab.text(".spillmap p")
+    assert tab.page.locator(".strip .live").count() == tab.page.locator(".strip .allocated").count() == 1
+    assert tab.page.locator(".strip .mark").count() > 20, "loops, spills and registers are one picture"
+    assert tab.text(".sources figcaption").startswith("sass.cu:36 81 % of the spills")
+    assert tab.text(".sources .own") == "36 int line_36; // <b>&amp;"
+    assert tab.page.locator(".listing tr").count() == 0
+    tab.page.get_by_text("Machine code: instructions").click()
+    assert "LDL (spill)" in tab.text(".listing")
+    assert tab.page.locator(".listing tbody tr").count() > 100
+    tab.page.get_by_text("What spill means").click()
+    assert "What to do." in tab.text(".explained")
+
+
+@EVERY
+def test_axe_finds_nothing_serious_in_code(browse: Open, compiled: Path, axe: str) -> None:
+    tab = browse(compiled)
+    tab.page.evaluate(axe)
+    tab.page.locator(".first a").first.click()
+    tab.page.get_by_text("Machine code: instructions").click()
+    tab.text(".listing td")
+    assert serious(tab.page) == []
+
+
+def test_code_fits_a_phone(browse: Open, compiled: Path) -> None:
+    tab = browse(compiled, viewport=PHONE)
+    wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert tab.page.evaluate(wide) <= 0
+    tab.page.locator(".first a").first.click()
+    tab.text(".strip")
+    assert tab.page.evaluate(wide) <= 0

@@ -272,12 +272,18 @@ const comparison = (() => {
     }), curves.key());
   }
 
+  function local(payload, index, map, container) {
+    const code = (payload.code && payload.code[index]) || null;
+    container.append(h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map, code) : h("p", { class: "quiet" }, NO_ROOM)));
+  }
+
   // payload.details[index]: the number of its subject (-1: never launched), and its spill map where it has one
   view("kernel", (payload, index, container) => {
     const [number, map] = payload.details[index];
+    const spills = map && map.totals.spill; // what is to be mended first stands first
+    if (spills) local(payload, index, map, container);
     if (number >= 0) residency(payload, payload.subjects[number], pastOf(payload, index), container);
-    if (map === undefined) return;
-    container.append(h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map) : h("p", { class: "quiet" }, NO_ROOM)));
+    if (map !== undefined && !spills) local(payload, index, map, container);
   });
 
   return compared;

@@ -31,7 +31,9 @@ spillscan.around("kernel", (payload, id, box, render) => {
       h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
     fullName(),
     mine.length ? h("ol", { class: "findings" }, mine.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
-      h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))))) : null,
+      h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")),
+      first.explained(payload, each.rule)))) : null,
+    first.grown(payload, i),
     others.length ? h("p", { class: "others" }, "Also for ", others.slice(0, 24).map((at, n) => [n ? ", " : "",
       h("a", { href: store.link(at) }, store.arch(at) || "an unknown arch"), store.unit(at) ? ` (${store.unit(at)})` : ""]),
       others.length > 24 ? ` and ${number(others.length - 24)} more` : "") : null);

@@ -10,7 +10,7 @@
 
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
-    spillscan.add(box, headline(payload, all));
+    spillscan.add(box, headline(payload, all), first.section(payload));
     if (payload.findings && payload.kind !== "matrix") spillscan.add(box, findings(payload));
     if (all.kernels.count) {
       const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);

@@ -18,6 +18,7 @@ const spillmap = (() => {
   };
   const LANE = 30;
   const BAND = 16;
+  const CURVE = 96;
 
   // Marks with their places, out of the columns of the payload.
   function unpack({ marks }) {
@@ -43,12 +44,26 @@ const spillmap = (() => {
     return words.join(", ");
   }
 
-  function strip(map, marks, chosen, width) {
+  // The curve of live registers above the lanes, on the same axis of the code.
+  function curve(code, x, top) {
+    const most = Math.max(code.peak, code.allocated || 0, 1);
+    const y = (registers) => top + CURVE - 14 - ((CURVE - 26) * registers) / most;
+    const steps = code.curve.map((registers, at) => `H${x(at * code.unit).toFixed(1)}V${y(registers).toFixed(1)}H${x(Math.min((at + 1) * code.unit, code.bytes)).toFixed(1)}`);
+    const said = `${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
+    return [
+      svg("path", { class: "live", d: `M${x(0)} ${y(0)}${steps.join("")}V${y(0)}Z` }, svg("title", {}, said)),
+      code.allocated ? svg("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, svg("title", {}, `${number(code.allocated)} registers allocated`)) : null,
+      svg("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, svg("title", {}, said)),
+    ].filter(Boolean);
+  }
+
+  function strip(map, marks, chosen, width, code) {
     const lanes = LANES.filter(({ key }) => marks.some((mark) => key.includes(mark.what)));
     const narrow = width < 560;
     const [left, right] = [narrow ? 4 : 104, width - 8];
     const deepest = Math.max(0, ...map.bands.map(([depth]) => depth));
-    const top = 8 + deepest * BAND;
+    const high = code ? CURVE : 0;
+    const top = 8 + deepest * BAND + high;
     const each = narrow ? LANE + 14 : LANE;
     const bottom = top + lanes.length * each;
     const x = (address) => left + ((right - left) * address) / Math.max(map.bytes, 1);
@@ -58,6 +73,10 @@ const spillmap = (() => {
       parts.push(svg("rect", { class: `loop depth${Math.min(depth, 4)}`, x: begin, y: 6 + (depth - 1) * BAND, width: wide, height: bottom - 6 - (depth - 1) * BAND },
         svg("title", {}, `loop depth ${depth}: ${hex(from)} to ${hex(to)}`)));
       if (wide > 52) parts.push(svg("text", { class: "depth", x: begin + 5, y: 6 + depth * BAND - 4 }, `loop depth ${depth}`));
+    }
+    if (code) {
+      parts.push(...curve(code, x, 8 + deepest * BAND));
+      parts.push(svg("text", { class: "lane", x: narrow ? left : left - 10, y: top - 16, "text-anchor": narrow ? "start" : "end" }, "live registers"));
     }
     lanes.forEach((lane, row) => {
       const base = top + (row + 1) * each - 5;
@@ -104,12 +123,42 @@ const spillmap = (() => {
         counts.map((figure) => h("td", { class: "num" }, number(figure))))))));
   }
 
-  function draw(map) {
+  // What the curve says, in words; what ptxas was allowed, and how many values wait in slots.
+  function pressure(code) {
+    return [`${code.at_least ? "At least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
+      code.allocated ? ` of ${number(code.allocated)} allocated, the dashed line` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
+      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are, with those that wait in spill slots` : "", "."].join("");
+  }
+
+  // The lines that weigh most and those at which most is live, with their text where the page holds it.
+  function sources(code) {
+    if (!code.lines.length) return null;
+    return h("div", { class: "sources" }, h("h3", {}, "Lines"), code.lines.map(([place, live, share, own, start, text]) =>
+      h("figure", {}, h("figcaption", {}, h("code", {}, printable(place)),
+        h("span", { class: "quiet" }, ` ${[share ? `${percent(share)} of the spills` : "", live === null ? "" : `${number(live)} live`].filter(Boolean).join(", ")}`)),
+      text.length ? h("pre", { tabindex: "0" }, text.map((line, at) => h("span", { class: start + at === own ? "own" : null }, `${String(start + at).padStart(5)}  ${line}\n`))) : null)));
+  }
+
+  // Each instruction, made when it is asked for.
+  function listing(code) {
+    const place = h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Machine code" });
+    const details = h("details", { ontoggle: () => {
+      if (!details.open || place.firstChild) return;
+      const { opcodes, places, opcode, live, place: from, more } = code.code;
+      place.append(h("table", {}, h("thead", {}, h("tr", {}, ["address", "instruction", "live", "line"].map((head, at) => h("th", { scope: "col", class: at === 2 ? "num" : null }, head)))),
+        h("tbody", {}, opcode.map((name, row) => h("tr", { class: /\(spill\)$/.test(opcodes[name]) ? "bad" : null }, h("td", {}, h("code", {}, hex(row * 16))), h("td", {}, h("code", {}, opcodes[name])),
+          h("td", { class: "num" }, number(live[row])), h("td", {}, h("code", {}, printable(places[from[row]]))))))));
+      if (more) place.append(h("p", { class: "quiet" }, `… ${count(more, "more instruction")}`));
+    } }, h("summary", {}, "Machine code: instructions, live registers, lines"), h("p", { class: "quiet small" }, "Operands: ", h("code", {}, "spillscan show NAME FILE --sass"), "."), place);
+    return details;
+  }
+
+  function draw(map, code = null) {
     const marks = map.marks ? unpack(map) : [];
     const canvas = h("div", { class: "canvas" });
     let chosen = null;
     let width = 0;
-    const paint = () => { if (width) canvas.replaceChildren(strip(map, marks, chosen, width)); };
+    const paint = () => { if (width) canvas.replaceChildren(strip(map, marks, chosen, width, code)); };
     new ResizeObserver(([entry]) => {
       const size = Math.floor(entry.contentRect.width);
       if (size && size !== width) { width = size; paint(); }
@@ -132,6 +181,7 @@ const spillmap = (() => {
 
     const per = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
+      code ? h("p", {}, pressure(code), code.relief ? ` To end its spills: ${code.relief}.` : "") : null,
       map.marks ? canvas : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not where they stand: scan the dump or the binary itself for the strip."),
       map.marks ? h("p", { class: "quiet small" },
         `Code from left to right, ${number(map.bytes)} bytes.`,
@@ -141,6 +191,8 @@ const spillmap = (() => {
       buttons.length ? h("p", { class: "quiet small" }, "Source lines by weight: spilled bytes, ten times as many for each loop around them.") : null,
       map.marks ? null : h("ol", {}, buttons.slice(0, 12).map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))),
       pressed.length ? h("div", { class: "lines", role: "group", "aria-label": "Show the spills of one source line" }, pressed.map(([button]) => button)) : null,
+      code ? sources(code) : null,
+      code && code.code ? listing(code) : null,
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), totals(map)),
         h("div", {}, h("h3", {}, "By loop depth"), depths(map))),

@@ -61,3 +61,9 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
                         found[id(kernel)] = code = MachineCode(_cubin=cubin, _function=function)
                         _ = code.pressure, code.cubin if text else None  # while the input is open
     return found
+
+
+def pressures_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
+    """Their live registers, as far as tables are for their architectures, by the ``id`` of the kernel."""
+    found = code_of(kernels, unpacking).items()
+    return {number: code.pressure for number, code in found if code.pressure is not None}

@@ -1,0 +1,53 @@
+// What to do first: families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
+const first = (() => {
+  const { h, printable } = spillscan;
+
+  // Headings that repeat stand once.
+  function facts(list) {
+    const rows = [];
+    for (const [heading, text] of list) {
+      const last = rows[rows.length - 1];
+      if (last && last[0] === heading) last[1].push(text);
+      else rows.push([heading, [text]]);
+    }
+    return h("dl", { class: "facts" }, rows.map(([heading, texts]) => h("div", {}, h("dt", {}, heading), texts.map((text) => h("dd", {}, printable(text))))));
+  }
+
+  function entry(each) {
+    return h("li", {},
+      h("p", { class: "who" }, h("b", {}, each.kernel === null ? each.name : store.anchor(each.kernel)), " ",
+        h("span", { class: "quiet" }, `${each.arch || "arch unknown"} · ${each.why}`)),
+      facts(each.facts));
+  }
+
+  // The list of the first page; null where there is nothing to do.
+  function section(payload) {
+    const found = payload.first || [];
+    if (!found.length) return null;
+    const part = (about) => found.filter((each) => each.about === about);
+    const [spills, others] = [part("spills"), part("occupancy")];
+    const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
+    return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to do first"),
+      spills.length ? [h("p", { class: "quiet" }, "By the weight of their spills: bytes, ten times as many for each loop around them."), list(spills, 1)] : null,
+      others.length ? h("details", { open: !spills.length }, h("summary", {}, "No spills, limited by occupancy"), list(others, spills.length + 1)) : null);
+  }
+
+  // What `explain` says of a rule; null where the page has no text of it.
+  function explained(payload, rule) {
+    const text = payload.explained && Object.hasOwn(payload.explained, rule) ? payload.explained[rule] : null;
+    if (!text) return null;
+    const [title, parts] = text;
+    return h("details", { class: "explained" }, h("summary", {}, `What ${rule} means`), h("p", {}, `${title}.`),
+      parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), words)));
+  }
+
+  // Why a kernel's registers or spills grew; null where nothing says.
+  function grown(payload, index) {
+    const lines = payload.why && payload.why[index];
+    return lines ? h("section", { class: "why", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it grew"),
+      h("ol", {}, lines.filter((line) => !line.startsWith("not known: ")).map((line) => h("li", {}, printable(line)))),
+      lines.filter((line) => line.startsWith("not known: ")).map((line) => h("p", { class: "quiet" }, printable(line)))) : null;
+  }
+
+  return { section, explained, grown };
+})();
