@@ -15,7 +15,6 @@ kernel is given (bindless) are no references: they stand in no cubin, and there 
 from __future__ import annotations
 
 import re
-import string
 import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_64
+from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from spillscan.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.binary.lines import Lines
@@ -89,6 +88,8 @@ _SIZED = 4
 _DIMENSIONS = struct.Struct("<3I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _NO_CAP = 255
+_RECORD = struct.Struct("<BBH").unpack_from
+"""Format, attribute, and the size of what follows, or a value."""
 _TELLING = frozenset(
     {MAX_THREADS, REQNTID, CTA_PER_CLUSTER, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS}
 )
@@ -120,23 +121,26 @@ class FunctionInfo(NamedTuple):
 NOTHING = FunctionInfo()
 
 
-def records(section: Window, wanted: Container[int]) -> Iterator[tuple[int, int, bytes]]:
+def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, bytes]]:
     """(attribute, value, payload) of each record of ``wanted`` attributes; the payload of formats 1 to 3 is empty."""
     at, data = 0, section.copy(0, section.size, ".nv.info")
-    end = len(data)
-    while at + 4 <= end:
-        form, attribute, value = data[at], data[at + 1], data[at + 2] | data[at + 3] << 8
+    end, last = len(data), len(data) - 4
+    found = []
+    while at <= last:
+        form, attribute, value = _RECORD(data, at)
         at += 4
         if form == _SIZED:
-            if at + value > end:
-                raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", section.start + at)
             if attribute in wanted:
-                yield attribute, value, data[at : at + value]
+                found.append((attribute, value, data[at : at + value]))
             at += value
+            if at > end:
+                what = f".nv.info attribute {attribute:#x} of {value} bytes breaks off"
+                raise DamageError(what, section.start + at - value)
         elif not 1 <= form <= 3:
             raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
         elif attribute in wanted:
-            yield attribute, value, b""
+            found.append((attribute, value, b""))
+    return found
 
 
 def of_module(section: Window) -> dict[int, dict[int, int]]:
@@ -227,8 +231,8 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
-_PLAIN = b"\0_$." + string.ascii_letters.encode() + string.digits.encode()
-_DAMAGED_NAMES = re.compile(rb"[\x01-\x20\x7f]|\0_Z[\w$.]*[^\w$.\0]")
+_PLAIN = b"\0_$.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DAMAGED_NAMES = rb"[\x01-\x20\x7f]|\0_Z[\w$.]*[^\w$.\0]"
 """No name holds blanks; mangled ones are ASCII (Itanium C++ ABI 5.1.1)."""
 _DOT = ord(".")
 _ENTRY = 0x10
@@ -291,6 +295,8 @@ class _Sections(NamedTuple):
     local: dict[int, int]
     banks: dict[int, list[tuple[int, int]]]
     """(bank, bytes)."""
+    constants: dict[int, list[int]]
+    """Sections of the constants that the compiler gave it; its parameters (bank 0) are empty in a file."""
 
 
 def _are_names(pool: bytes) -> bool:
@@ -301,7 +307,7 @@ def _are_names(pool: bytes) -> bool:
         pool.decode()
     except UnicodeDecodeError:
         return False
-    return _DAMAGED_NAMES.search(pool) is None
+    return re.search(_DAMAGED_NAMES, pool) is None
 
 
 class Cubin:
@@ -314,6 +320,8 @@ class Cubin:
         """Of its architecture: 90."""
         self.relocatable = self.elf.type == RELOCATABLE_FILE
         self._targets: dict[int, bytes] = {}
+        self._misnamed: int | None = None
+        """A section whose function is called otherwise."""
 
     @cached_property
     def toolkit(self) -> Toolkit:
@@ -360,7 +368,7 @@ class Cubin:
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
         elf = self.elf
-        text, infos, shared, local, banks = self._sections
+        text, infos, shared, local, banks, _ = self._sections
         if not text:
             return
         figures = self._figures
@@ -372,11 +380,16 @@ class Cubin:
         counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
         reserve = DRIVER_SHARED_BYTES if counted else 0
         pool = self._strings
+        called, begins = elf.pool.startswith, elf.places
         for section in text:
             number = links[section] & 0xFFFFFF
             known = number < len(names) and homes[number] == section
-            place = names[number] if known else 0
-            symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
+            place = names[number] if number < len(names) else len(pool)
+            symbol = pool[place : pool.find(b"\0", place)]
+            if place < len(pool) and not called(b".text.%b\0" % symbol, begins[section]):
+                self._misnamed = section
+            if not known:
+                symbol = elf.names[section][6:]
             allocated = registers.get(number) if known else None
             whole, alignment = shared.get(section, (0, 0))
             static = whole - reserve if whole >= reserve else whole
@@ -402,7 +415,7 @@ class Cubin:
 
     def check(self) -> None:
         """Raise :class:`DamageError` where something is missing that there must be: the code of each function of its
-        symbols, the attributes of the module and of each kernel."""
+        symbols, the attributes of the module and of each kernel. Behind :meth:`functions`, which compares names."""
         elf = self.elf
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
@@ -410,18 +423,14 @@ class Cubin:
             raise DamageError("sections with damaged names", elf.window.start)
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
-        text, infos, _, _, banks = self._sections
+        text, infos, banks = self._sections.text, self._sections.infos, self._sections.banks
         functions = self._functions[self._functions["section"] > 0]
         if lost := len(set(functions["section"].tolist()).difference(text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        links, names, pool = elf.owners, self._places, self._strings
-        for section in text:
-            number = links[section] & 0xFFFFFF
-            place = names[number] if number < len(names) else len(pool)
-            if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
-                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+        if self._misnamed is not None:
+            raise DamageError(f"a function that is not called as its section {self._misnamed}", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
@@ -440,13 +449,17 @@ class Cubin:
         Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
         """
         code, own = function.code, function.section
-        hasher = xxh3_64(code.view(0, code.size, "code"))
-        if own in self._relocations:
+        constants, relocations = self._sections.constants.get(own, ()), self._relocations
+        whole = code.view(0, code.size, "code")
+        if not constants and own not in relocations:
+            return xxh3_64_hexdigest(whole)
+        hasher = xxh3_64(whole)
+        if own in relocations:
             self._relocated(own, own, hasher)
-        for section in self._owned.get(own, ()):
+        for section in constants:
             held = self.elf.contents(section)
             hasher.update(held.view(0, held.size, "constants"))
-            if section in self._relocations:
+            if section in relocations:
                 self._relocated(section, own, hasher)
         return hasher.hexdigest()
 
@@ -469,16 +482,6 @@ class Cubin:
             indices = np.flatnonzero(kinds == kind)
             for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
                 found.setdefault(owner, []).append((index, form))
-        return found
-
-    @cached_property
-    def _owned(self) -> dict[int, list[int]]:
-        """By code section: the constant banks that the compiler filled for it."""
-        owners = self.elf.owners
-        found: dict[int, list[int]] = {}
-        for index in np.flatnonzero(self.elf.heads == _CONSTANT).tolist():
-            if not self.elf.begins(index, b".nv.constant0."):
-                found.setdefault(owners[index], []).append(index)
         return found
 
     def _target(self, number: int) -> bytes:
@@ -553,6 +556,7 @@ class Cubin:
         shared: dict[int, tuple[int, int]] = {}
         local: dict[int, int] = {}
         banks: dict[int, list[tuple[int, int]]] = {}
+        constants: dict[int, list[int]] = {}
         for index, head in enumerate(elf.heads.tolist()):
             if head & _TEXT_MASK == _TEXT:
                 if flags[index] & EXECUTABLE_SECTION:
@@ -564,11 +568,13 @@ class Cubin:
                 bank, dot, _ = elf.letters(index, len(b".nv.constant"), len(b"16.")).partition(b".")
                 if dot and bank.isdigit():
                     banks.setdefault(owners[index], []).append((int(bank), sizes[index]))
+                if not dot or bank != b"0":
+                    constants.setdefault(owners[index], []).append(index)
             elif head == _SHARED:
                 shared[owners[index]] = sizes[index], alignments[index]
             elif head == _LOCAL:
                 local[owners[index]] = sizes[index]
-        return _Sections(text, infos, shared, local, banks)
+        return _Sections(text, infos, shared, local, banks, constants)
 
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:

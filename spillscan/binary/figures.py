@@ -19,7 +19,6 @@ from spillscan.binary.containers import Damage, Found, Image, Intermediate, Memb
 from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
 from spillscan.binary.decode import Decoded
-from spillscan.binary.pressure import pressures
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, Window
 from spillscan.binary.words import Code
@@ -204,7 +203,7 @@ class Functions:
             if image.target and int(image.target.rstrip("af")) != cubin.number:
                 yield DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
             found = self._bounded(cubin, image)
-            peaks = {each.section: held.peak for each, held in pressures(cubin)} if self._live else {}
+            peaks = _peaks(cubin) if self._live else {}
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
                     yield from _figures(cubin, arch, function, words, peaks.get(function.section))
@@ -222,6 +221,12 @@ class Functions:
             if self._left < 0:
                 raise DamageError("more functions than so small a file can hold", image.offset)
             yield function
+
+
+def _peaks(cubin: Cubin) -> dict[int, LivePeak]:
+    from spillscan.binary.pressure import pressures  # few ask for them
+
+    return {each.section: held.peak for each, held in pressures(cubin)}
 
 
 class _MachineWords(NamedTuple):
