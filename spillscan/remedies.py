@@ -18,7 +18,7 @@ from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC, weight
 from spillscan.occupancy.devices import Device, device, resolve
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import bounds_for_more_registers, register_cap
+from spillscan.occupancy.headroom import bounds_for_more_registers, largest_block, register_cap
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import LABELS, Summary, count, summarise
 from spillscan.places import Place, Tree, placed, weighed
@@ -412,26 +412,29 @@ def _remedies(
     if kernel.sass is not None and kernel.sass.roles:
         yield "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
     elif need is not None:
-        yield relief(need, step, launch)
+        yield relief(kernel, need, step, launch)
     if places:
         share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
         yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
     yield from _shared_memory(kernel, launch)
 
 
-def relief(need: Need, step: Relaxation | None, launch: Launch | None) -> str:
+def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
     """How many registers end the spills, which bounds leave as many, and what that costs in blocks."""
     if need.registers > MOST_REGISTERS:
         return (
-            f"no bounds end its spills: about {need.registers} values are live at once (an estimate), and an"
-            f" instruction names {MOST_REGISTERS} registers"
+            f"no bounds end its spills: about {need.registers:,} values are live at once (an estimate), and an"
+            f" instruction names {MOST_REGISTERS} registers; fewer a thread: smaller tiles, or more threads for one"
         )
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
         most = min(-(-need.registers // 8) * 8, MOST_REGISTERS)
         return f"{ends}: __maxnreg__({most}); what that costs in blocks is not known without its block size (--launch)"
     if step is None:
-        return f"{ends}: more than any bounds of {launch.threads_per_block:,} threads leave; smaller blocks leave more"
+        here = _device(kernel)
+        fitting = 0 if here is None else largest_block(here, need.registers)
+        smaller = f"; blocks of at most {fitting:,} threads leave as many" if fitting else ""
+        return f"{ends}: more than any bounds of {launch.threads_per_block:,} threads leave{smaller}"
     cost = f"{step.blocks_before} → {count(step.blocks_after)}/SM"
     if step.blocks_before == step.blocks_after:
         cost = f"{count(step.blocks_after)}/SM as before"

@@ -118,13 +118,17 @@ def test_the_smallest_step_and_its_price() -> None:
     )
     assert free is not None
     assert free.blocks_before == free.blocks_after == 4
-    assert "4 blocks/SM as before" in relief(Need(registers=48, basis="sweep"), free, bounds)
+    assert "4 blocks/SM as before" in relief(spilling, Need(registers=48, basis="sweep"), free, bounds)
     large = Launch(threads_per_block=1024, source="policy", dynamic_shared_bytes=0)
     need = Need(registers=100, basis="estimate")
     assert relaxation(spilling, large, need) is None
-    assert "more than any bounds of 1,024 threads leave" in relief(need, None, large)
-    assert relief(Need(registers=300, basis="estimate"), None, large).startswith("no bounds end its spills: about 300")
-    assert "__maxnreg__(104)" in relief(need, None, None)
+    assert "more than any bounds of 1,024 threads leave; blocks of at most 512 threads leave as many" in relief(
+        spilling, need, None, large
+    )
+    assert relief(spilling, Need(registers=300, basis="estimate"), None, large).startswith(
+        "no bounds end its spills: about 300"
+    )
+    assert "__maxnreg__(104)" in relief(spilling, need, None, None)
 
 
 def test_causes_are_facts() -> None:

@@ -106,7 +106,7 @@ def _lines(
     if need is not None:
         from spillscan.remedies import relief
 
-        yield f"  spills: {relief(need, step, summary.launch)}"
+        yield f"  spills: {relief(kernel, need, step, summary.launch)}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         for entry in summary.advice:

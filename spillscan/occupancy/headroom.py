@@ -283,6 +283,12 @@ def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap
     return tuple(found.values())
 
 
+def largest_block(device: Device, registers: int) -> int:
+    """The most threads, in whole warps, of a block whose threads may have so many registers; 0: none."""
+    sizes = range(device.max_threads_per_block, 0, -WARP_THREADS)
+    return next((size for size in sizes if register_cap(device, size).registers >= registers), 0)
+
+
 # ---- one figure that varies ------------------------------------------------------------------------------------------
 
 

@@ -133,7 +133,7 @@ def _code(report: Report, kernels: Sequence[Kernel]) -> dict[int, dict[str, Any]
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
         need = registers_needed(kernel, report.code[id(kernel)]) if sum(kernel.spills or ()) else None
         if need is not None:
-            made["relief"] = relief(need, relaxation(kernel, launch, need), launch)
+            made["relief"] = relief(kernel, need, relaxation(kernel, launch, need), launch)
     return found
 
 

@@ -13,7 +13,12 @@ from spillscan.errors import UsageError
 from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import bounds_for_more_blocks, bounds_for_more_registers, register_cap
+from spillscan.occupancy.headroom import (
+    bounds_for_more_blocks,
+    bounds_for_more_registers,
+    largest_block,
+    register_cap,
+)
 from spillscan.occupancy.model import Configuration
 from spillscan.sweep.model import Advice, Curve, Direction, Point
 from spillscan.sweep.ptx import PtxEntry
@@ -150,9 +155,7 @@ def _too_large(registers: int, here: Device) -> Iterator[str]:
     """Registers are handed out to whole warps, and a block's must fit into what one block may have."""
     if register_cap(here, _LARGEST_BLOCK).registers >= registers:
         return
-    threads = next(
-        (size for size in range(_LARGEST_BLOCK, 0, -32) if register_cap(here, size).registers >= registers), 0
-    )
+    threads = largest_block(here, registers)
     most = register_cap(here, _LARGEST_BLOCK).registers
     yield (
         f"without launch bounds, {registers} registers: blocks of more than {threads:,} threads cannot be launched"

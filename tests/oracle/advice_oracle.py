@@ -1,0 +1,432 @@
+"""What is said of spilling kernels against compilers and disassemblers that are run by hand.
+
+    python -m tests.oracle.advice_oracle [--only lines|planted|steps] [--sources N] [--seed N]
+
+* ``lines``: the source line that is named first weighs as much as any by an independent reading of ``nvdisasm -gi``:
+  which instructions ptxas marked as spills, how many bytes, the loops around them by dominators over the printed
+  branches, ten times as many bytes for each. Random sources (``spill_sources.py``) by ptxas 12.9, 13.0 and 13.5, sm_80
+  to sm_120.
+* ``planted``: kernels with one line that makes them spill (an array that an unrolled loop moves to registers, a loop
+  that is unrolled, a call that is inlined) must have it among the first three.
+* ``steps``: every ``__launch_bounds__(256, BLOCKS)`` is compiled by hand; ``sweep --advise`` must offer the one with
+  the most blocks that ends the spills, and say what ptxas prints; where none does, by how much they fall. How often the
+  estimate of ``advise`` names that step is counted, and whether it promises too much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from spillscan import remedies
+from spillscan.binary.fetch import pressures_of
+from spillscan.machine.spillmap import TOP, culprits
+from spillscan.model import Kernel, Launch
+from spillscan.model.code import SourceLine
+from spillscan.occupancy.launches import LaunchMap
+from spillscan.occupancy.launches import launch as launch_of
+from spillscan.output.progress import Progress
+from spillscan.pipeline import scan
+from spillscan.sweep import plan
+from spillscan.sweep.cache import Cache
+from spillscan.sweep.compilers import Compilers
+from spillscan.sweep.processes import Processes
+from spillscan.sweep.settings import AS_IS
+from tests.conftest import FIXTURES, ROOT
+from tests.oracle.spill_sources import source
+
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+from maker.toolchains import Toolchains
+
+RELEASES = ("12.9", "13.0", "13.5")
+ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
+PARTS = ("lines", "planted", "steps")
+THREADS = 256
+PLANTS = 30
+
+
+def run(*words: object, **variables: str) -> str:
+    """What a tool prints; it must succeed."""
+    command = [str(word) for word in words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
+    if done.returncode:
+        raise SystemExit(f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout + done.stderr
+
+
+# ---- an independent reading of nvdisasm ------------------------------------------------------------------------------
+
+_HEAD = re.compile(r"//-+ \.text\.(\S+)")
+_PLACE = re.compile(r'\t//## File "(.*?)", line (\d+)')
+_LABEL = re.compile(r"^(\S+):$")
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z0-9_]+)(\.\S+)?(.*)")
+_TARGET = re.compile(r"`\((\S+?)\)")
+_TARGETS = re.compile(r'BRANCH_TARGETS ([^"]*)"')
+_WIDTH = {".64": 8, ".128": 16, ".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2}
+_ENDS = ("EXIT", "RET", "BRX", "JMX", "KILL")
+
+
+def weighed(listing: str) -> dict[str, Counter[tuple[str, int]]]:
+    """Weight of the spills by (file, line), of each function."""
+    found = {}
+    heads = list(_HEAD.finditer(listing))
+    for head, behind in zip(heads, [*heads[1:], None], strict=True):
+        text = listing[head.end() : behind.start() if behind else None]
+        found[head[1]] = _weights(text)
+    return found
+
+
+def _weights(text: str) -> Counter[tuple[str, int]]:
+    rows, labels, chain = [], {}, None
+    fresh: list[tuple[str, int]] = []
+    for line in text.splitlines():
+        if label := _LABEL.match(line):
+            labels[label[1]] = len(rows)
+        elif place := _PLACE.match(line):
+            fresh.append((place[1], int(place[2])))
+        elif match := _INSTRUCTION.search(line):
+            chain, fresh = (fresh[0] if fresh else chain), []
+            rows.append((match[2], match[3], match[4] or "", match[5], chain))
+    depth = _depths(rows, labels)
+    found: Counter[tuple[str, int]] = Counter()
+    for (_, name, modifiers, rest, place), deep in zip(rows, depth, strict=True):
+        if name in ("STL", "LDL") and ("SpillRefill" in rest or '"Spill' in rest) and place is not None:
+            width = next(
+                (size for mark, size in _WIDTH.items() if mark in f"{modifiers}." or modifiers.endswith(mark)), 4
+            )
+            found[place] += width * 10 ** min(deep, 9)
+    return found
+
+
+def _depths(rows: list[tuple[str | None, str, str, str, tuple[str, int] | None]], labels: dict[str, int]) -> list[int]:
+    """Natural loops around each instruction: sets of dominators, the plainest way."""
+    ways: list[list[int]] = []
+    roots = {0}
+    for row, (guard, name, _, rest, _) in enumerate(rows):
+        label = next(iter(_TARGET.findall(rest)), "")
+        target = labels.get(label)
+        on = [row + 1] if row + 1 < len(rows) else []
+        callee = name == "CALL" and not label.startswith(".L_")  # else it is a jump of another name
+        if callee and target is not None:
+            roots.add(target)
+        if name in ("BRA", "CALL") and not callee and target is not None:
+            conditional = guard is not None or rest.split("`")[0].strip() not in ("", "(") or name == "CALL"
+            ways.append([target, *(on if conditional else [])])
+        elif name == "BRX" and (listed := _TARGETS.search(rest)):
+            ways.append([labels[each] for each in listed[1].split(",") if each in labels])
+        else:
+            ways.append(on if guard or name not in _ENDS else [])
+    leaders = sorted(
+        {0, *roots, *(t for row, way in enumerate(ways) for t in way if way != [row + 1])}
+        | {row + 1 for row, way in enumerate(ways) if way != [row + 1] and row + 1 < len(rows)}
+    )
+    block = {}
+    for number, begin in enumerate(leaders):
+        for row in range(begin, leaders[number + 1] if number + 1 < len(leaders) else len(rows)):
+            block[row] = number
+    ends = [*(begin - 1 for begin in leaders[1:]), len(rows) - 1]
+    out = [[block[way] for way in ways[end]] for end in ends]
+    into = defaultdict(list)
+    for node, way in enumerate(out):
+        for each in way:
+            into[each].append(node)
+    everything = set(range(len(leaders)))
+    starts = {block[root] for root in roots}
+    above = {node: ({node} if node in starts else everything) for node in everything}
+    changed = True
+    while changed:
+        changed = False
+        for node in sorted(everything - starts):
+            known = [above[before] for before in into[node]]
+            new = {node} | (set.intersection(*known) if known else set())
+            changed, above[node] = changed or new != above[node], new
+    loops: dict[int, set[int]] = defaultdict(set)
+    for node, way in enumerate(out):
+        for head in way:
+            if head in above[node]:
+                body, work = {head}, [node]
+                while work:
+                    each = work.pop()
+                    if each not in body:
+                        body.add(each)
+                        work += into[each]
+                loops[head] |= body
+    return [sum(block[row] in body for body in loops.values()) for row in range(len(rows))]
+
+
+# ---- what the three parts share --------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """Compiles, compares and counts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tools = Toolchains(FIXTURES / "cases.yaml", None)
+        self.folder = folder
+        self.tally: Counter[str] = Counter()
+        self.wrong = 0
+
+    def tool(self, release: str, name: str) -> Path:
+        """A program of a toolkit."""
+        return self.tools.root(release) / "bin" / name
+
+    def ptx(self, seed: int) -> Path:
+        """A random source as PTX with lines, of no launch bounds."""
+        text, target = self.folder / f"s{seed}.cu", self.folder / f"s{seed}.ptx"
+        text.write_text(re.sub(r"__launch_bounds__\([\d, ]+\) ", "", source(seed)))
+        options = ["--gpu-architecture=compute_52", "--std=c++14", "-default-device", "--generate-line-info"]
+        maker = ROOT / "fixtures" / "maker" / "libraries.py"
+        library = str(self.tools.root("nvrtc-11.7") / "lib")
+        run(sys.executable, maker, "nvrtc", *options, text, "-o", target, LD_LIBRARY_PATH=library)
+        return target
+
+    def complain(self, text: str) -> None:
+        """Something is wrong."""
+        self.wrong += 1
+        print(f"WRONG: {text}", flush=True)
+
+
+def heaviest(kernel: Kernel) -> list[tuple[str, int]]:
+    """The lines that are named, the heaviest first."""
+    assert kernel.sass
+    return [(each.place.file, each.place.line) for each in culprits(kernel.sass.local)]
+
+
+# ---- lines -----------------------------------------------------------------------------------------------------------
+
+
+def lines(oracle: Oracle, seed: int) -> None:
+    """One source by several releases for several archs."""
+    ptx, random = oracle.ptx(seed), Random(seed)
+    for release in RELEASES:
+        arch, cap = random.choice(ARCHS), random.choice((24, 32, 40, 48))
+        cubin = ptx.with_suffix(f".{release}.cubin")
+        run(oracle.tool(release, "ptxas"), "-lineinfo", f"-maxrregcount={cap}", f"-arch={arch}", ptx, "-o", cubin)
+        reading = weighed(run(oracle.tool("sass-13.5", "nvdisasm"), "-c", "-gi", cubin))
+        for kernel in scan(str(cubin)).kernels:
+            named = heaviest(kernel) if kernel.role == "entry" and kernel.sass else []
+            weights = reading.get(kernel.key.symbol, Counter())
+            if not named and not weights:
+                continue
+            oracle.tally[f"lines: kernels of {release}"] += 1
+            oracle.tally[f"lines: kernels for {arch}"] += 1
+            oracle.tally["lines: kernels"] += 1
+            most = max(weights.values(), default=0)
+            if not named or weights[named[0]] != most:
+                oracle.complain(
+                    f"{kernel.key.symbol} {arch} {release}: {named[:3]}, by nvdisasm {weights.most_common(3)}"
+                )
+
+
+# ---- planted ---------------------------------------------------------------------------------------------------------
+
+_KERNEL = """extern "C" __global__ void __launch_bounds__(1024) k(const float* __restrict__ a, float* b, int n) {{
+  float keep[{kept}];
+  for (int j = 0; j < {kept}; ++j) keep[j] = a[j * 64 + threadIdx.x];
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) {{
+    {before}
+    {planted}
+    {after}
+  }}
+  for (int j = 0; j < {kept}; ++j) b[j * 64 + threadIdx.x] = keep[j];
+}}
+"""
+_MIX = (
+    "for (int q = 0; q < 2; ++q) for (int j = 0; j < {size}; ++j)"
+    " t[j] = fmaf(t[j], t[(j + {step}) % {size}], t[(j + 7) % {size}]);"
+)
+"""Each value is needed by others, later: none can be computed again, or loaded late."""
+_FILL, _SUM = (
+    "for (int j = 0; j < {size}; ++j) t[j] = a[i * {size} + j];",
+    "for (int j = 0; j < {size}; ++j) x += t[j];",
+)
+_CALLEE = (
+    f"__device__ __forceinline__ float f(const float* a, int i, float x) {{{{ float t[{{size}}]; {_FILL} {_MIX} {_SUM}"
+    " return x; }}\n"
+)
+_LIGHT = ("keep[1] += a[i + 3] * keep[0];", "keep[2] = fmaf(keep[2], keep[3], a[i]);", "keep[0] -= keep[1] * a[i + 9];")
+
+
+def plants(random: Random) -> Iterator[tuple[str, str, str]]:
+    """(what, source, the line that makes it spill)."""
+    for number in range(PLANTS):
+        figures = {"kept": random.randint(5, 10), "size": random.randint(66, 96), "step": random.choice((3, 5, 11))}
+        before, after = random.sample(_LIGHT, 2)
+        what = ("array", "unroll", "call")[number % 3]
+        line = {
+            "array": f"{{{{ float t[{{size}}], x = 0; {_FILL} {_MIX} {_SUM} keep[4] += x; }}}}",
+            "unroll": "{{ float t[{size}] = {{}}, x = 0; for (int u = 0; u < 2; ++u) {{ "
+            f"{_FILL} {_MIX} }}}} {_SUM} keep[3] += x; }}}}",
+            "call": "keep[4] += f(a, i, keep[0]);",
+        }[what].format(**figures)
+        text = _KERNEL.format(before=before, planted=line, after=after, **figures)
+        yield what, (_CALLEE.format(**figures) if what == "call" else "") + text, line
+
+
+def planted(oracle: Oracle, seed: int) -> None:
+    """Every plant by nvcc."""
+    random = Random(seed)
+    for number, (what, text, line) in enumerate(plants(random)):
+        release, arch = ("13.0", "13.5")[number % 2], random.choice([each for each in ARCHS if each != "sm_90a"])
+        path, cubin = oracle.folder / "k.cu", oracle.folder / "k.cubin"
+        path.write_text(text)
+        wanted = 1 + next(at for at, each in enumerate(text.splitlines()) if line in each)
+        root = oracle.tools.root(release)
+        options = ["-cubin", f"-arch={arch}", "-lineinfo", f"-I{root / 'include'}"]
+        run(oracle.tool(release, "nvcc"), *options, "-o", cubin, path, PATH=f"{root / 'bin'}:{os.environ['PATH']}")
+        (kernel,) = (each for each in scan(str(cubin)).kernels if each.key.symbol == "k")
+        assert kernel.sass
+        if not sum(kernel.spills or ()):
+            oracle.tally[f"planted: {what} does not spill"] += 1
+            continue
+        named = [_chain(each.inner) for each in culprits(kernel.sass.local, place_of=_outermost)[:TOP]]
+        hit = any(wanted in chain for chain in named)
+        oracle.tally[f"planted: {what} {'named' if hit else 'missed'}"] += 1
+        oracle.tally["planted: kernels"] += 1
+        if not hit:
+            print(f"missed: {what} at line {wanted} ({arch}, {release}): {named}", flush=True)
+
+
+def _chain(line: SourceLine | None) -> list[int]:
+    return [] if line is None else [line.line, *_chain(line.inlined_at)]
+
+
+def _outermost(line: SourceLine) -> SourceLine:
+    return line if line.inlined_at is None else _outermost(line.inlined_at)
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+_BODY = re.compile(r"(\.entry [\w$]+\([^)]*\))")
+_FIGURES = re.compile(
+    r"Compiling entry function '(\S+)'.*?\n(?:.*\n)*?.*?(\d+) bytes spill stores, (\d+) bytes spill loads\n"
+    r".*?Used (\d+) reg"
+)
+
+
+def by_hand(oracle: Oracle, release: str, arch: str, ptx: Path, blocks: int) -> dict[str, tuple[int, int]]:
+    """(registers, bytes of spills) of each kernel with bounds written into its PTX."""
+    bounds = f"\n.maxntid {THREADS}, 1, 1\n.minnctapersm {blocks}"
+    text = _BODY.sub(lambda match: match[1] + bounds, ptx.read_text())
+    bound = ptx.with_suffix(f".{blocks}.ptx")
+    bound.write_text(text)
+    log = run(oracle.tool(release, "ptxas"), "-v", f"-arch={arch}", bound, "-o", os.devnull)
+    return {name: (int(used), int(stores) + int(loads)) for name, stores, loads, used in _FIGURES.findall(log)}
+
+
+def steps(oracle: Oracle, seed: int) -> None:
+    """One source at every step of bounds."""
+    random = Random(seed)
+    release, arch, now = (
+        random.choice(RELEASES),
+        random.choice(("sm_80", "sm_86", "sm_90", "sm_120")),
+        random.choice((4, 5, 6)),
+    )
+    ptx = oracle.ptx(seed)
+    truth = {blocks: by_hand(oracle, release, arch, ptx, blocks) for blocks in range(1, now + 1)}
+    own = ptx.with_suffix(f".{now}.ptx")
+    cubin = ptx.with_suffix(".cubin")
+    run(oracle.tool(release, "ptxas"), "-lineinfo", f"-arch={arch}", own, "-o", cubin)
+    launches = LaunchMap((("*", launch_of(threads_per_block=THREADS)),))
+    question = plan.Question(
+        units=tuple(plan.units(str(own), ())),
+        archs=(arch,),
+        toolkits=(str(oracle.tools.root(release)),),
+        settings=(AS_IS,),
+        advise=True,
+    )
+    curves = plan.sweep(question, Compilers(Processes(600), Cache(None), 1, Progress("compiling", "points")), launches)
+    advice = {curve.symbol: [each for each in curve.advice if each.direction == "no spills"] for curve in curves}
+    build = scan(str(cubin))
+    code = pressures_of(build.kernels, {})
+    for kernel in build.kernels:
+        symbol = kernel.key.symbol
+        if kernel.role != "entry" or not truth[now].get(symbol, (0, 0))[1]:
+            continue
+        oracle.tally["steps: kernels"] += 1
+        where = f"{symbol} {arch} {release} from {now} blocks"
+        spilled = truth[now][symbol][1]
+        ends = [blocks for blocks in range(now - 1, 0, -1) if truth[blocks][symbol][1] == 0]
+        least = min(truth[blocks][symbol][1] for blocks in range(1, now))
+        offered = advice[symbol]
+        if not offered:
+            oracle.tally["steps: none offered"] += 1
+            if least < spilled:
+                oracle.complain(f"{where}: nothing offered, {least} of {spilled} B are left at some step")
+            continue
+        (one,) = offered
+        registers, left = truth[one.point.setting.blocks or 0][symbol]
+        if (one.point.registers, one.point.spill_bytes) != (registers, left):
+            oracle.complain(f"{where}: {one.point}, by hand {registers} registers, {left} B")
+        elif ends and (
+            left or truth[ends[0]][symbol] != (registers, left) or (one.point.setting.blocks or 0) < ends[0]
+        ):
+            oracle.complain(f"{where}: {one.point.setting.source} offered, {ends[0]} blocks end the spills")
+        elif not ends and left != least:
+            oracle.complain(f"{where}: {left} B are left of {spilled}, {least} at best")
+        oracle.tally[f"steps: {'end the spills' if ends else 'leave some'}"] += 1
+        _estimated(oracle, kernel, code.get(id(kernel)), launches.launch_of(kernel), truth, ends)
+
+
+def _estimated(
+    oracle: Oracle,
+    kernel: Kernel,
+    code: remedies.Pressure | None,
+    launch: Launch | None,
+    truth: dict[int, dict[str, tuple[int, int]]],
+    ends: list[int],
+) -> None:
+    """How near the estimate from one binary is to the step that ends the spills."""
+    need = remedies.registers_needed(kernel, code)
+    step = None if need is None else remedies.relaxation(kernel, launch, need)
+    if step is None or not ends:
+        oracle.tally[
+            f"estimate: {'none' if step is None else 'one'} where {'some' if ends else 'no'} bounds end the spills"
+        ] += 1
+        return
+    at = min(step.blocks, max(truth))
+    left = truth[at][kernel.key.symbol][1]
+    kind = "the step" if at == ends[0] else f"{ends[0] - at} blocks fewer" if at < ends[0] else "too little"
+    oracle.tally[f"estimate: {kind}"] += 1
+    if left:
+        few = left <= truth[max(truth)][kernel.key.symbol][1] // 10
+        oracle.tally[f"estimate: {'under' if few else 'over'} a tenth of the spills left"] += 1
+
+
+def main() -> int:
+    """Compile, and ask."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", choices=PARTS, help="only this part; repeatable (default: all)")
+    parser.add_argument("--sources", type=int, default=16, help="random sources of eight kernels (default: 16)")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    parts = arguments.only or PARTS
+    with tempfile.TemporaryDirectory() as folder:
+        oracle = Oracle(Path(folder))
+        for seed in range(arguments.seed, arguments.seed + arguments.sources):
+            for part, ask in (("lines", lines), ("steps", steps)):
+                if part in parts:
+                    ask(oracle, seed)
+        if "planted" in parts:
+            planted(oracle, arguments.seed)
+    print("\n".join(f"{name}: {number}" for name, number in sorted(oracle.tally.items())))
+    named = sum(
+        number for name, number in oracle.tally.items() if name.startswith("planted:") and name.endswith("named")
+    )
+    enough = named >= 0.9 * oracle.tally["planted: kernels"]
+    print(f"{oracle.wrong} wrong")
+    return int(oracle.wrong > 0 or not enough)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
