@@ -60,6 +60,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.roles_oracle
 	$(BIN)/python -m tests.oracle.registers_oracle --public
 	$(BIN)/python -m tests.oracle.why_oracle
+	$(BIN)/python -m tests.oracle.advice_oracle
 	$(BIN)/python -m tests.oracle.cache_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle --public --quick
