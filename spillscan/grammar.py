@@ -28,6 +28,7 @@ _STARTS = {
         "entry_line",
         "properties_line",
         "usage_line",
+        "registers",
         "figures_line",
     ),
     "nvlink": ("report", "line", "figures_line"),
@@ -95,6 +96,25 @@ def pattern(name: str, rule: str, whole: tuple[str, ...] = ()) -> re.Pattern[byt
     allowed is Lark's own expansion of ``*`` and ``+``.
     """
     return re.compile(_RegexWriter(load(name), whole).rule(rule).encode())
+
+
+@cache
+def alternatives(name: str, rule: str) -> re.Pattern[bytes]:
+    """One expression for a rule whose alternatives are sequences of terminals: a group of its alias's name around each,
+    and groups without names around its visible terminals."""
+    lark = load(name)
+    terminals = {terminal.name: terminal for terminal in lark.terminals}
+    rules = [
+        (each.alias or rule, [terminals[str(symbol.name)] for symbol in each.expansion])
+        for each in lark.rules
+        if each.origin.name == rule
+    ]
+    found: dict[str, list[str]] = {}
+    # The lexer tries terminals by priority; so does the alternation.
+    for alias, words in sorted(rules, key=lambda each: -min(word.priority for word in each[1])):
+        parts = (f"({'?:' if word.name.startswith('_') else ''}{word.pattern.to_regexp()})" for word in words)
+        found.setdefault(local_name(alias), []).append("".join(parts))
+    return re.compile("|".join(f"(?P<{alias}>{'|'.join(branches)})" for alias, branches in found.items()).encode())
 
 
 class _RegexWriter:

@@ -211,7 +211,7 @@ class _Log:
             return self._usages[key]
         parsed = self._parsed.get(used)
         if parsed is None:
-            parsed = self._parsed[used] = used_line(used.decode("utf-8", "replace"))
+            parsed = self._parsed[used] = used_line(used)
         usage = None
         if not (parsed.cut or (parsed.usage.constant_bytes is None and prints_constant_banks(arch.decode()))):
             stack, store, load = int(frame), int(stores), int(loads)

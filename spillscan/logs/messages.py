@@ -344,10 +344,36 @@ def nvlink_message(line: str) -> Message:
     return found
 
 
-def used_line(line: str) -> Used:
+def used_line(line: bytes) -> Used:
     """The figures of one whole registers line, newline included."""
-    tree = grammar.load("ptxas").parse(line, start="usage_line")
-    return _usage(next(tree.find_data("usage")))
+    return _known_clauses(line) or _usage(
+        next(grammar.load("ptxas").parse(line.decode("utf-8", "replace"), start="usage_line").find_data("usage"))
+    )
+
+
+def _known_clauses(line: bytes) -> Used | None:
+    """The same for a line of clauses that are known, each once; ``None`` for any other. Lark takes much longer, and a
+    build has thousands of distinct lines."""
+    head = grammar.pattern("ptxas", "registers").search(line)
+    if head is None:
+        return None
+    figures: dict[str, int] = {}
+    constants: dict[int, int] = {}
+    at, clauses = head.end(), grammar.alternatives("ptxas", "clause")
+    while found := clauses.match(line, at):
+        kind, tokens = found.lastgroup, [token for token in found.groups() if token is not None]
+        size = sum(map(int, tokens[1].split(b"+"))) if kind != "other" else 0
+        if kind == "constant" and (bank := int(tokens[2])) not in constants:
+            constants[bank] = size
+        elif kind in _CLAUSE_FIELDS and _CLAUSE_FIELDS[kind] not in figures:
+            figures[_CLAUSE_FIELDS[kind]] = size
+        else:
+            return None
+        at = found.end()
+    if line[at:].strip(b"\r\n"):
+        return None
+    banks = tuple(sorted(constants.items())) or None
+    return Used(Usage(registers=int(head["REGISTERS"]), constant_bytes=banks, unknown_clauses=(), **figures))
 
 
 def _usage(tree: Tree[Token]) -> Used:

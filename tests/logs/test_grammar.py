@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from lark import Tree
 from lark.lexer import TerminalDef
 
 from spillscan import grammar
-from spillscan.logs.messages import _NOT_ABOUT_KERNELS, EntryLine, Note, Properties, Stack, ptxas_message
+from spillscan.logs.messages import _NOT_ABOUT_KERNELS, EntryLine, Note, Properties, Stack, ptxas_message, used_line
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
@@ -75,6 +76,26 @@ def test_a_full_parse_yields_the_same_figures() -> None:
     registers = [int(str(node.children[0])) for node in tree.find_data("usage")]
     kernels = [k for k in read_any(FIXTURES / "ptxas" / "memory-13.0.log").kernels if k.role == "entry"]
     assert registers == [kernel.usage.registers for kernel in kernels]
+
+
+CLAUSES = (
+    *("used 0 barriers", "used 16 barriers", "520 bytes cumulative stack size", "40 stack", "1160 bytes smem"),
+    *("16+16 bytes smem", "360 bytes cmem[0]", "8 bytes cmem[2]", "4+0 bytes lmem", "1 textures", "2 surfaces"),
+    *("3 samplers", "used 3 uniform registers", "12 bytes tmem", "anything", "360 bytes cmem[0", "8 bytes cmem[2]x"),
+)
+
+
+def test_registers_lines_read_alike_by_the_expression_and_by_the_parser() -> None:
+    chance = random.Random(7)
+    lines = {line for file in SMALL_LOGS for line in ptxas_lines(file) if re.search(r" Used \d+ registers", line)}
+    for _ in range(400):
+        some = chance.choices(CLAUSES, k=chance.randrange(6))
+        lines.add(", ".join((f"ptxas info    : Used {chance.randrange(256)} registers", *some)))
+    read = [line for line in sorted(lines) if grammar.pattern("ptxas", "usage_line").fullmatch(f"{line}\n".encode())]
+    assert len(read) > 400
+    for line in read:
+        for end in ("\n", "\r\n"):
+            assert used_line(f"{line}{end}".encode()) == ptxas_message(line), line
 
 
 def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:

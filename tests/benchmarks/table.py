@@ -1,0 +1,283 @@
+"""What people wait for, as ratios to what they would run instead or to the cost of the work itself: `make bench`.
+
+    python -m tests.benchmarks.table [--keep] [--rounds N] [ROW …]
+
+Each candidate is a whole process, start-up included; candidates of a row take turns, and the least of their rounds
+counts, since whatever else runs can only slow them down. Processor time (user and system, children included) is
+compared, but where two processors are: the clock. ``--keep`` puts the ratios into docs/performance.md. The libraries
+and NVIDIA's disassembler come from PyPI, kept where the oracles keep theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from spillscan import __version__, workers
+from tests.benchmarks import logs, sass_bench
+from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
+from tests.oracle.binary_oracle import tool_folder
+from tests.oracle.binary_sources import ROOT, libraries, wheel
+
+PAGE = ROOT / "docs" / "performance.md"
+PYTHON = sys.executable
+SCAN = (PYTHON, "-m", "spillscan", "scan")
+SCRIPT = (PYTHON, str(ROOT / "tests" / "benchmarks" / "regex_script.py"))
+LIBRARY = ("xgboost==3.2.0", "*libxgboost.so")
+DEMO = ROOT / "fixtures" / "demo" / "head.log"
+LOG_BYTES = 40_000_000
+DUMP_BYTES = 100_000_000
+INSTRUCTIONS = 300_000
+"""That cuobjdump -sass disassembles."""
+
+# The cost of the work itself: all images of a library decompressed, and each byte of them hashed once.
+ONE_PASS = """
+import mmap, sys
+from xxhash import xxh3_64_hexdigest
+from spillscan.binary.containers import Image, images
+from spillscan.binary.window import DEFAULT, Budget, Window
+with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    for each in images(Window(data), Budget(DEFAULT, len(data))):
+        if isinstance(each, Image):
+            xxh3_64_hexdigest(each.window.view(0, each.window.size, "image"))
+"""
+INFLATE = "import sys, zipfile\nfor info in (wheel := zipfile.ZipFile(sys.argv[1])).infolist(): wheel.read(info)"
+OURS = """
+import mmap, sys
+from spillscan.binary import archive
+from spillscan.binary.window import DEFAULT, Budget, Window
+with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    for _ in archive.members(Window(data), Budget(DEFAULT, len(data))): pass
+"""
+
+
+class Figure(NamedTuple):
+    """One line of the table."""
+
+    work: str
+    against: str
+    """What it is set against."""
+    ratio: float
+    bar: float
+    least: bool = False
+    """Whether the bar is the least, not the most."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the bar is met."""
+        return self.ratio >= self.bar if self.least else self.ratio <= self.bar
+
+
+class Bench:
+    """A folder with what is measured, made once."""
+
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.folder = folder
+        self._rounds = rounds
+        self.tools = tool_folder("sass-13.5", None)
+
+    def least(self, **commands: Sequence[str | Path]) -> dict[str, Run]:
+        """The least of all rounds of each command; names that end in ``two`` have two processors."""
+        runs: dict[str, list[Run]] = {name: [] for name in commands}
+        for _ in range(self._rounds):
+            for name, words in commands.items():
+                run = timed(words, tools=self.tools, processors=2 if name.endswith("two") else 1)
+                if not run.done:
+                    raise SystemExit(f"{' '.join(map(str, words))} fails")
+                runs[name].append(run)
+        return {name: _least(of) for name, of in runs.items()}
+
+    @property
+    def log(self) -> Path:
+        """A build log of 40 MB."""
+        path = self.folder / "build.log"
+        if not path.exists():
+            logs.LOG_BYTES = LOG_BYTES
+            logs.large_log(path)
+        return path
+
+    @property
+    def wheel(self) -> Path:
+        """A wheel with a large library."""
+        return wheel(LIBRARY[0], None)
+
+    @property
+    def library(self) -> Path:
+        """That library."""
+        (self.folder / "library").mkdir(exist_ok=True)
+        return next(iter(libraries(self.wheel, LIBRARY[1], self.folder / "library")))
+
+
+def _least(runs: Sequence[Run]) -> Run:
+    seconds, cpu = (min(column) for column in zip(*(run[:2] for run in runs), strict=True))
+    return Run(seconds, cpu, max(run.peak for run in runs), True, b"")
+
+
+def build_log(bench: Bench) -> Iterator[Figure]:
+    """A build log as JSON."""
+    out, log = bench.folder / "out.json", bench.log
+    ours = (*SCAN, log, "-f", f"json:{out}")
+    commands: dict[str, Sequence[str | Path]] = {"one": ours, "two": ours, "script": (*SCRIPT, log, out)}
+    if find_spec("cuxray"):
+        parse = f"import cuxray.parse.ptxasv as p; print(len(p.parse(open({str(log)!r}).read())))"
+        commands["cuxray"] = (PYTHON, "-c", parse)
+    runs = bench.least(**commands)
+    yield Figure("build log, JSON", "the regex script", runs["one"].cpu / runs["script"].cpu, 1.0)
+    if "cuxray" in runs:
+        yield Figure("build log, JSON", "cuxray's parser", runs["one"].cpu / runs["cuxray"].cpu, 0.75)
+    yield Figure("build log, JSON, two processors", "one", runs["two"].seconds / runs["one"].seconds, 0.6)
+
+
+def library(bench: Bench) -> Iterator[Figure]:
+    """A library of 237 MB."""
+    path = bench.library
+    as_json = (*SCAN, path, "-f", f"json:{bench.folder / 'library.json'}")
+    runs = bench.least(
+        text=(*SCAN, path, "--top", "10"),
+        text_two=(*SCAN, path, "--top", "10"),
+        json=as_json,
+        json_two=as_json,
+        work=(PYTHON, "-c", ONE_PASS, path),
+    )
+    for name, what, bar in (("text", "table", 4), ("json", "JSON", 5)):
+        yield Figure(f"library, {what}", "inflating and one pass", runs[name].cpu / runs["work"].cpu, bar)
+    for name, what in (("text", "table"), ("json", "JSON")):
+        gain = runs[name].seconds / runs[f"{name}_two"].seconds
+        yield Figure(f"library, {what}, speed on two processors", "one", gain, 1.7, least=True)
+    yield against_cuobjdump(bench, path, runs["text"])
+
+
+def against_cuobjdump(bench: Bench, path: Path, ours: Run) -> Figure:
+    """Instructions a second."""
+    held = apart(contents, path)
+    _, members = held.members(INSTRUCTIONS)
+    spent = 0.0
+    for member in members:
+        cubin = bench.folder / f"{member}.cubin"
+        apart(extract, path, member, cubin)
+        command = ["sh", "-c", f"'{bench.tools / 'cuobjdump'}' -sass '{cubin}' | grep -cE 'STL|LDL'"]
+        spent += timed(command, tools=bench.tools).cpu
+    rate = held.instructions / ours.cpu / (sum(members.values()) / spent)
+    return Figure("library, instructions a second", "cuobjdump -sass | grep", rate, 450, least=True)
+
+
+def wheels(bench: Bench) -> Iterator[Figure]:
+    """A wheel: inflating it, and memory."""
+    path = bench.wheel
+    runs = bench.least(
+        ours=(PYTHON, "-c", OURS, path), zlib=(PYTHON, "-c", INFLATE, path), scan=(*SCAN, path, "--top", "10")
+    )
+    yield Figure("wheel, inflating", "zipfile's zlib", runs["ours"].cpu / runs["zlib"].cpu, 0.6)
+    allowed = 1.2 * bench.library.stat().st_size + 150e6
+    yield Figure("wheel, most memory", "1.2 × its largest member + 150 MB", runs["scan"].peak / allowed, 1.0)
+
+
+def start(bench: Bench) -> Iterator[Figure]:
+    """Where nearly nothing is to be done."""
+    runs = bench.least(
+        argparse=(PYTHON, "-c", "import argparse"),
+        version=(PYTHON, "-m", "spillscan", "--version"),
+        small=(*SCAN, DEMO),
+    )
+    yield Figure("--version", "python -c 'import argparse'", runs["version"].cpu / runs["argparse"].cpu, 3)
+    yield Figure("scan of a small log", "python -c 'import argparse'", runs["small"].cpu / runs["argparse"].cpu, 6)
+
+
+def gates(bench: Bench) -> Iterator[Figure]:
+    """check and diff. Their bars were set against what they took: 0.45 and 0.41 of it, as ratios to the script."""
+    base, head = bench.folder / "base.log", bench.log
+    text = head.read_bytes()
+    part = bench.folder / "part.log"
+    kernel = b"ptxas info    : Compiling entry function"
+    part.write_bytes(text[: [match.start() for match in re.finditer(kernel, text)][13_354]])
+    base.write_bytes(re.sub(rb"Used 40 registers", b"Used 38 registers", text))
+    out = bench.folder / "script.json"
+    runs = bench.least(
+        check=("sh", "-c", f"{PYTHON} -m spillscan check {part} || test $? = 1"),  # some of them spill
+        script=(*SCRIPT, part, out),
+        diff=(PYTHON, "-m", "spillscan", "diff", base, head),  # it judges nothing unless it is asked to
+        both=("sh", "-c", f"{' '.join(SCRIPT)} {base} {out} && {' '.join(SCRIPT)} {head} {out}"),
+    )
+    yield Figure("check of 13,354 kernels", "the regex script", runs["check"].cpu / runs["script"].cpu, CHECK_BAR)
+    yield Figure("diff of two builds of 102,000", "the script on both", runs["diff"].cpu / runs["both"].cpu, DIFF_BAR)
+
+
+CHECK_BAR, DIFF_BAR = 1.0, 1.0
+
+
+def dumps(bench: Bench) -> Iterator[Figure]:
+    """A dump of machine code."""
+    sass_bench.SIZE = DUMP_BYTES
+    path = sass_bench.made(bench.folder)
+    wanted = ("spillscan", "mawk", "cat | spillscan", "cat | grep -cE")
+    found = {
+        name: min(sass_bench.process(work).cpu for _ in range(3))
+        for name, work in sass_bench.candidates(path).items()
+        if name in wanted
+    }
+    if "mawk" in found:
+        yield Figure("SASS dump, speed", "mawk", found["mawk"] / found["spillscan"], 1.4, least=True)
+    yield Figure("SASS dump through a pipe", "grep", found["cat | spillscan"] / found["cat | grep -cE"], 1.02)
+
+
+ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
+    each.__name__: each for each in (build_log, library, wheels, start, gates, dumps)
+}
+HEAD = "| work | against | bar |"
+
+
+def kept(page: str, figures: Sequence[Figure]) -> str:
+    """The page with a column more; rows of one work and rival stay one row."""
+    lines = page.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith(HEAD))
+    held = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in lines[at + 2 :] if line[:1] == "|"}
+    columns = lines[at].count("|") - 4
+    rows = []
+    for each in figures:
+        before = held.pop((each.work, each.against), None)
+        bar = f"{'≥' if each.least else '≤'} {each.bar:g}"
+        line = before or f"| {each.work} | {each.against} | {bar} |" + " – |" * columns
+        rows.append(f"{line} {_shown(each)} |")
+    rest = [f"{line} – |" for line in held.values()]
+    head = [f"{lines[at]} {__version__} |", f"{lines[at + 1]}--:|"]
+    end = next((n for n in range(at, len(lines)) if not lines[n].startswith("|")), len(lines))
+    return "\n".join([*lines[:at], *head, *rows, *rest, *lines[end:]]) + "\n"
+
+
+def _shown(figure: Figure) -> str:
+    return f"{figure.ratio:.0f}" if figure.ratio >= 100 else f"{figure.ratio:.2f}"
+
+
+def main() -> int:
+    """Measure, and print a line for each as it comes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="put the ratios into docs/performance.md")
+    arguments = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as an installation's are
+    print(f"spillscan {__version__}, {workers.processors()} processors")
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        bench = Bench(Path(folder), arguments.rounds)
+        for name in arguments.rows or ROWS:
+            for each in ROWS[name](bench):
+                figures.append(each)
+                sign = "≥" if each.least else "≤"
+                verdict = "met" if each.met else "missed"
+                print(f"  {each.work:42s} {_shown(each):>6} × {each.against:32s} {sign} {each.bar:<5g} {verdict}")
+                sys.stdout.flush()
+    if arguments.keep:
+        PAGE.write_text(kept(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
