@@ -18,7 +18,12 @@ from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC, weight
 from spillscan.occupancy.devices import Device, device, resolve
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import bounds_for_more_registers, largest_block, register_cap
+from spillscan.occupancy.headroom import (
+    available_dynamic_shared_bytes,
+    bounds_for_more_registers,
+    largest_block,
+    register_cap,
+)
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import LABELS, Summary, count, summarise
 from spillscan.places import Place, Tree, placed, weighed
@@ -172,11 +177,14 @@ def ranked(
 def spill_weight(kernel: Kernel) -> int:
     """Bytes that a kernel's own spills move, ten times as many for each loop around them; as printed where no code
     shows loops."""
+    spills = kernel.spills
+    if spills == (0, 0):  # loops are not looked for in vain
+        return 0
     if kernel.sass is None or not kernel.sass.instructions:
-        return sum(kernel.spills or ())
+        return sum(spills or ())
     groups = kernel.sass.local.groups.items()
     own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
-    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(kernel.spills or ())
+    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
 
 
 def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
@@ -399,6 +407,7 @@ def _device(kernel: Kernel) -> Device | None:
         return None
 
 
+_FEWER = "fewer values a thread, by smaller tiles or more threads for one"
 _BASES: dict[Basis, str] = {
     "sweep": "{} registers end its spills, as the sweep compiled it",
     "estimate": "about {} registers end its spills (an estimate: what is live at once, spill slots included)",
@@ -411,6 +420,8 @@ def _remedies(
 ) -> Iterator[str]:
     if kernel.sass is not None and kernel.sass.roles:
         yield "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
+    elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
+        yield f"no bounds leave more registers: {_FEWER}"
     elif need is not None:
         yield relief(kernel, need, step, launch)
     if places:
@@ -424,7 +435,7 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
     if need.registers > MOST_REGISTERS:
         return (
             f"no bounds end its spills: about {need.registers:,} values are live at once (an estimate), and an"
-            f" instruction names {MOST_REGISTERS} registers; fewer a thread: smaller tiles, or more threads for one"
+            f" instruction names {MOST_REGISTERS} registers: {_FEWER}"
         )
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
@@ -479,17 +490,12 @@ def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
     if release is None or int(release[0]) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
         return
     configuration = _configuration(kernel, launch)
-    stack = kernel.usage.stack_bytes
-    if configuration is None or launch is None or launch.source not in ("bounds", "required") or not stack:
+    bound = launch is not None and launch.source in ("bounds", "required")
+    if configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
         return
-    more = stack * launch.threads_per_block
-    try:
-        after = resident(check(replace(configuration, static_shared_bytes=configuration.static_shared_bytes + more)))
-    except UsageError:
-        return
-    if after.can_launch:
-        now = resident(configuration).resident_blocks
+    free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
+    if free and kernel.final is not False:
         yield (
-            f'asm volatile (".pragma \\"enable_smem_spilling\\";") in the kernel: ptxas 13 may spill to shared memory,'
-            f" up to {more:,} B a block; {now} → {count(after.resident_blocks)}/SM"
+            'asm volatile (".pragma \\"enable_smem_spilling\\";"); in the kernel: ptxas 13 spills to shared memory what'
+            f" fits; {free:,} B a block cost no resident block"
         )

@@ -188,6 +188,26 @@ def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, caps
     assert f"try     spillscan sweep {tmp_path}/compile_commands.json --kernel array_and_spills --arch sm_80" in said
 
 
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ("#include <cuda_runtime.h>\n#include <cmath>\n#include <cub/cub.cuh>\n", True),
+        ('#include "beside.cuh"\n', True),
+        ('#include "elsewhere.cuh"\n', False),
+        ("#include <torch/extension.h>\n", False),
+    ],
+)
+def test_a_source_is_swept_alone_where_it_needs_no_options(
+    text: str, swept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside.cuh").touch()
+    (tmp_path / "k.cu").write_text(text)
+    log = f"[1/1] nvcc -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
+    (tmp_path / "build.log").write_text(log)
+    assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
+    assert (f"spillscan sweep {tmp_path}/k.cu --kernel" in capsys.readouterr().out) is swept
+
+
 def test_a_sweep_is_better_than_an_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cubin, sweep = tmp_path / "k.cubin", tmp_path / "sweep.json"
     cubin.write_bytes(stored("sass-sm_80-12.3.cubin"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -210,7 +211,31 @@ def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     for path, compiled in databases.items():
         if own & compiled:
             return path
-    return next((file for file in files if file.endswith((".cu", ".ptx")) and os.path.isfile(file)), "")
+    return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
+
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<own>[^"]+)"|<(?P<other>[^>]+)>)', re.M)
+_OF_TOOLKITS = ("cuda", "cub/", "thrust/", "cooperative_groups", "nv/", "mma", "curand", "math_constants")
+_LARGEST_SOURCE = 4 << 20
+
+
+def _stands_alone(path: str) -> bool:
+    """Whether a source that is there compiles without options that nobody knows: all that it includes stands beside it,
+    or comes with the compiler."""
+    try:
+        if os.path.getsize(path) > _LARGEST_SOURCE:
+            return False
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return False
+    folder = os.path.dirname(path)
+    return all(
+        os.path.isfile(os.path.join(folder, match["own"]))
+        if match["own"]
+        else "." not in match["other"] or match["other"].startswith(_OF_TOOLKITS) or "/" not in match["other"]
+        for match in _INCLUDE.finditer(text)
+    )
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------

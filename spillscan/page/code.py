@@ -16,8 +16,8 @@ from spillscan.output.safe import printable
 
 POINTS = 400
 """Of a curve; where a kernel has more instructions, a point is the most of its place."""
-CODE_BYTES = 900_000
-"""Bytes of a page that all of this may take; the worst kernels get theirs."""
+CODE_BYTES = 600_000
+"""Bytes of a page that lists of instructions may take; the worst kernels get theirs."""
 LINES, AROUND = 8, 3
 """Source lines of a kernel, and how many stand around each."""
 INSTRUCTIONS = 4_000
@@ -28,19 +28,24 @@ Sources = Mapping[str, Sequence[str]]
 """The lines of source files, by the name that debug information gives the file."""
 
 
-def code_of(kernels: Sequence[Kernel], code: Mapping[int, Pressure], sources: Sources) -> dict[int, dict[str, Any]]:
-    """By the number of a kernel in ``kernels``, the worst first; without their instructions where they have no room."""
+def code_of(
+    kernels: Sequence[Kernel], code: Mapping[int, Pressure], sources: Sources, first: Sequence[int] = ()
+) -> dict[int, dict[str, Any]]:
+    """By the number of a kernel in ``kernels``, which come worst first; those of some numbers ``first``. Without their
+    instructions where these have no room."""
     found: dict[int, dict[str, Any]] = {}
     room = CODE_BYTES
-    for number, kernel in enumerate(kernels):
+    for number in dict.fromkeys((*first, *range(len(kernels)))):
+        kernel = kernels[number]
         held = code.get(id(kernel))
-        if held is None or room <= 0:
+        if held is None:
             continue
-        made = _curve(kernel, held) | {"lines": list(_lines(kernel, held, sources))}
-        instructions = _instructions(kernel, held)
-        size = len(json.dumps(made)) + len(json.dumps(instructions))
-        found[number] = made | ({"code": instructions} if size <= room else {})
-        room -= size if size <= room else len(json.dumps(made))
+        found[number] = _curve(kernel, held) | {"lines": list(_lines(kernel, held, sources))}
+        if room > 0:
+            instructions = _instructions(kernel, held)
+            room -= len(json.dumps(instructions, separators=(",", ":")))
+            if room >= 0:
+                found[number]["code"] = instructions
     return found
 
 

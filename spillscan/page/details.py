@@ -27,25 +27,26 @@ def details(
     kernels: Sequence[Kernel],
     summary_of: Callable[[Kernel], Summary | None],
     before: Mapping[int, Kernel] | None = None,
+    first: Sequence[int] = (),
 ) -> dict[str, Any]:
     """``devices``: the tables; ``subjects``: the distinct residencies; ``details``: for each kernel the number of its
     subject (-1: never launched) and, where there is one, its spill map.
 
-    ``kernels`` come worst first. A map is ``False`` where the kernel uses local memory but the page has no more room.
-    ``before`` are the kernels of an older build, by the number of their successors; of them the page's ``before`` holds
-    the subjects that can be drawn and that differ, by the same number.
+    ``kernels`` come worst first; those of some numbers ``first`` have their maps before the others. A map is ``False``
+    where the kernel uses local memory but the page has no more room. ``before`` are the kernels of an older build, by
+    the number of their successors; of them the page's ``before`` holds the subjects that can be drawn and that differ,
+    by the same number.
     """
     numbered = _Subjects(summary_of)
-    found: list[list[Any]] = []
+    found: list[list[Any]] = [[numbered.number(kernel)] for kernel in kernels]
     room, drawn = MAP_BYTES, 0
-    for kernel in kernels:
-        row: list[Any] = [numbered.number(kernel)]
+    for number in dict.fromkeys((*first, *range(len(kernels)))):
+        kernel = kernels[number]
         if kernel.sass is not None and kernel.sass.local.total.accesses:
             shown = spill_map(kernel, MARKS if drawn < FINE else MARKS // 4) if room > 0 else None
             room -= len(json.dumps(shown, separators=(",", ":"))) if shown else 0
             drawn += 1
-            row.append(shown or False)
-        found.append(row)
+            found[number].append(shown or False)
     made: dict[str, Any] = {
         "devices": tables(tuple(each.target for each in devices())),
         "subjects": numbered.subjects,

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from spillscan.binary.pressure import Pressure
     from spillscan.compare.causes import Growth
     from spillscan.compare.matrix import Matrix
+    from spillscan.remedies import Ranked
     from spillscan.reports._groups import By
 
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
+FIRST = 8
+"""Families that a page says what to do about."""
 EXPLAINED = 20
 """Changes of which a report says why they grew."""
 _GROWTH = frozenset({"registers", "spill_store_bytes", "spill_load_bytes", "spill_bytes"})
@@ -98,6 +101,13 @@ class Report:
             if any(name in _GROWTH and (after or 0) > (before or 0) for name, before, after in change.metrics)
             and change.before is not None
         ]
+
+    @cached_property
+    def first(self) -> list[Ranked]:
+        """The families that come first of what there is to do."""
+        from spillscan.remedies import ranked
+
+        return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""

@@ -22,7 +22,7 @@ from spillscan.page.document import document
 from spillscan.page.overview import overview
 from spillscan.page.static import static
 from spillscan.places import place_of
-from spillscan.remedies import facts, ranked, registers_needed, relaxation, relief, remedy, why_here
+from spillscan.remedies import facts, registers_needed, relaxation, relief, remedy, why_here
 from spillscan.reports import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports._words import hole_lines, lines_of
 
@@ -81,14 +81,15 @@ def payload(report: Report) -> dict[str, Any]:
         found["heat"] = heat(report.matrix, report.names, index)
     if rows:
         found["candidates"] = tuned(rows)
-    found["first"] = _first(report, kernels, index)
+    found["first"] = _first(report, index)
     if report.kind != "scan":
         rules = sorted({finding.rule for finding in report.findings})
         texts = explanations("rules")
         found["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
     found["kernels"] = columns(kernels, summaries, report.names)
+    first = [index[id(each.worst)] for each in report.first]
     if report.code:
-        found["code"] = _code(report, kernels)
+        found["code"] = _code(report, kernels, first)
         found["why"] = {
             index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
             for each in report.growths(EXPLAINED)
@@ -99,18 +100,15 @@ def payload(report: Report) -> dict[str, Any]:
             for change in report.changes
             if change.before is not None and id(change.after) in index
         }
-        found |= details(kernels, summaries.of, before if report.kind == "diff" else None)
+        found |= details(kernels, summaries.of, before if report.kind == "diff" else None, first)
     return found
 
 
-_FIRST = 8
-"""Families that the first page says what to do about."""
 _LONGEST_REASON = 600
 
 
-def _first(report: Report, kernels: Sequence[Kernel], index: Index) -> list[dict[str, Any]]:
+def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     """What to do first: as ``advise`` says it."""
-    found = ranked(kernels, report.names, report.launches)[:_FIRST]
     return [
         {
             "kernel": index[id(each.worst)],
@@ -122,13 +120,13 @@ def _first(report: Report, kernels: Sequence[Kernel], index: Index) -> list[dict
                 for heading, text in facts(remedy(each, report.launches, report.tree, report.code.get(id(each.worst))))
             ],
         }
-        for each in found
+        for each in report.first
     ]
 
 
-def _code(report: Report, kernels: Sequence[Kernel]) -> dict[int, dict[str, Any]]:
+def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Machine code, and what would end the spills of each kernel."""
-    found = code_of(kernels, report.code, report.sources)
+    found = code_of(kernels, report.code, report.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
         need = registers_needed(kernel, report.code[id(kernel)]) if sum(kernel.spills or ()) else None

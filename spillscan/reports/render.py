@@ -41,10 +41,12 @@ def write(
     :class:`~spillscan.errors.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
-    code = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
-    report = replace(report, tree=tree_here(), code=code)
+    code: dict[int, Pressure] = {}
+    sources: dict[str, Sequence[str]] = {}
+    report = replace(report, tree=tree_here(), code=code, sources=sources)
+    code |= _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
     if source_root is not None:
-        report = replace(report, sources=_sources(report, source_root))
+        sources |= _sources(report, source_root)
     put(forms, lambda form: _pieces(report, form, rows))
 
 
@@ -68,7 +70,8 @@ def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int
     if "html" in detailed:
         found = {id(each.kernel) for each in report.findings}
         spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in found)
-        wanted |= {id(each): each for each in sorted(spilling, key=damage)[:SHOWN_CODE]}
+        shown = (*(each.worst for each in report.first), *sorted(spilling, key=damage))
+        wanted |= {id(each): each for each in shown[:SHOWN_CODE]}
     if detailed and report.kind == "diff":
         for change in report.grown[:EXPLAINED]:
             wanted |= {id(each): each for each in (change.before, change.after) if each is not None}

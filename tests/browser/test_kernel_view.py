@@ -152,7 +152,7 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: 
     assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
     tab.page.locator(".first a").first.click()
     assert "registers are live at once" in tab.text(".spillmap p")
-    assert "To end its spills: about" in tab.text(".spillmap p")
+    assert "registers end its spills (an estimate" in tab.text(".spillmap p")
     assert tab.page.locator(".strip .live").count() == tab.page.locator(".strip .allocated").count() == 1
     assert tab.page.locator(".strip .mark").count() > 20, "loops, spills and registers are one picture"
     assert tab.text(".sources figcaption").startswith("sass.cu:36 81 % of the spills")

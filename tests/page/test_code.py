@@ -92,10 +92,9 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "CODE_BYTES", 2500)
     held = page(folder, "scan", str(folder / "new.cubin"))["code"]
+    assert len(held) == 3
     assert not any("code" in made for made in held.values())
     assert sum(len(json.dumps(made)) for made in held.values()) < 10_000
-    monkeypatch.setattr(code, "CODE_BYTES", 0)
-    assert page(folder, "scan", str(folder / "new.cubin"))["code"] == {}
     monkeypatch.undo()
     monkeypatch.setattr(code, "INSTRUCTIONS", 10)
     first = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]

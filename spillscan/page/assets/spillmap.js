@@ -181,7 +181,7 @@ const spillmap = (() => {
 
     const per = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
-      code ? h("p", {}, pressure(code), code.relief ? ` To end its spills: ${code.relief}.` : "") : null,
+      code ? h("p", {}, pressure(code), code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : "") : null,
       map.marks ? canvas : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not where they stand: scan the dump or the binary itself for the strip."),
       map.marks ? h("p", { class: "quiet small" },
         `Code from left to right, ${number(map.bytes)} bytes.`,
