@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from spillscan.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.binary.cubin import Cubin, Function
@@ -36,7 +40,8 @@ class MachineCode:
 
 
 def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
-    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too."""
+    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too. What
+    cannot be read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
     from spillscan import binary
     from spillscan.binary.window import DamageError, Limits
     from spillscan.inputs.source import Source
@@ -50,16 +55,16 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
     found: dict[int, MachineCode] = {}
     for name, wanted in by_input.items():
         symbols = {symbol for symbol, _ in wanted}
-        with Source(name).open() as stream:
+        if not os.path.isfile(name):
+            continue
+        with suppress(InputError), Source(name).open() as stream:
             for cubin, function in binary.cubins(stream.buffer(), symbols, Limits(**unpacking)):
-                try:
+                with suppress(DamageError):
                     same = wanted.get((function.symbol, cubin.digest_of(function)), ())
-                except DamageError:
-                    continue
-                for kernel in same:
-                    if id(kernel) not in found:
-                        found[id(kernel)] = code = MachineCode(_cubin=cubin, _function=function)
+                    for kernel in (each for each in same if id(each) not in found):
+                        code = MachineCode(_cubin=cubin, _function=function)
                         _ = code.pressure, code.cubin if text else None  # while the input is open
+                        found[id(kernel)] = code
     return found
 
 

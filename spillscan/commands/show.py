@@ -96,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
         say([*[""] * bool(number), *lines(called, kernel, kernel.sass, pressure, arguments.slots)])
         if arguments.sass:
+            if id(kernel) not in code:
+                raise InputError(f"the machine code of {called} cannot be read again", "give the binary itself")
             say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
     _common.report_issues(build.issues)
     return 0

@@ -3,6 +3,7 @@ kernel grew. Source files are read below the folder that was named, and nowhere 
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -100,3 +101,26 @@ def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]
     assert len(first["code"]["live"]) == 10
     assert first["code"]["more"] == first["bytes"] // 16 - 10
+
+
+def test_a_binary_that_is_gone_is_no_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = folder / "old.json"
+    assert main(["scan", str(folder / "new.cubin"), "-f", f"json:{snapshot}"]) == 0
+    held = page(folder, "scan", str(snapshot))
+    assert held["code"]["0"]["peak"] == 30, "a snapshot whose binary is still there"
+    (folder / "new.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
+    assert page(folder, "scan", str(snapshot)).get("code", {}) == {}, "it was built anew"
+    (folder / "new.cubin").unlink()
+    (folder / "other.cubin").write_bytes(stored("sass-sm_80-13.5.cubin"))
+    assert "code" not in page(folder, "scan", str(snapshot))
+    assert main(["diff", str(snapshot), str(folder / "other.cubin"), "-f", "markdown"]) in (0, 1)
+    assert main(["advise", str(snapshot)]) == 0
+    assert main(["show", "*", str(snapshot), "--sass"]) == 2
+    assert "cannot read" not in capsys.readouterr().err
+
+
+def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (folder / "new.cubin").open("rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert main(["scan", "-", "-f", f"html:{folder / 'page.html'}"]) == 0
+    assert "code" not in payload(folder / "page.html")
