@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
 
 from spillscan.identity.likeness import digest
 from spillscan.model import Change, Kernel, Metric
@@ -51,14 +53,15 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
     return tuple(differing), tuple(unknown)
 
 
-def sides(before: Kernel, after: Kernel) -> list[Metric]:
-    """(name, before, after) of each figure that may be known of a side, equal or not, worst first."""
-    old, new = figures(before), figures(after)
+def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) -> list[Metric]:
+    """(name, before, after) of each figure that may be known of a side, equal or not, worst first; where some are
+    ``wanted``, of which none is kept key by key, only these."""
+    old, new = figures(before, wanted), figures(after, wanted)
     if (before.final is False) != (after.final is False):
         (old if before.final is False else new).update(dict.fromkeys(_LINKED))
-    names = _FULL if before.sass or after.sass else _BARE
+    names = _getters(before.sass is not None or after.sass is not None, wanted)
     numbers: list[Metric] = [(name, old.get(name), new.get(name)) for name, _ in names]
-    return numbers + [metric for figure in KEYED for metric in _keyed(figure, before, after)]
+    return numbers if wanted else numbers + [metric for each in KEYED for metric in _keyed(each, before, after)]
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -66,9 +69,15 @@ def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     return tuple(sorted(metrics, key=lambda metric: rank(metric[0])))
 
 
-def figures(kernel: Kernel) -> dict[str, int | None]:
-    """The compared figures of one kernel by name, constant banks aside; those of the machine code where it was read."""
-    return {name: get(kernel) for name, get in (_BARE if kernel.sass is None else _FULL)}
+def figures(kernel: Kernel, wanted: tuple[str, ...] | None = None) -> dict[str, int | None]:
+    """The compared figures of one kernel by name, constant banks aside; those of the machine code where it was read.
+    Only ``wanted`` ones, where some are."""
+    return {name: get(kernel) for name, get in _getters(kernel.sass is not None, wanted)}
+
+
+@cache
+def _getters(coded: bool, wanted: tuple[str, ...] | None) -> tuple[tuple[str, Callable[[Kernel], Any]], ...]:
+    return tuple(pair for pair in (_FULL if coded else _BARE) if wanted is None or pair[0] in wanted)
 
 
 def growth(change: Change, name: str) -> int:

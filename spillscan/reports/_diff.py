@@ -486,8 +486,7 @@ def _totals(report: Report) -> Iterator[Metric]:
 
 
 def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
-    reported = figures(kernel)
-    return ((name, value) for name in _SUMMED if (value := reported[name]) is not None)
+    return ((name, value) for name, value in figures(kernel, _SUMMED).items() if value is not None)
 
 
 def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:

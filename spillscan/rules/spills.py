@@ -127,7 +127,7 @@ _TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label i
 def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
     assert change.before is not None
     assert change.after is not None
-    return [(names[name], old, new) for name, old, new in sides(change.before, change.after) if name in names]
+    return [(names[name], old, new) for name, old, new in sides(change.before, change.after, tuple(names))]
 
 
 def _spills_unknown(kernel: Kernel) -> bool:
