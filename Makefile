@@ -1,7 +1,7 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
-# make bench  speed, as ratios against grep, a regex script, the C header and cuobjdump
+# make bench  speed, as ratios with bars: a regex script, cuobjdump, the cost of the work (bench-details: of each part)
 # make oracle millions of cases against NVIDIA's own answers
 # make site   the documents as a site
 PYTHON ?= python3
@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint bench oracle wheel site fixtures clean
+.PHONY: run test lint bench bench-details oracle wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -34,6 +34,9 @@ lint: $(TESTS)
 	$(BIN)/mypy
 
 bench: $(TESTS)
+	$(BIN)/python -m tests.benchmarks.table
+
+bench-details: $(TESTS)
 	$(BIN)/python tests/benchmarks/logs.py
 	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench

@@ -191,7 +191,7 @@ def start(bench: Bench) -> Iterator[Figure]:
 
 
 def gates(bench: Bench) -> Iterator[Figure]:
-    """check and diff. Their bars were set against what they took: 0.45 and 0.41 of it, as ratios to the script."""
+    """check and diff."""
     base, head = bench.folder / "base.log", bench.log
     text = head.read_bytes()
     part = bench.folder / "part.log"
@@ -209,7 +209,8 @@ def gates(bench: Bench) -> Iterator[Figure]:
     yield Figure("diff of two builds of 102,000", "the script on both", runs["diff"].cpu / runs["both"].cpu, DIFF_BAR)
 
 
-CHECK_BAR, DIFF_BAR = 1.0, 1.0
+CHECK_BAR, DIFF_BAR = 1.3, 0.7
+"""0.45 and 0.41 of 2.9 and 1.7, the ratios of version 0.1.0 when the bars were set."""
 
 
 def dumps(bench: Bench) -> Iterator[Figure]:
