@@ -120,6 +120,7 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
     from spillscan.dataset.history import histories, names_in
     from spillscan.model.figures import FOLLOWED, rank
     from spillscan.output.records import plain
+    from spillscan.page.columns import letters
     from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 
     sums = [past.totals["label"][build.label] for build in past.builds]
@@ -158,6 +159,7 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
                 for total, head in zip(totals.TOTALS, _HEADS, strict=True)
             ],
             said=said,
+            legend=letters((series.kernel.named_by for series in found), names),
             tables=[
                 PastTable(
                     title=each.title,

@@ -88,6 +88,7 @@ def _page(
     from spillscan.dataset.history import happenings
     from spillscan.model.figures import figure
     from spillscan.page import Line, Trend, Turn, trend_document
+    from spillscan.page.columns import letters
 
     happened = happenings(ordered[:_ON_A_PAGE], metrics)
     turns = (
@@ -127,6 +128,7 @@ def _page(
             turns=tuple(turns),
             turns_left_out=max(0, len(happened) - _ON_A_PAGE),
             links=tuple(build.link for build in builds),
+            legend=letters((series.kernel.named_by for series in ordered[:_ON_A_PAGE]), names, _BRIEF),
         )
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -78,6 +80,48 @@ def figures(kernel: Kernel, wanted: tuple[str, ...] | None = None) -> dict[str, 
 @cache
 def _getters(coded: bool, wanted: tuple[str, ...] | None) -> tuple[tuple[str, Callable[[Kernel], Any]], ...]:
     return tuple(pair for pair in (_FULL if coded else _BARE) if wanted is None or pair[0] in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A figure over all kernels of two builds."""
+
+    name: str
+    """Of the figure."""
+    before: int
+    """Its sum in the base, of the kernels that report it."""
+    after: int
+    """What the changes make of that: what is added and removed counts, too."""
+    up: int
+    """Kernels of both builds in which it grew."""
+    down: int
+    """Kernels of both builds in which it fell."""
+
+
+def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str, ...] | None = None) -> list[Total]:
+    """The figures that changed (of ``wanted`` ones, where some are), in the order of coming. What a kernel reserves of
+    a whole GPU is none of them: kernels do not run side by side with all their stacks."""
+    grown: Counter[str] = Counter()
+    up: Counter[str] = Counter()
+    down: Counter[str] = Counter()
+    for change in changes:
+        moved: Counter[str] = Counter()
+        if change.before is not None and change.after is not None:
+            for name, before, after in _known(change.metrics):  # a figure of several devices is one
+                moved[name.partition("[")[0]] += after - before
+            up.update(name for name, delta in moved.items() if delta > 0)
+            down.update(name for name, delta in moved.items() if delta < 0)
+        else:
+            sign = 1 if change.before is None else -1
+            moved.update({name: sign * (value or 0) for name, value in figures(change.kernel, wanted).items()})
+        grown.update(moved)
+    moving = (name for name in grown if grown[name] or up[name] or down[name])
+    names = tuple(name for name in moving if name != "footprint_bytes" and (wanted is None or name in wanted))
+    sums = dict.fromkeys(names, 0)
+    for kernel in base if names else ():
+        for name, value in figures(kernel, names).items():
+            sums[name] += value or 0
+    return [Total(name, sums[name], sums[name] + grown[name], up[name], down[name]) for name in names]
 
 
 def growth(change: Change, name: str) -> int:

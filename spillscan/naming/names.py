@@ -277,7 +277,8 @@ class Names:
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
         """``labels``: names of the parameters of templates (:class:`Forest`)."""
-        self._builds = [dict.fromkeys(symbols) for symbols in builds]
+        self.builds = [dict.fromkeys(symbols) for symbols in builds]
+        """Each build's kernels."""
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Mapping[Node, int]] = {}
@@ -317,11 +318,13 @@ class Names:
             return self.of(symbol, room)
         return family.bracketed(family.clipped(node, family.fitting(room), room - 2))
 
-    def legend(self, symbols: Iterable[Key], room: int, headed: bool = False) -> list[str]:
+    def legend(self, symbols: Iterable[Key], room: int = WIDTH, headed: bool = False) -> dict[str, str]:
         """``T, F of mma: arguments 3, 4 of Mainloop, 2 of Epilogue``: what the letters stand for in the names of
-        kernels, shown in so much room; a line a family. ``headed``: their arguments stand under the families' names."""
+        kernels, shown in so much room; by what families are called. ``headed``: their arguments stand under the
+        families' names."""
         families = dict.fromkeys(self._families[self._heads[symbol]] for symbol in symbols if symbol in self._heads)
-        return [line for family in families if (line := family.legend(room - (0 if headed else len(family.base))))]
+        lines = {family.base: family.legend(room - (0 if headed else len(family.base))) for family in families}
+        return {base: line for base, line in lines.items() if line}
 
     def _copies(self, family: Family) -> Mapping[Node, int]:
         """How many symbols of a build have one tree."""
@@ -371,7 +374,7 @@ class Names:
     @cached_property
     def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        found = dict.fromkeys(chain.from_iterable(self._builds), "")
+        found = dict.fromkeys(chain.from_iterable(self.builds), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
             for symbol in several[:1] if alike else several:
@@ -479,8 +482,8 @@ class Names:
     @cached_property
     def _places(self) -> Mapping[Key, int]:
         """The builds that have each kernel: a bit a build."""
-        found: dict[Key, int] = dict.fromkeys(chain.from_iterable(self._builds), 0)
-        for at, build in enumerate(self._builds):
+        found: dict[Key, int] = dict.fromkeys(chain.from_iterable(self.builds), 0)
+        for at, build in enumerate(self.builds):
             for symbol in build:
                 found[symbol] |= 1 << at
         return found

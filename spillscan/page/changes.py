@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spillscan.compare.candidates import CandidateRow
+from spillscan.compare.figures import totals
 from spillscan.compare.matrix import Matrix
 from spillscan.model import Change, Finding, Kernel, Metric, Severity
-from spillscan.model.figures import figure
+from spillscan.model.figures import figure, rank
 from spillscan.naming import Names
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.safe import clip
-from spillscan.page.columns import LONGEST_UNIT, shown_arch, shown_family, shown_file, shown_name
+from spillscan.page.columns import LONGEST_UNIT, shown_arch, shown_family, shown_file, shown_name, shown_namespace
 from spillscan.page.overview import LONGEST_MESSAGE, LONGEST_PLACE
 
 Index = dict[int, int]
@@ -46,6 +47,7 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
 
 
 def changes(
+    base: Iterable[Kernel],
     found: Sequence[Change],
     severities: Mapping[int, Severity],
     index: Index,
@@ -53,8 +55,8 @@ def changes(
     unsettled: int,
     unchanged: int,
 ) -> dict[str, Any]:
-    """Every change, in the order given. Figures are (number in ``metrics``, before, after); ``severities`` are those of
-    the findings by the ``id`` of their kernel."""
+    """Every change from ``base``, in the order given. Figures are (number in ``metrics``, before, after);
+    ``severities`` are those of the findings by the ``id`` of their kernel."""
     metrics: dict[str, int] = {}
     rows = []
     for change in found:
@@ -67,11 +69,12 @@ def changes(
             "figures": [[_number(metrics, each[0]), *each[1:]] for each in change.metrics if _worth(each)],
         }
         if row["kernel"] is None:
-            row["family"], row["file"], row["object"] = (
-                shown_family(kernel.named_by, called),
-                shown_file(kernel),
-                clip(kernel.key.unit, LONGEST_UNIT),
-            )
+            row |= {
+                "family": shown_family(kernel.named_by, called),
+                "namespace": shown_namespace(kernel.named_by),
+                "file": shown_file(kernel),
+                "object": clip(kernel.key.unit, LONGEST_UNIT),
+            }
         if change.unknown:
             row["unknown"] = [[_number(metrics, name), before, after] for name, before, after in change.unknown]
         if change.state in ("added", "removed"):
@@ -90,28 +93,20 @@ def changes(
         "metrics": [{"label": each.label, "unit": each.unit, "grows": each.worse == "more"} for each in known],
         "rows": rows,
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
-        "total": _total(found),
+        "total": [
+            {
+                "label": figure(each.name).label,
+                "unit": figure(each.name).unit,
+                "before": each.before,
+                "after": each.after,
+                "up": each.up,
+                "down": each.down,
+            }
+            for each in sorted(totals(base, found), key=lambda each: rank(each.name))
+        ],
         "unsettled": unsettled,
         "equal": unchanged,
     }
-
-
-def _total(found: Sequence[Change]) -> list[dict[str, Any]]:
-    """By how much each figure grew and fell, over all pairs, worst first. What a kernel reserves of a whole GPU is none
-    of them: kernels do not run side by side with all their stacks."""
-    grown: dict[str, list[int]] = {}
-    for change in found:
-        for name, before, after in change.metrics:
-            if before is not None and after is not None and not name.startswith("footprint_bytes"):
-                sums = grown.setdefault(name, [0, 0, 0, 0])
-                sums[0] += before
-                sums[1] += after
-                sums[2] += after > before
-                sums[3] += after < before
-    return [
-        {"label": figure(name).label, "unit": figure(name).unit, "before": a, "after": b, "up": up, "down": down}
-        for name, (a, b, up, down) in grown.items()
-    ]
 
 
 def _worth(metric: Metric) -> bool:

@@ -9,16 +9,16 @@ import json
 import posixpath
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
 
 from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel
-from spillscan.model.figures import BY_NAME
+from spillscan.model.figures import BY_NAME, figure
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.names import demangle, namespace
-from spillscan.naming import Key, Names, symbol_of
+from spillscan.naming import WIDTH, Key, Names, symbol_of
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
@@ -27,7 +27,7 @@ from spillscan.places import source_of
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
 best block size, because it is not known how it is launched."""
-LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT = 120, 24, 300
+LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT, LONGEST_LEGEND = 120, 24, 300, 300
 """Characters of what a table shows of them; the full name comes on demand."""
 
 
@@ -88,7 +88,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         ],
         "names": [shown_name(key, called) for key in keys],
         "family": [families.number(shown_family(key, called)) for key in keys],
-        "namespace": [namespaces.number(clip(namespace(demangle(symbol_of(key))), LONGEST_NAME)) for key in keys],
+        "namespace": [namespaces.number(shown_namespace(key)) for key in keys],
         "families": families.texts,
         "namespaces": namespaces.texts,
         "files": files.texts,
@@ -125,6 +125,11 @@ def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
 _FIGURES = dict(_figures())
 
 
+def sorted_by(name: str) -> dict[str, str]:
+    """What addresses of a page call the order by a figure, of kernels and of changes."""
+    return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{figure(name).label}"}
+
+
 def shown_name(key: Key, called: Names) -> str:
     """What tables call a kernel: short, printable."""
     return called.of(key) or "(no name)"
@@ -132,7 +137,24 @@ def shown_name(key: Key, called: Names) -> str:
 
 def shown_family(key: Key, called: Names) -> str:
     """What tables call a kernel's family."""
-    return clip(called.base(key), LONGEST_NAME) or "(no name)"
+    return _base(called.base(key))
+
+
+def _base(base: str) -> str:
+    return clip(base, LONGEST_NAME) or "(no name)"
+
+
+def letters(keys: Iterable[Key], called: Names, least: int = WIDTH) -> list[tuple[str, str]]:
+    """(family, what letters in the names of its kernels stand for), as tables call them; ``least``: characters of
+    names where they are shortest."""
+    shown = list(keys)
+    found = {**(called.legend(shown, least) if least < WIDTH else {}), **called.legend(shown)}
+    return [(_base(base), clip(line, LONGEST_LEGEND)) for base, line in found.items()]
+
+
+def shown_namespace(key: Key) -> str:
+    """The namespace that a kernel is from."""
+    return clip(namespace(demangle(symbol_of(key))), LONGEST_NAME)
 
 
 def shown_file(kernel: Kernel) -> str:

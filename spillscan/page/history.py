@@ -92,6 +92,8 @@ class History:
     """Figures in which builds are compared, the gravest first."""
     followed: Iterable[Followed]
     """Kernels."""
+    legend: Sequence[tuple[str, str]] = ()
+    """What letters in names stand for, by family."""
     since: int = 0
     """Index of the first build whose kernels are followed."""
 
@@ -123,6 +125,7 @@ def history_document(history: History) -> Iterator[str]:
             for shown in map(declared, history.metrics)
         ],
         "since": history.since,
+        "legend": list(history.legend),
         "kernels": (_kernel(each, history.metrics) for each in history.followed),
     }
     yield from document(history.title, payload, ("store", "overview", "trend", "history"), _static(payload, tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,6 +74,8 @@ class Trend:
     """How much more happened."""
     links: tuple[str, ...] = ()
     """Of each build the page of its commit, an address of the web, or nothing; empty: of none is one known."""
+    legend: Sequence[tuple[str, str]] = ()
+    """What letters in names stand for, by family."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +130,15 @@ class Sweep:
     """What was swept."""
     kernels: tuple[Swept, ...]
     """The kernels, the most to gain first."""
+    legend: Sequence[tuple[str, str]] = ()
+    """What letters in names stand for, by family."""
 
 
 def trend_document(trend: Trend) -> Iterator[str]:
     """The page of a trend, piece by piece."""
     payload = {
         **_head(trend.title, "trend", "Trend"),
+        "legend": trend.legend,
         "builds": [clip(build, _LONGEST_LABEL) for build in trend.builds],
         "metrics": [
             {"name": name, "label": declared(name).label, "unit": declared(name).unit}
@@ -161,6 +166,7 @@ def sweep_document(sweep: Sweep) -> Iterator[str]:
     """The page of a sweep, piece by piece."""
     payload = {
         **_head(sweep.title, "sweep", "Sweep"),
+        "legend": sweep.legend,
         "swept": [
             {
                 "name": _name(kernel.name),

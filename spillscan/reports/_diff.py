@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from textwrap import wrap
 
-from spillscan.compare.figures import figures, moved_to_shared
+from spillscan.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import BY_NAME, FIGURES, figure
 from spillscan.naming import Names, alone
@@ -67,12 +67,13 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from verdict_lines(report, style, counted(report))
         return
     all_entries = entries(report)
-    totals = list(_totals(report)) if len(changes) > 1 else []
+    total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
+    sums: list[Metric] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
     shown = _chosen(all_entries, report, style.rows)
     blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
     columns = COLUMNS if blocks else COLUMNS[:4]
     wide = _Wide(
-        [metric for metrics in (*(entry.metrics for _, some in shown for entry in some), totals) for metric in metrics]
+        [metric for metrics in (*(entry.metrics for _, some in shown for entry in some), sums) for metric in metrics]
     )
     rows: list[Row] = []
     of_family = report.by in (None, "family")
@@ -85,10 +86,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
                 rows.append((row[0][: len(columns)], row[1]))
                 firsts.append((entry.change.kernel, family is not None and of_family) if at == 0 else None)
             rows += [([line], color) for line, color in _said(entry, report, style.width)]
-    last: list[Row] = [
-        (cells[: len(columns)], color)
-        for cells, color in (_total_rows(totals, changes, wide) if len(changes) > 1 else ())
-    ]
+    last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
 
     rooms = [style.width]
 
@@ -242,7 +240,10 @@ def summed_up(family: Sequence[Entry]) -> list[str]:
 
 def _ways(deltas: Sequence[int]) -> str:
     """``20↑ 4↓``: how many rose, and how many fell."""
-    rose, fell = (sum(way * delta > 0 for delta in deltas) for way in (1, -1))
+    return _arrows(*(sum(way * delta > 0 for delta in deltas) for way in (1, -1)))
+
+
+def _arrows(rose: int, fell: int) -> str:
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
@@ -465,38 +466,16 @@ def _limiters(effect: Effect) -> str:
     return f"{binding} ({effect.threads_per_block}{dynamic})"
 
 
-def _totals(report: Report) -> Iterator[Metric]:
-    """The sums of what changed, over all kernels: what the base reports, and what the changes make of it."""
-    base: Counter[str] = Counter()
-    delta: Counter[str] = Counter()
-    for kernel in (report.base or Build()).kernels:
-        for name, value in _sums(kernel):
-            base[name] += value
-    for change in report.changes:
-        if change.before is not None and change.after is not None:
-            for name, before, after in change.metrics:
-                delta[name] += (after or 0) - (before or 0)
-        else:
-            for name, value in _sums(change.kernel):
-                delta[name] += value if change.before is None else -value
-    changing = {name for change in report.changes for name, _, _ in change.metrics}
-    for name in _SUMMED:
-        if name in changing or delta[name]:
-            yield name, base[name], base[name] + delta[name]
-
-
-def _sums(kernel: Kernel) -> Iterator[tuple[str, int]]:
-    return ((name, value) for name, value in figures(kernel, _SUMMED).items() if value is not None)
-
-
-def _total_rows(totals: Sequence[Metric], changes: Sequence[Change], wide: _Wide) -> Iterator[Row]:
+def _total_rows(total: Sequence[Total], wide: _Wide) -> Iterator[Row]:
+    """What changed over all kernels."""
+    found = {each.name: each for each in total}
     lead = "total"
     for name in (*_SUMMED, *_COUNTED):
-        moved = _ways([sum(_delta(each) for each in change.metrics if _is(each, name)) for change in changes])
-        cell = next((wide.cell(metric) for metric in totals if metric[0] == name), "")
-        if moved or cell:
-            yield [lead, moved, figure(name).label, cell, "", ""], BOLD
-            lead = ""
+        if (each := found.get(name)) is not None:
+            cell = wide.cell((name, each.before, each.after)) if name in _SUMMED else ""
+            if cell or each.up or each.down:
+                yield [lead, _arrows(each.up, each.down), figure(name).label, cell, "", ""], BOLD
+                lead = ""
 
 
 def _is(metric: Metric, *names: str) -> bool:

@@ -15,7 +15,7 @@ from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
 from spillscan.page.changes import Index, changes, findings, heat, named, tuned
 from spillscan.page.code import code_of
-from spillscan.page.columns import Summaries, columns
+from spillscan.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
 from spillscan.page.document import document
@@ -66,6 +66,8 @@ def payload(report: Report) -> dict[str, Any]:
         "kind": report.kind,
         "views": _views(report, tuned=bool(rows)),
         "overview": overview(report.build, summaries),
+        "legend": letters((key for keys in report.names.builds for key in keys), report.names),
+        "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
     if report.kind != "scan":
         found["verdict"] = _verdict(report)
@@ -141,7 +143,8 @@ def _changes(report: Report, index: Index) -> dict[str, Any]:
         severities.setdefault(id(finding.kernel), finding.severity)
     paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
     unchanged = len(report.build.kernels) - paired
-    return changes(report.changes, severities, index, report.names, len(report.unsettled), unchanged)
+    base = report.base.kernels if report.base is not None else ()
+    return changes(base, report.changes, severities, index, report.names, len(report.unsettled), unchanged)
 
 
 def _verdict(report: Report) -> dict[str, Any]:

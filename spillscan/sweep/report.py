@@ -10,6 +10,7 @@ from spillscan import names, page
 from spillscan.naming import Names
 from spillscan.output.chart import bar
 from spillscan.output.terminal import GREEN, RED, Style, paint
+from spillscan.page.columns import letters
 from spillscan.sweep import table, timing
 from spillscan.sweep.curves import damage
 from spillscan.sweep.model import Curve, Point, Timing
@@ -189,7 +190,9 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     several = len({curve.toolkit for curve in curves}) > 1
     called = Names(curve.symbol for curve in curves)
     swept = tuple(_swept(curve, several, called) for curve in curves)
-    return page.sweep_document(page.Sweep(title=", ".join(inputs), kernels=swept))
+    return page.sweep_document(
+        page.Sweep(title=", ".join(inputs), kernels=swept, legend=letters((curve.symbol for curve in curves), called))
+    )
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 from spillscan import diff as diff_builds
 from spillscan import rules, scan
@@ -63,6 +64,20 @@ def worse() -> Report:
         return [*found, kernel("rotate", 0, 40 - more, "sm_90")]
 
     return report_of("diff", of(2), of(0))
+
+
+def flags() -> Report:
+    """Two templates of flags, of one of which all instances got worse; one of each is new. By namespaces."""
+
+    def of(more: int) -> list[Kernel]:
+        return [
+            kernel(f"void {space}::attention<{size}, {', '.join(each)}>(int)", 16 * side, 40 + side, "sm_90")
+            for space, side in (("first", 0), ("second", more))
+            for size in ("ns::some_very_long_name_of_a_tile", "ns::another_rather_long_name_of_a_tile")[:more]
+            for each in product(("true", "false"), repeat=3)
+        ]
+
+    return replace(report_of("diff", of(2), of(1)), by="namespace")
 
 
 def side_by_side() -> Report:
@@ -290,6 +305,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "diff": lambda: rendered("html", compared()),
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
     "worse": lambda: rendered("html", worse()),
+    "flags": lambda: rendered("html", flags()),
     "matrix": lambda: rendered("html", side_by_side()),
     "tuned": lambda: rendered("html", tuned()),
     "hostile": lambda: rendered("html", hostile()),

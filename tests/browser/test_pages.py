@@ -21,6 +21,7 @@ from spillscan.pipeline import scan
 from tests.browser import pages
 from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
 from tests.conftest import FIXTURES
+from tests.reporting import rendered
 
 MIB = 1 << 20
 ROWS = ".rows .row"
@@ -526,6 +527,24 @@ def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Ope
     assert tab.text(".view p.quiet") == "No change fits."
 
 
+def test_a_page_is_grouped_as_it_was_asked_for_and_says_what_letters_stand_for(site: Site, browse: Open) -> None:
+    tab = browse(site["flags"])
+    assert tab.texts(".family summary b") == ["second", "first"]
+    assert tab.texts(".legend p") == [f"T, F of {space}::attention: arguments 2 to 4" for space in ("first", "second")]
+    assert tab.text(".totals dd") == "+384 B", "what is new counts, as in text"
+    total = next(line for line in rendered("text", pages.flags()).splitlines() if line.startswith("total"))
+    assert re.search(r"8↑ +spill stores +128 → 512 B \(\+384\)", total)
+    tab.page.get_by_label("Show").select_option("family")
+    until(tab.page, "location.hash.endsWith('by=family')")
+    assert tab.texts(".family summary b") == [f"{space}::attention" for space in ("second", "first")]
+    tab.page.get_by_label("Show").select_option("none")
+    assert tab.page.locator(".family").count() == 0
+    tab.go("#/table")
+    assert tab.page.get_by_label("Show").input_value() == "namespace"
+    assert tab.text(ROWS).startswith("second16 of 16 spill, 1,024 B")
+    assert tab.text(".legend").startswith("T, F of")
+
+
 def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     tab.page.get_by_role("link", name="57 to 64 registers").first.click()
@@ -572,7 +591,7 @@ def test_two_hundred_cells_are_those_of_json_and_of_text(
 
     tab = browse(page, "#/table")
     height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
-    for place in draw.sample(range(len(ranked)), 26):
+    for place in draw.sample(range(len(ranked)), 30):
         tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
         until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
         row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
@@ -581,7 +600,7 @@ def test_two_hundred_cells_are_those_of_json_and_of_text(
 
     rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
     names = Names(kernel.named_by for kernel in kernels)
-    for name, archs, *figures in draw.sample(rows, 26):
+    for name, archs, *figures in draw.sample(rows, 30):
         called = set(names.called(name.removesuffix(" (function)")))
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]

@@ -176,7 +176,7 @@ def test_flags_are_shown_by_what_their_parameters_are_called() -> None:
     ]
     plain = Names(symbols)
     assert plain.of(symbols[0], 20) == "attention<64, TTT>"
-    assert plain.legend(symbols, 20) == ["T, F of attention: arguments 3, 4 of Mainloop, 2"]
+    assert plain.legend(symbols, 20) == {"attention": "T, F of attention: arguments 3, 4 of Mainloop, 2"}
     labels = {"Mainloop": ("", "", "causal", "paged"), "attention": ("", "dropout")}
     names = Names(symbols, labels=labels)
     assert [names.of(symbol, 38) for symbol in symbols[:8:7]] == [
@@ -184,7 +184,7 @@ def test_flags_are_shown_by_what_their_parameters_are_called() -> None:
         "attention<64>",
     ]
     assert len(set(names.at(38).values())) == len(symbols)
-    assert names.legend(symbols, 38) == []
+    assert names.legend(symbols, 38) == {}
     assert names.called("attention<64>") == [symbols[7]]
     assert Names(symbols[6:8], labels=labels).of(symbols[7], 200) == "attention<!dropout>"
 

@@ -7,39 +7,45 @@
 
   const FAMILY = 4; // changes of one family and severity that share a row, which opens
   const FIELDS = ["severity", "arch", "family", "file", "object"];
-  const of = (field, row) => (field === "severity" ? row.severity || "none" : field === "arch" ? row.arch : row.kernel === null ? row[field] : filters.of[field](row.kernel));
-  const family = (row) => of("family", row);
+  const GROUPS = [["kernel", "kernels"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"]];
+  const of = (field, row) => (field === "kernel" ? row.name : field === "severity" ? row.severity || "none" : field === "arch" ? row.arch : row.kernel === null ? row[field] : filters.of[field](row.kernel));
 
   spillscan.view("changes", (payload, id, box) => {
     const { changes, verdict } = payload;
     const params = spillscan.route.params;
-    const state = { q: params.get("q") || "", state: params.get("state") || "", sort: params.get("sort") || "", ...Object.fromEntries(FIELDS.map((name) => [name, params.get(name) || ""])) };
+    const [by, usual] = filters.grouping(GROUPS, "family");
+    const state = { q: params.get("q") || "", state: params.get("state") || "", sort: filters.order("changes"), by, ...Object.fromEntries(FIELDS.map((name) => [name, params.get(name) || ""])) };
     const list = h("div", {});
     const search = h("input", { type: "search", id: "cq", value: state.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
     const states = changes.states.map(([name, n]) => h("button", { type: "button", "data-state": name, onclick: () => { state.state = state.state === name ? "" : name; apply(); } }, `${number(n)} ${name}`));
     const orders = [["", "worst first"], ["name", "kernel"], ...changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]])];
     const sorts = h("select", { id: "sort", onchange: () => { state.sort = sorts.value; apply(); } }, orders.map(([value, label]) => h("option", { value, selected: state.sort === value }, label)));
+    const groups = h("select", { id: "by", onchange: () => { state.by = groups.value; apply(); } }, h("option", { value: "none" }, "changes"),
+      GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1).map(([name, label]) => h("option", { value: name, selected: state.by === name }, label)));
+    const letters = h("div", {});
     const rows = alike(changes.rows);
     const scale = scales(changes);
     spillscan.add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       changes.rows.length ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field wide" }, h("label", { for: "cq" }, "Kernel"), search),
+        h("div", { class: "field" }, h("label", { for: "by" }, "Show"), groups),
         filters.chooser(state, changes.rows, of, FIELDS, () => apply()),
         h("div", { class: "field" }, h("label", { for: "sort" }, "Order"), sorts),
         h("div", { class: "chips", role: "group", "aria-label": "What became of it" }, states)) : null,
-      list);
+      letters, list);
     apply(true);
 
     function apply(first) {
-      if (!first) spillscan.remember(state);
+      if (!first) spillscan.remember({ ...state, by: state.by === usual ? "" : state.by });
       for (const each of states) each.setAttribute("aria-pressed", String(each.dataset.state === state.state));
       const fits = filters.fits(state.q);
       const chosen = FIELDS.filter((name) => state[name]);
       const shown = sorted(rows.filter((row) => (!state.state || row.state === state.state)
         && chosen.every((name) => (name === "arch" ? row.archs.some(({ arch }) => arch === state.arch) : of(name, row) === state[name]))
         && (!fits || fits(row.name.toLowerCase()) || fits((row.old_name || "").toLowerCase()))), changes, state.sort);
-      const groups = state.sort ? [[null, shown]] : SEVERITIES.map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
-      list.replaceChildren(...groups.filter(([, rows]) => rows.length).map(([severity, rows]) => group(payload, severity, rows, rows[0] === shown[0] && first, scale)));
+      const parts = state.sort ? [[null, shown]] : SEVERITIES.map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
+      letters.replaceChildren(...[spillscan.legend(shown.map((row) => of("family", row)))].filter(Boolean));
+      list.replaceChildren(...parts.filter(([, rows]) => rows.length).map(([severity, rows]) => group(payload, severity, rows, rows[0] === shown[0] && first, scale, state.by)));
       if (!shown.length && changes.rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
     }
   });
@@ -106,14 +112,14 @@
     }));
   }
 
-  function group(payload, severity, rows, open, scale) {
+  function group(payload, severity, rows, open, scale, by) {
     const total = rows.reduce((sum, row) => sum + row.archs.length, 0);
-    const items = severity === null ? rows.map((row) => [row]) : families(rows);
+    const items = by === "none" || (severity === null && by === "family") ? rows.map((row) => [row]) : together(rows, by);
     const list = h("ol", { class: "changes" });
     const more = h("button", { type: "button", onclick: () => grow() });
     let shown = 0;
     const grow = () => {
-      list.append(...items.slice(shown, shown + PAGE).map((some, at) => (some.length > 1 ? opening(payload, some, open && shown + at === 0, scale) : change(payload, some[0], open && shown + at === 0, scale))));
+      list.append(...items.slice(shown, shown + PAGE).map((some, at) => (some.length > 1 ? opening(payload, some, open && shown + at === 0, scale, by) : change(payload, some[0], open && shown + at === 0, scale))));
       shown = Math.min(items.length, shown + PAGE);
       more.hidden = shown === items.length;
       more.textContent = `Show ${number(Math.min(PAGE, items.length - shown))} more of ${number(items.length)}`;
@@ -122,15 +128,15 @@
     return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(total))), list, more);
   }
 
-  // The rows, those of a family together where they are many.
-  function families(rows) {
+  // The rows, those of a family (or what else they are shown by) together where they are many.
+  function together(rows, by) {
     const found = new Map();
-    for (const row of rows) (found.get(family(row)) || found.set(family(row), []).get(family(row))).push(row);
+    for (const row of rows) (found.get(of(by, row)) || found.set(of(by, row), []).get(of(by, row))).push(row);
     return [...found.values()].flatMap((some) => (some.length < FAMILY ? some.map((row) => [row]) : [some]));
   }
 
   // A family: what its figures did, and its changes when it is opened.
-  function opening(payload, rows, open, scale) {
+  function opening(payload, rows, open, scale, by) {
     const { metrics } = payload.changes;
     const kernels = rows.flatMap((row) => row.archs);
     const moves = metrics.map((metric, at) => {
@@ -141,7 +147,7 @@
     const more = h("button", { type: "button", onclick: () => grow() });
     let shown = 0;
     const grow = () => {
-      list.append(...rows.slice(shown, shown + PAGE).map((row) => change(payload, row, false, scale, family(row))));
+      list.append(...rows.slice(shown, shown + PAGE).map((row) => change(payload, row, false, scale, by === "family" ? of(by, row) : "")));
       shown = Math.min(rows.length, shown + PAGE);
       more.hidden = shown === rows.length;
       more.textContent = `Show ${number(Math.min(PAGE, rows.length - shown))} more of ${number(rows.length)}`;
@@ -149,7 +155,7 @@
     const states = new Map();
     for (const row of kernels) states.set(row.state, (states.get(row.state) || 0) + 1);
     const details = h("details", { class: "family", open, ontoggle: () => { if (details.open && !shown) grow(); } },
-      h("summary", {}, h("b", {}, family(rows[0])), " ", h("span", { class: "quiet" }, [...states].map(([state, n]) => `${number(n)} ${state}`).join(", ")),
+      h("summary", {}, h("b", {}, of(by, rows[0]) || "not said"), " ", h("span", { class: "quiet" }, [...states].map(([state, n]) => `${number(n)} ${state}`).join(", ")),
         h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${[up ? `${number(up)} ↑` : "", down ? `${number(down)} ↓` : ""].filter(Boolean).join(" ")}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))),
       list, more);
     if (open) grow();

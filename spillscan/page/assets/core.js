@@ -1,6 +1,7 @@
 // The frame of every page: DOM helpers, the router, the registry of views. Text only ever becomes text: the content
 // security policy forbids markup made of strings, and style attributes; styles are set property by property.
 const spillscan = (() => {
+  const LEGENDS = 3, MOST_LEGENDS = 200;
   const SVG = "http://www.w3.org/2000/svg";
   const views = new Map();
   const wraps = new Map();
@@ -64,6 +65,16 @@ const spillscan = (() => {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, line)))) : null);
     const bands = [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
     return bands.some(Boolean) ? h("div", {}, bands) : null;
+  }
+
+  // What letters in names stand for, of some families or of all; null where there are none.
+  function legend(families) {
+    const wanted = families && new Set(families);
+    const lines = (payload.legend || []).filter(([family]) => !wanted || wanted.has(family)).map(([, line]) => line);
+    if (!lines.length) return null;
+    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, lines.map((line) => h("p", { class: "note" }, line)));
+    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line)),
+      lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null);
   }
 
   // ---- routes: #/view/id?key=value --------------------------------------------------------------------------------
@@ -176,6 +187,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, bytes, amount, count, printable, link, go, remember, view, around, say, title, start, unknown,
+  return { payload, h, svg, add, number, bytes, amount, count, printable, link, go, remember, view, around, say, title, start, unknown, legend,
     get route() { return route; } };
 })();

@@ -19,6 +19,7 @@ const filters = (() => {
     arch: store.arch,
     limiter: store.bound,
     severity: (i) => gravest[i] || "none",
+    kernel: store.name,
     family: (i) => columns.families[columns.family[columns.symbol[i]]],
     namespace: (i) => columns.namespaces[columns.namespace[columns.symbol[i]]],
     file: (i) => columns.files[columns.file[i]],
@@ -50,8 +51,19 @@ const filters = (() => {
   }
 
   // Of all kernels: what a field may be.
-  const LISTS = { arch: () => columns.arches, family: () => columns.families, namespace: () => columns.namespaces, file: () => columns.files, object: () => columns.units,
+  const LISTS = { kernel: () => columns.names, arch: () => columns.arches, family: () => columns.families, namespace: () => columns.namespaces, file: () => columns.files, object: () => columns.units,
     severity: () => new Set(gravest.map((each) => each || "none")), limiter: () => new Set(columns.bound.map((_, i) => store.bound(i))) };
+  const ASKED = spillscan.payload.asked || {};
+
+  // What a list is grouped by: as the report was asked for, else `usual`, and as its address says; "none" is not at all.
+  function grouping(kinds, usual) {
+    const known = (name) => name === "none" || kinds.some(([kind]) => kind === name);
+    const first = known(ASKED.by) ? ASKED.by : usual;
+    const wanted = spillscan.route.params.get("by");
+    return [known(wanted) ? wanted : first, first];
+  }
+  const order = (view) => spillscan.route.params.get("sort") ?? (ASKED.sort ? ASKED.sort[view] : "");
+
   const several = (field) => new Set(LISTS[field]()).size > 1;
 
   // The texts that a field may be filtered by: those that rows have, of kernels all have, if they are several.
@@ -84,5 +96,5 @@ const filters = (() => {
   // An instance under its family's heading: its arguments alone.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
-  return { of, fits, several, tester, chooser, summed, under, collator };
+  return { of, fits, several, tester, chooser, grouping, order, summed, under, collator };
 })();

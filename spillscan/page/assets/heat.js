@@ -32,7 +32,8 @@
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);
       const wanted = state.q.trim().toLowerCase();
       const fits = heat.rows.filter((row) => (state.all || differs(row, at)) && (!wanted || row.name.toLowerCase().includes(wanted)));
-      place.replaceChildren(fits.length ? table(heat, fits.slice(0, most), at, state.by, fits) : h("p", { class: "quiet" }, "No kernel differs in it."));
+      place.replaceChildren();
+      spillscan.add(place, fits.length ? [spillscan.legend(), table(heat, fits.slice(0, most), at, state.by, fits)] : h("p", { class: "quiet" }, "No kernel differs in it."));
       if (fits.length > most) place.append(h("button", { type: "button", onclick: () => { most += ROWS; apply(true); } }, `Show ${number(Math.min(ROWS, fits.length - most))} more of ${number(fits.length)}`));
     }
   });

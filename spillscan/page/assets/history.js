@@ -23,7 +23,7 @@
     spillscan.add(box, h("header", { class: "headline" },
       h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
       h("p", {}, `${count(builds.length, "build")}, ${count(jumps, "jump")} of totals: ${payload.said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`)),
-      h("div", { class: "courses" }, charts.map(({ figure }) => figure)), compared, payload.tables.map(listing));
+      h("div", { class: "courses" }, charts.map(({ figure }) => figure)), spillscan.legend(), compared, payload.tables.map(listing));
     if (params.get("a") || params.get("b")) compared.scrollIntoView();
     apply(true);
 

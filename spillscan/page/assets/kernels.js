@@ -29,6 +29,7 @@ spillscan.around("kernel", (payload, id, box, render) => {
     notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
     h("dl", { class: "figures" }, figures.map(([label, value, kind, unit]) => h("div", {}, h("dt", {}, label),
       h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
+    spillscan.legend([filters.of.family(i)]),
     fullName(),
     mine.length ? h("ol", { class: "findings" }, mine.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
       h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")),

@@ -237,6 +237,7 @@
           spills ? h("td", { class: "bars" }) : null,
           h("th", { scope: "col", class: "num" }, "occupancy"), h("th", { scope: "col", class: "wide" }, "limited by"))),
         h("tbody", {}, rows))),
+      spillscan.legend(Array.from({ length: shown }, (_, i) => filters.of.family(i))),
       columns.count > shown ? h("p", {}, h("a", { href: spillscan.link("table") }, `All ${number(columns.count)} kernels${all.functions.count ? " and device functions" : ""}`),
         filters.several("family") ? [", ", h("a", { href: spillscan.link("table", "", { by: "family" }) }, "by family")] : null) : null);
   }

@@ -17,7 +17,7 @@
     spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, all.length ? [h("b", {}, number(gains)), ` of ${count(all.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
       h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")),
       all.length > 3 ? h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() }, h("div", { class: "field wide" }, h("label", { for: "sq" }, "Kernel"), search)) : null,
-      place, more);
+      spillscan.legend(), place, more);
     apply();
 
     function apply() {

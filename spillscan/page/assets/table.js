@@ -66,7 +66,7 @@
   }
 
   const CHOSEN = ["arch", "limiter", "severity", "family", "namespace", "file", "object"];
-  const GROUPS = [["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"], ["arch", "archs"]];
+  const GROUPS = [["kernel", "kernels, archs together"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"], ["arch", "archs"]];
 
   // [33, 40] of "33-40"; null of what is no range.
   function range(text) {
@@ -147,9 +147,10 @@
 
   spillscan.view("table", (payload, id, box) => {
     const params = spillscan.route.params;
+    const [by, usual] = filters.grouping(GROUPS, "none");
     const state = { q: params.get("q") || "", ...Object.fromEntries(CHOSEN.map((name) => [name, params.get(name) || ""])),
       registers: range(params.get("registers") || "") ? params.get("registers") : "", spills: params.get("spills") === "1",
-      by: GROUPS.some(([name]) => name === params.get("by")) ? params.get("by") : "", sort: params.get("sort") || "" };
+      by, sort: filters.order("table") };
     const known = ALL.filter(reported);
     const alike = known.filter(equal);
     const visible = fitting(known.filter((column) => !alike.includes(column)), box, params.get("columns") === "all");
@@ -168,12 +169,13 @@
     const button = h("button", { type: "button", onclick: async () => copy(csv(shown, known, await store.names()), count(shown.length, "row")) }, "Copy as CSV");
     const sorts = h("select", { id: "sort", onchange: () => { state.sort = sorts.value; apply(); } },
       h("option", { value: "" }, "worst first"), visible.map(({ key, label, num }) => h("option", { value: (num ? "-" : "") + key, selected: state.sort === (num ? "-" : "") + key }, label)));
-    const kinds = GROUPS.filter(([name]) => filters.several(name));
+    const kinds = GROUPS.filter(([name]) => filters.several(name === "kernel" ? "arch" : name) || name === state.by);
     const groups = h("select", { id: "by", onchange: () => { state.by = groups.value; unfolded.clear(); apply(); } },
-      h("option", { value: "" }, "kernels"), kinds.map(([name, label]) => h("option", { value: name, selected: state.by === name }, label)));
+      h("option", { value: "none" }, "kernels"), kinds.map(([name, label]) => h("option", { value: name, selected: state.by === name }, label)));
     const within = h("button", { type: "button", class: "chip", onclick: () => { state.registers = state.namespace = ""; apply(); } });
     const wider = h("button", { type: "button", hidden: !spared, onclick: () => { spillscan.remember({ ...Object.fromEntries(spillscan.route.params), columns: "all" }); location.reload(); } }, `${count(spared, "more column")}`);
     const about = h("p", { class: "note", hidden: !alike.length }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`);
+    const letters = h("div", {});
     const most = h("p", { class: "note" }, "The row of a group shows the most that any of its kernels has, and the least occupancy.");
 
     const heads = visible.map((column) => {
@@ -201,7 +203,7 @@
         h("div", { class: "field narrow-only" }, h("label", { for: "sort" }, "Order"), sorts),
         h("div", { class: "field check" }, spills, h("label", { for: "spills" }, "spills only")), within,
         h("div", { class: "field end" }, tally, wider, button)),
-      about, most, grid);
+      about, most, letters, grid);
     for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
     new ResizeObserver(() => draw(true)).observe(grid);
     apply(true);
@@ -231,7 +233,8 @@
 
     // The rows: kernels, or groups with the kernels of those that are open below them.
     function arrange() {
-      const labels = state.by ? grouped(shown, state.by) : null;
+      const labels = state.by === "none" ? null : grouped(shown, state.by);
+      letters.replaceChildren(...[legend()].filter(Boolean));
       items = labels ? labels.flatMap((group) => [group, ...(unfolded.has(group.label) ? group.kernels : [])]) : shown;
       most.hidden = !labels;
       within.hidden = !state.registers && !state.namespace;
@@ -241,9 +244,17 @@
       grid.setAttribute("aria-rowcount", items.length + 1);
     }
 
+    // Of the families that are shown, what letters in their names stand for.
+    function legend() {
+      if (shown.length === columns.count) return spillscan.legend();
+      const found = new Set();
+      for (const i of shown) found.add(columns.family[columns.symbol[i]]);
+      return spillscan.legend([...found].map((family) => columns.families[family]));
+    }
+
     function remembered() {
       const { spills: only, ...rest } = state;
-      const pairs = Object.entries({ ...rest, spills: only ? "1" : "" });
+      const pairs = Object.entries({ ...rest, spills: only ? "1" : "", by: state.by === usual ? "" : state.by });
       const order = ["q", "arch", "limiter", "spills", "sort"];
       if (params.get("columns") === "all") pairs.push(["columns", "all"]);
       pairs.sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]));
@@ -296,7 +307,7 @@
     function row(at, high) {
       const i = items[at];
       if (typeof i === "object") return heading(i, at, high);
-      return h("div", { role: "row", id: `row-${at}`, class: state.by ? "row under" : "row", "aria-rowindex": at + 2, "aria-level": state.by ? 2 : null, style: { transform: `translateY(${at * high}px)` },
+      return h("div", { role: "row", id: `row-${at}`, class: state.by === "none" ? "row" : "row under", "aria-rowindex": at + 2, "aria-level": state.by === "none" ? null : 2, style: { transform: `translateY(${at * high}px)` },
         onclick: (event) => {
           if (event.target.closest("a")) leave(i);
           else if (!String(getSelection())) open(i);

@@ -32,7 +32,7 @@
       head.replaceChildren(h("h1", {}, metric ? `${number(moved.length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"),
         h("p", {}, metric ? `${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(payload.builds.length, "build")}${lines.length > NAMED ? `; the ${NAMED} largest moves are named` : ""}${lines.length > DRAWN ? `, ${number(lines.length - DRAWN)} lines are not drawn` : ""}${payload.left_out ? `; ${count(payload.left_out, "kernel")} left out (-f json has all)` : ""}` : ""));
       place.replaceChildren();
-      if (lines.length) spillscan.add(place, drawn((width) => chart(payload.builds, lines, metric, width, payload.turns)), table(payload.builds, lines));
+      if (lines.length) spillscan.add(place, spillscan.legend(), drawn((width) => chart(payload.builds, lines, metric, width, payload.turns)), table(payload.builds, lines));
       const turns = payload.turns.filter((turn) => (turn.metric === null || turn.metric === state.metric) && (!wanted || turn.name.toLowerCase().includes(wanted)));
       if (turns.length) spillscan.add(place, h("section", {}, h("h2", {}, `What happened, worst first${payload.turns_left_out ? `; ${number(payload.turns_left_out)} more are left out (bisect has all)` : ""}`),
         grid("What happened", ["kernel", "arch", "what", "before", "after", "first build", "last build before"], [true, true, true, false, false, true, true],
