@@ -34,8 +34,11 @@ class Command(Protocol):
 def all_commands(only: str | None = None) -> list[Command]:
     """Every command module of this folder, in the order in which the help lists them.
 
-    With ``only`` the name of one of them, just that one: a compiler launcher has no time to load the others.
+    With ``only`` the name of one of them, just that one: a compiler launcher has no time to load the others. None where
+    all that is asked is the version.
     """
+    if only == "--version":
+        return []
     names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
     if only in names:
         names = [only]
