@@ -218,13 +218,15 @@ class Lines:
 
     def attach(self, local: LocalTraffic, section: int) -> LocalTraffic:
         """What the function in this code section does to local memory, its accesses with their source lines."""
-        if self._section is None or not isinstance(local.accesses, Accesses):
+        if not isinstance(local.accesses, Accesses):
             return local
         sources = self.of(section, local.accesses.addresses.tolist())
         return local if sources is None else replace(local, accesses=replace(local.accesses, sources=sources))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:
         """The source line of each address in a code section; ``None`` where the table says nothing of the section."""
+        if self._section is None:  # whatever else speaks of it
+            return None
         if section not in self._found:
             self._found[section] = [], []
             try:
@@ -264,7 +266,7 @@ class Lines:
 
     @cached_property
     def _table(self) -> LineTable:
-        assert self._section is not None  # else nothing is attached
+        assert self._section is not None
         contents = self._elf.contents(self._section)
         return LineTable(contents.copy(0, contents.size, "line table"), contents.start)
 

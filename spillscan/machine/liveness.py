@@ -81,16 +81,17 @@ class Graph:
         self.rows = rows
         self.at_least = bool(len(flow.calls()) or flow.guessed or function)
         """Its control is not known in full."""
-        # a callee that nothing names begins a word of Maxwell's behind the way out before it
-        entries = sorted({-(-address // INSTRUCTION) * INSTRUCTION for address in flow.entries})
+        entries = flow.entries
         calls, targets, conditional = flow.inner_calls()
         both = [flow.controls(), reconverging, Controls(calls, targets, conditional, np.zeros(len(calls), bool))]
         columns = [np.concatenate(column) for column in zip(*both, strict=True)]
         order = columns[0].argsort(kind="stable")
         controls = Controls(*(column[order] for column in columns))
         line = Line(controls, entries)
-        starts = np.minimum((line.keys >> 2) + np.where(line.keys & 3, INSTRUCTION, 0), rows * INSTRUCTION)
-        begins = (starts // INSTRUCTION).tolist()
+        starts = (line.keys >> 2) + np.where(line.keys & 3, INSTRUCTION, 0)
+        # what begins between two instructions begins with the second: a callee that nothing names stands a word of
+        # Maxwell's behind the way out before it, and damaged code jumps anywhere
+        begins = np.minimum(-(-starts // INSTRUCTION), rows).tolist()
         ways: list[tuple[int, ...]] = list(line.ways)
         self._return(ways, line, flow, entries)
         leaving = {node for node, way in enumerate(ways) if not way}
