@@ -407,6 +407,7 @@ def _device(kernel: Kernel) -> Device | None:
         return None
 
 
+_ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
 _FEWER = "fewer values a thread, by smaller tiles or more threads for one"
 _BASES: dict[Basis, str] = {
     "sweep": "{} registers end its spills, as the sweep compiled it",
@@ -419,7 +420,7 @@ def _remedies(
     kernel: Kernel, launch: Launch | None, need: Need | None, step: Relaxation | None, places: Sequence[Place]
 ) -> Iterator[str]:
     if kernel.sass is not None and kernel.sass.roles:
-        yield "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
+        yield _ROLES
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
         yield f"no bounds leave more registers: {_FEWER}"
     elif need is not None:
@@ -432,6 +433,10 @@ def _remedies(
 
 def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
     """How many registers end the spills, which bounds leave as many, and what that costs in blocks."""
+    if kernel.sass is not None and kernel.sass.roles:
+        return _ROLES
+    if need.registers == MOST_REGISTERS + 1:  # no more than one that is missing is known
+        return f"no bounds leave more registers: {_FEWER}"
     if need.registers > MOST_REGISTERS:
         return (
             f"no bounds end its spills: about {need.registers:,} values are live at once (an estimate), and an"

@@ -128,6 +128,8 @@ def test_the_smallest_step_and_its_price() -> None:
     assert relief(spilling, Need(registers=300, basis="estimate"), None, large).startswith(
         "no bounds end its spills: about 300"
     )
+    one_more = Need(registers=256, basis="estimate")
+    assert relief(spilling, one_more, None, large).startswith("no bounds leave more registers: fewer values a thread")
     assert "__maxnreg__(104)" in relief(spilling, need, None, None)
 
 
