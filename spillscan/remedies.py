@@ -8,6 +8,7 @@ spills of a kernel is what a sweep measured, else an estimate that is called one
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,6 +97,8 @@ class Relaxation:
     """Resident blocks per SM now."""
     blocks_after: int
     """Resident blocks per SM with as many registers as the cap leaves: no fewer."""
+    blocks_at_most: bool
+    """Both are bounds: it is not known how much dynamic shared memory the kernel takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +315,7 @@ def relaxation(kernel: Kernel, launch: Launch | None, need: Need, on: str | None
                 registers=cap.registers,
                 blocks_before=resident(configuration).resident_blocks,
                 blocks_after=after.resident_blocks,
+                blocks_at_most=launch.dynamic_shared_bytes is None,
             )
     return None
 
@@ -349,6 +353,13 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
         demand = code.demand(kernel.sass.local) if kernel.sass else None
         beside = f", {demand} with those that wait in spill slots" if demand and demand > peak.registers else ""
         yield f"{least}{peak.registers} registers are live at once{where}{beside}"
+        held: Counter[str] = Counter()
+        for each in code.ranges:
+            if each.source is not None:
+                held[placed(each.source, tree).text] += len(each.registers)
+        if held:
+            lines = (f"{number} written at {line}" for line, number in held.most_common(TOP))
+            yield f"held through it: {', '.join(lines)}"
     if kernel.sass is None:
         return
     for role in kernel.sass.roles:
@@ -454,7 +465,8 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
     cost = f"{step.blocks_before} → {count(step.blocks_after)}/SM"
     if step.blocks_before == step.blocks_after:
         cost = f"{count(step.blocks_after)}/SM as before"
-    return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {cost}"
+    bound = "at most " if step.blocks_at_most else ""
+    return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
 
 
 def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:

@@ -119,6 +119,9 @@ def test_the_smallest_step_and_its_price() -> None:
     assert free is not None
     assert free.blocks_before == free.blocks_after == 4
     assert "4 blocks/SM as before" in relief(spilling, Need(registers=48, basis="sweep"), free, bounds)
+    some = replace(bounds, dynamic_shared_bytes=None)
+    need = Need(registers=66, basis="estimate")
+    assert "leaves 72; at most 12 → 7 blocks/SM" in relief(spilling, need, relaxation(spilling, some, need), some)
     large = Launch(threads_per_block=1024, source="policy", dynamic_shared_bytes=0)
     need = Need(registers=100, basis="estimate")
     assert relaxation(spilling, large, need) is None
