@@ -54,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
     shown = entries[: _common.rows_of(arguments)]
-    wanted = entries if any(form.name == "json" for form in forms) else shown
-    code = fetch.pressures_of((kernel for kernel in wanted if sum(kernel.spills or ())), unpacking)
+    code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
