@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,6 @@ SCRIPT = (PYTHON, str(ROOT / "tests" / "benchmarks" / "regex_script.py"))
 LIBRARY = ("xgboost==3.2.0", "*libxgboost.so")
 DEMO = ROOT / "fixtures" / "demo" / "head.log"
 LOG_BYTES = 40_000_000
-DUMP_BYTES = 100_000_000
 INSTRUCTIONS = 300_000
 """That cuobjdump -sass disassembles."""
 
@@ -81,14 +81,18 @@ class Bench:
     def __init__(self, folder: Path, rounds: int) -> None:
         self.folder = folder
         self._rounds = rounds
-        self.tools = tool_folder("sass-13.5", None)
+
+    @cached_property
+    def tools(self) -> Path:
+        """NVIDIA's disassemblers."""
+        return tool_folder("sass-13.5", None)
 
     def least(self, **commands: Sequence[str | Path]) -> dict[str, Run]:
         """The least of all rounds of each command; names that end in ``two`` have two processors."""
         runs: dict[str, list[Run]] = {name: [] for name in commands}
         for _ in range(self._rounds):
             for name, words in commands.items():
-                run = timed(words, tools=self.tools, processors=2 if name.endswith("two") else 1)
+                run = timed(words, processors=2 if name.endswith("two") else 1)
                 if not run.done:
                     raise SystemExit(f"{' '.join(map(str, words))} fails")
                 runs[name].append(run)
@@ -113,6 +117,16 @@ class Bench:
         """That library."""
         (self.folder / "library").mkdir(exist_ok=True)
         return next(iter(libraries(self.wheel, LIBRARY[1], self.folder / "library")))
+
+    @cached_property
+    def cubins(self) -> tuple[list[Path], int]:
+        """The largest cubins of the library, and their instructions."""
+        path = self.library
+        _, members = apart(contents, path).members(INSTRUCTIONS)
+        files = [self.folder / f"{member}.cubin" for member in members]
+        for member, file in zip(members, files, strict=True):
+            apart(extract, path, member, file)
+        return files, sum(members.values())
 
 
 def _least(runs: Sequence[Run]) -> Run:
@@ -156,15 +170,12 @@ def library(bench: Bench) -> Iterator[Figure]:
 
 def against_cuobjdump(bench: Bench, path: Path, ours: Run) -> Figure:
     """Instructions a second."""
-    held = apart(contents, path)
-    _, members = held.members(INSTRUCTIONS)
+    cubins, instructions = bench.cubins
     spent = 0.0
-    for member in members:
-        cubin = bench.folder / f"{member}.cubin"
-        apart(extract, path, member, cubin)
+    for cubin in cubins:
         command = ["sh", "-c", f"'{bench.tools / 'cuobjdump'}' -sass '{cubin}' | grep -cE 'STL|LDL'"]
         spent += timed(command, tools=bench.tools).cpu
-    rate = held.instructions / ours.cpu / (sum(members.values()) / spent)
+    rate = apart(contents, path).instructions / ours.cpu / (instructions / spent)
     return Figure("library, instructions a second", "cuobjdump -sass | grep", rate, 450, least=True)
 
 
@@ -215,8 +226,10 @@ CHECK_BAR, DIFF_BAR = 1.3, 0.7
 
 def dumps(bench: Bench) -> Iterator[Figure]:
     """A dump of machine code."""
-    sass_bench.SIZE = DUMP_BYTES
-    path = sass_bench.made(bench.folder)
+    path = bench.folder / "library.sass"
+    with path.open("wb") as out:
+        for cubin in bench.cubins[0]:
+            out.write(timed([bench.tools / "cuobjdump", "-sass", cubin], tools=bench.tools).printed)
     wanted = ("spillscan", "mawk", "cat | spillscan", "cat | grep -cE")
     found = {
         name: min(sass_bench.process(work).cpu for _ in range(3))
