@@ -349,20 +349,19 @@ def _sizes(texts: Sequence[str]) -> list[list[str]]:
 
 
 def _rank(texts: Sequence[str]) -> int:
-    """How gladly people read a column, by most of its texts: types and tiles, numbers, names, flags, long names."""
-    kinds: Counter[int] = Counter()
-    for text, rows in Counter(texts).items():
-        if not text:
-            continue
+    """How gladly people read a column: types and tiles, numbers, names, flags; last, long names and columns of several
+    kinds. If most of its texts decided, a few instances that go could put the columns of all into another order."""
+    kinds: set[int] = set()
+    for text in {*texts} - {""}:
         if text in _TYPES or ("x" in text and _SIZES.fullmatch(text)):
-            kinds[0] += rows
+            kinds.add(0)
         elif _NUMBER.fullmatch(text):
-            kinds[1] += rows
+            kinds.add(1)
         elif text in _FLAGS or text.startswith("!") or f"!{text}" in texts:
-            kinds[3] += rows
+            kinds.add(3)
         else:
-            kinds[2 if len(text) < 20 else 4] += rows
-    return max(kinds, key=lambda kind: (kinds[kind], -kind), default=4)
+            kinds.add(2 if len(text) < 20 else 4)
+    return kinds.pop() if len(kinds) == 1 else 4
 
 
 def common(nodes: Sequence[Node]) -> list[str]:
