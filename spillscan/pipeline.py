@@ -101,6 +101,7 @@ def build_of(reading: Reading) -> Build:
         portable=tuple(reading.portable),
         empty_units=tuple(unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled),
         timings=tuple(reading.timings),
+        parameters=reading.parameters,
     )
 
 

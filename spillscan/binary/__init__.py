@@ -38,12 +38,22 @@ def read(stream: Stream, name: str) -> Reading:
 
 def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live: bool = False) -> Reading:
     """The same; ``unpacking``: the limits that are not to be the default; ``live``: with live registers."""
-    from spillscan.binary.window import Limits
+    from spillscan.binary import figures
+    from spillscan.binary.parameters import MOST_ENTRIES, parameters
+    from spillscan.binary.window import Limits, Window
     from spillscan.model.code import PortableCode
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-    for item in items(buffer, name, Limits(**unpacking), live=live):
+
+    left = MOST_ENTRIES
+
+    def hosts(file: Window) -> None:
+        nonlocal left
+        found, left = parameters(file, left)
+        reading.named(found)
+
+    for item in figures.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
         if isinstance(item, Issue):
             reading.issues.append(item)
         elif isinstance(item, PortableCode):

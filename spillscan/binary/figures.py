@@ -6,7 +6,7 @@ many processes as there are processors; records come in the order of the file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePath
@@ -577,9 +577,16 @@ def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stat
     pages.leave(each.raw)
 
 
-def items(buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool = False) -> Iterator[Record]:
+def items(
+    buffer: Buffer,
+    name: str,
+    limits: Limits | None = None,
+    *,
+    live: bool = False,
+    hosts: Callable[[Window], None] | None = None,
+) -> Iterator[Record]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it; ``live``: with the most registers that are live at once."""
+    calls it; ``live``: with the most registers that are live at once; ``hosts`` gets each file that holds some."""
     limits = limits or DEFAULT
     window = Window(buffer)
     records, functions = Records(name), Functions(limits, len(buffer), live=live)
@@ -588,7 +595,11 @@ def items(buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool
         stated = one_by_one(functions, found)  # small, or each member is decompressed where it is found
     else:
         stated = in_turn(functions, list(found), name)
+    last: Window | None = None
     for (number, each), figures in stated:
+        if hosts is not None and isinstance(each, Member) and each.file is not last:
+            last = each.file
+            hosts(last)
         if isinstance(each, Damage):
             made: Iterator[Record] = iter([records.damage(each.error, each.place)])
         else:

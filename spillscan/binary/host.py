@@ -175,7 +175,7 @@ def _coff(window: Window) -> tuple[dict[str, tuple[int, int]], list[_CoffSection
 _FILE, _OBJECT = 4, 1
 """Kinds of symbols."""
 _RELOCATIONS = 4
-_RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _POINTER_AT = 8
 """In a wrapper: where the fat binary stands."""
 _COMPILED = re.compile(r"^(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?(.+?)(?:\.compute_\w+)?\.cudafe\d*\.\w+$")
@@ -211,7 +211,7 @@ def sources(file: Elf) -> dict[int, str]:
     }
     for index in np.flatnonzero(file.sections["type"] == _RELOCATIONS).tolist():
         table = file.contents(index)
-        rows = table.array(_RELA, table.size // _RELA.itemsize, 0, "relocations")
+        rows = table.array(RELA, table.size // RELA.itemsize, 0, "relocations")
         for row in rows[np.isin(rows["offset"], places)]:
             pointers[int(row["offset"])] = int(row["addend"])
     names = file.contents(int(file.sections[tables[0]]["link"]))

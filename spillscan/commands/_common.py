@@ -264,10 +264,13 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
     wanted = _listed(arguments, "kernel")
     if any(not any(matches(kernel, pattern) for kernel in kernels) for pattern in wanted):
         from spillscan.commands import _policy
+        from spillscan.model.build import labels_of
         from spillscan.naming import Names
 
         labels = _policy.policy_of(arguments).labels if hasattr(arguments, "config") else {}
-        names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds), labels=labels)
+        names = Names(
+            *([kernel.named_by for kernel in build.kernels] for build in builds), labels=labels_of(builds, labels)
+        )
         arguments.kernel = [
             found
             for pattern in wanted

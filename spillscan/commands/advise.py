@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
     from spillscan.binary import fetch
+    from spillscan.model.build import labels_of
     from spillscan.naming import Names
     from spillscan.remedies import ranked, remedy
     from spillscan.reports.render import tree_here
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = _common.inputs_or_stdin(arguments.inputs)
     build = _common.scan(inputs, unpacking=unpacking)
     kept = _common.select(build, arguments)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     measured = _measured(arguments.sweep) if arguments.sweep else {}
     profile = _profiled(arguments.profile, build) if arguments.profile else ()
     launches = _Launches(policy, profile)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
     from spillscan.binary import fetch
-    from spillscan.model.build import damage
+    from spillscan.model.build import damage, labels_of
     from spillscan.naming import Names
 
     forms = _common.forms_of(arguments)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _common.select(build, arguments)
     _common.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=policy.labels)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     shown = entries[: _common.rows_of(arguments)]
     code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
     from spillscan.binary import fetch
-    from spillscan.model.build import damage
+    from spillscan.model.build import damage, labels_of
     from spillscan.naming import Names
 
     policy = _policy.policy_of(arguments)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
-    names = Names([kernel.named_by for kernel in build.kernels], labels=policy.labels)
+    names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build], policy.labels))
     found = [kernel for kernel in wanted(build.kernels, arguments.kernel, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:

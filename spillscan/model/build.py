@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -171,6 +172,8 @@ class Build:
     """Objects that a log says were compiled, and that hold no kernel."""
     timings: tuple[Timing, ...] = ()
     """What compilations took, as the compiler driver wrote it down; in no snapshot."""
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """What templates call their parameters, as debug information says; in no snapshot."""
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
@@ -266,6 +269,8 @@ class Reading:
     empty_units: list[str] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     """What compilations took."""
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What templates call their parameters, by the last word of their names; empty: no name."""
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -278,11 +283,30 @@ class Reading:
         self.portable += other.portable
         self.empty_units += other.empty_units
         self.timings += other.timings
+        self.named(other.parameters)
+
+    def named(self, parameters: Mapping[str, tuple[str, ...]]) -> None:
+        """Take in what templates call their parameters; where inputs contradict each other, nothing is known."""
+        for name, several in parameters.items():
+            self.parameters[name] = merged_parameters(self.parameters.get(name, several), several)
 
     @property
     def understood(self) -> bool:
         """Whether anything in the input was."""
         return bool(self.stats.recognised_lines or self.functions or self.portable)
+
+
+def merged_parameters(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """What two instances of one name call the parameters of their template; empty where they differ."""
+    return tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
+
+
+def labels_of(builds: Iterable[Build], labels: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What templates call their parameters in some builds; ``labels`` of the policy go first."""
+    found = Reading()
+    for build in builds:
+        found.named(build.parameters)
+    return {**found.parameters, **labels}
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:

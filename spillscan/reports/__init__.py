@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from spillscan.model import Build, Change, Finding, Hole
+from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 from spillscan.output.terminal import Style
@@ -90,7 +91,7 @@ class Report:
         columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
         kernels = (*(build.kernels for build in builds), *columns)
         named = ([kernel.named_by for kernel in each if kernel is not None] for each in kernels)
-        return Names(*named, labels=self.labels)
+        return Names(*named, labels=labels_of(builds, self.labels))
 
     @cached_property
     def grown(self) -> list[Change]:
