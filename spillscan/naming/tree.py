@@ -209,7 +209,7 @@ class Forest:
         """What stands before a function's parameters, and these."""
         for mark in _PIECE.finditer(flat):
             group = self._groups[int(mark[1])]
-            if group.round and mark.start() and not flat.startswith(("::", " const::"), mark.end()):
+            if group.round and mark.start() and not flat.startswith(("::", " const::", "\x00"), mark.end()):
                 return flat[: mark.start()], group.args
         return flat, None
 

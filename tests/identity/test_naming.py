@@ -54,6 +54,18 @@ def test_a_type_keeps_its_brackets_and_a_lambda_what_it_takes() -> None:
     assert list(names.at(18).values())[:2] == ["sum<complex<f64>>", "sum<complex<f32>>"]
 
 
+def test_calls_of_a_generic_lambda_differ_in_what_they_take() -> None:
+    kernel = "auto bool ns::Main<64>::mma<float>(ns::Params&, int)::'lambda'(auto, auto, auto)::operator()"
+    symbols = [
+        f"{kernel}<bool ns::Main<64>::mma<float>(ns::Params&, int)::'lambda{at}'(auto&, int), C<{masked}>>"
+        "(int, auto, auto, auto) const"
+        for at, masked in (("", "true"), ("0", "true"), ("0", "false"))
+    ]
+    shown = list(Names(symbols).at(60).values())
+    assert len(set(shown)) == 3
+    assert not any("~" in name for name in shown), shown
+
+
 def candidate(tile: str, warps: int, stages: int, place: str = "A/mm") -> Tuned:
     pairs = (("tile", tile), ("num_warps", str(warps)), ("num_stages", str(stages)))
     return Tuned("mm", tuned_for(pairs), place)
