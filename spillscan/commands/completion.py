@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -34,6 +35,10 @@ _KERNELS = {
     },
 }
 """How each shell asks for the kernels of the inputs that stand on its command line."""
+
+
+_SEVERAL = re.compile(r'^  "\(\*\)::?', re.MULTILINE)
+"""How shtab (1.13) says in zsh that an argument may stand several times: it is offered for the first alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             action.complete = _KERNELS  # type: ignore[attr-defined]
         elif action.metavar in _FILES and action.choices is None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, arguments.shell))
+        if isinstance(action.metavar, str):  # zsh takes what stands behind a colon for a command
+            action.metavar = re.sub(r"\W+", " ", action.metavar).strip()
+    text = shtab.complete(parser, arguments.shell)
+    print(_SEVERAL.sub('  "*:', text) if arguments.shell == "zsh" else text)
     return 0
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +68,68 @@ def test_bash_completes(words: str, offered: str) -> None:
     )
     result = subprocess.run(["bash"], input="\n".join(lines), text=True, capture_output=True, check=False)
     assert offered in result.stdout.split(), result.stderr
+
+
+COMPLETED = (
+    ("spillscan chec", "check"),
+    ("spillscan completion f", "fish"),
+    ("spillscan check --max-spill-b", "--max-spill-bytes"),
+    ("spillscan check -f sar", "sarif"),
+    ("spillscan check --fail-on no", "note"),
+    ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
+    ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
+    ("spillscan explain spill-g", "spill-growth"),
+    ("spillscan check fixtures/demo/head.log --kernel so", "softmax"),
+)
+"""What is typed, and what stands there when Tab was pressed."""
+
+
+def test_fish_completes() -> None:
+    if (program := shutil.which("fish")) is None:
+        pytest.skip("no fish here")
+    lines = [f"function spillscan; {shlex.quote(sys.executable)} -m spillscan $argv; end", script("fish")]
+    lines += [f"complete -C {shlex.quote(words)}; echo ---" for words, _ in COMPLETED]
+    done = subprocess.run([program, "-N"], input="\n".join(lines), text=True, capture_output=True, check=True, cwd=ROOT)
+    found = [[line.partition("\t")[0] for line in part.splitlines()] for part in done.stdout.split("---\n")]
+    assert [offered in found[at] for at, (_, offered) in enumerate(COMPLETED)] == [True] * len(COMPLETED), found
+
+
+def test_zsh_completes(tmp_path: Path) -> None:
+    """As a person sees it: words and Tab go to a shell in a terminal."""
+    if (program := shutil.which("zsh")) is None:
+        pytest.skip("no zsh here")
+    import pty
+
+    (tmp_path / "_spillscan").write_text(script("zsh"))
+    command = f"{shlex.quote(sys.executable)} -m spillscan"
+    (tmp_path / ".zshrc").write_text(
+        f"PROMPT='> '; fpath=({shlex.quote(str(tmp_path))} $fpath); autoload -Uz compinit; compinit -u -D\n"
+        f'spillscan() {{ {command} "$@" }}\nzle -N shown; shown() {{ print -r -- "[[$BUFFER]]" > $TTY }}\n'
+        "bindkey '^X' shown; print ready\n"
+    )
+    child, terminal = pty.fork()
+    if not child:  # pragma: no cover - another program
+        os.chdir(ROOT)
+        os.execve(program, [program, "-d"], {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"})
+
+    def until(mark: str) -> str:
+        seen = ""
+        while mark not in seen:
+            ready, _, _ = select.select([terminal], [], [], 20)
+            assert ready, seen
+            seen += os.read(terminal, 65536).decode("utf-8", "replace")
+        return seen
+
+    try:
+        until("ready")
+        for words, offered in COMPLETED:
+            os.write(terminal, f"\x15{words}\t\x18".encode())
+            shown = until("]]").rpartition("[[")[2].partition("]]")[0]
+            assert shown.split()[-1] == offered, (words, shown)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
 
 
 def test_another_shell_is_refused() -> None:
