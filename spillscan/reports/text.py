@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
+from textwrap import wrap
 from typing import Any
 
 from spillscan.model import Kernel
@@ -111,6 +112,12 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
     yield from legend_lines(shown, report.names, rooms[0] - 2 * bool(groups), style.width, headed=bool(groups))
     yield ""
+    for line in _below(report, summaries):
+        yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _below(report: Report, summaries: Sequence[Summary]) -> Iterator[str]:
+    """The sentences under the table."""
     yield summary(report.build)
     yield from portable_lines(report.build)
     known = [found for found in summaries if found.occupancy]
