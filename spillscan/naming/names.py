@@ -2,6 +2,13 @@
 
 What is shown is for people. Policies, baselines, fingerprints, datasets and links keep canonical names; a name that was
 shown leads back to its kernels by :meth:`Names.called`.
+
+Names are as stable as what they are made of. Of builds that were not used for tuning (sgl-kernel 0.1.0, Open3D 0.18,
+XGBoost 3.2), when a random tenth of the kernels goes, the arguments in which an instance differs from its family change
+themselves for 0.05, 2.4 and 3.3 % of those that are left: no name by these can change less. Of the names 0.3, 4.5 and
+8.3 % change in 60 columns, 0.3, 0.8 and 7.9 % in 110; the others because no more arguments are shown than are needed.
+When one comes, 59 of 60 times three names or fewer change, once 25. Clear without a digest are 100, 97.5 and 99.9 % in
+60 columns, all in 110.
 """
 
 from __future__ import annotations
