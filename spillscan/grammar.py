@@ -8,10 +8,17 @@ leading underscore) is a group of that name in lower case.
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from spillscan.folders import kept, shipped
 
@@ -29,6 +36,7 @@ _STARTS = {
         "properties_line",
         "usage_line",
         "registers",
+        "globals",
         "figures_line",
     ),
     "nvlink": ("report", "line", "figures_line"),
@@ -95,14 +103,19 @@ def pattern(name: str, rule: str, whole: tuple[str, ...] = ()) -> re.Pattern[byt
     becomes one group of its own name, with nothing captured inside it. Only regular rules qualify: the one recursion
     allowed is Lark's own expansion of ``*`` and ``+``.
     """
-    return re.compile(_RegexWriter(load(name), whole).rule(rule).encode())
+    return re.compile(
+        _derived(name, " ".join(("pattern", rule, *whole)), lambda: _RegexWriter(load(name), whole).rule(rule)).encode()
+    )
 
 
 @cache
 def alternatives(name: str, rule: str) -> re.Pattern[bytes]:
     """One expression for a rule whose alternatives are sequences of terminals: a group of its alias's name around each,
     and groups without names around its visible terminals."""
-    lark = load(name)
+    return re.compile(_derived(name, f"alternatives {rule}", lambda: _alternatives(load(name), rule)).encode())
+
+
+def _alternatives(lark: Lark, rule: str) -> str:
     terminals = {terminal.name: terminal for terminal in lark.terminals}
     rules = [
         (each.alias or rule, [terminals[str(symbol.name)] for symbol in each.expansion])
@@ -114,7 +127,41 @@ def alternatives(name: str, rule: str) -> re.Pattern[bytes]:
     for alias, words in sorted(rules, key=lambda each: -min(word.priority for word in each[1])):
         parts = (f"({'?:' if word.name.startswith('_') else ''}{word.pattern.to_regexp()})" for word in words)
         found.setdefault(local_name(alias), []).append("".join(parts))
-    return re.compile("|".join(f"(?P<{alias}>{'|'.join(branches)})" for alias, branches in found.items()).encode())
+    return "|".join(f"(?P<{alias}>{'|'.join(branches)})" for alias, branches in found.items())
+
+
+def _derived(name: str, what: str, write: Callable[[], str]) -> str:
+    """An expression derived from a grammar, kept for the next run: to import Lark takes longer than most logs."""
+    known = _kept_expressions(name)
+    if what not in known:
+        known[what] = write()
+        with suppress(OSError, RuntimeError):  # a home that is read-only, or none
+            file = _expressions_file(name)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = file.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps(known), encoding="utf-8")
+            draft.replace(file)
+    return known[what]
+
+
+@cache
+def _kept_expressions(name: str) -> dict[str, str]:
+    with suppress(OSError, RuntimeError, ValueError):
+        found = json.loads(_expressions_file(name).read_bytes())
+        if isinstance(found, dict) and all(isinstance(each, str) for each in found.values()):
+            return found
+    return {}
+
+
+@cache
+def _expressions_file(name: str) -> Path:
+    """Another one for another text of the grammar or of those that it imports, another Lark, another writer."""
+    texts = [text(each) for each in (name, *re.findall(r"^%import \.(\w+)", text(name), re.M))]
+    lark = find_spec("lark")
+    assert lark is not None
+    assert lark.origin is not None
+    made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__)]
+    return kept("grammars") / f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
 
 
 class _RegexWriter:
@@ -208,13 +255,14 @@ def _without(names: tuple[str, ...], index: int) -> tuple[str, ...]:
 @cache
 def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     """The compiled expression of a line rule of grammar ``name``, over bytes."""
-    return re.compile(rule_expression(lexer(name), rule).encode())
+    return re.compile(_derived(name, f"line {rule}", lambda: rule_expression(lexer(name), rule)).encode())
 
 
 @cache
 def line_starts(rule: str, name: str = _SASS, only: str = "") -> re.Pattern[bytes]:
     """As :func:`line`, but only where a line begins, to go through many lines at once."""
-    return re.compile(b"(?m:^)" + rule_expression(lexer(name), rule, only).encode())
+    expression = _derived(name, f"line {rule} {only}", lambda: rule_expression(lexer(name), rule, only))
+    return re.compile(b"(?m:^)" + expression.encode())
 
 
 @cache

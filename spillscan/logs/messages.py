@@ -320,10 +320,26 @@ def text_pattern(name: str, rule: str) -> re.Pattern[str]:
 @lru_cache(maxsize=4096)
 def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
+    if (usual := _usual(line)) is not None:
+        return usual
     tree = grammar.parse("ptxas", line, start="line")
     if tree is None:
         return Unknown(line)
     return _interpret(tree, line)
+
+
+def _usual(line: str) -> Message | None:
+    """What the lines say that stand in every report, by the expressions of their rules: of most logs Lark, which takes
+    long to import, reads nothing. ``None`` for any other line."""
+    if stack := text_pattern("ptxas", "stack").fullmatch(line):
+        return _stack(stack.groupdict())
+    if entry := text_pattern("ptxas", "entry_line").fullmatch(line):
+        return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"])
+    if properties := text_pattern("ptxas", "properties_line").fullmatch(line):
+        return Properties(properties["PROPERTIES_SYMBOL"])
+    if time := text_pattern("ptxas", "compile_time").fullmatch(_parted(line)[1]):
+        return CompileTime(float(time["MILLISECONDS"]))
+    return _known_clauses(line.encode("utf-8", "surrogateescape"))
 
 
 @lru_cache(maxsize=4096)
@@ -346,17 +362,20 @@ def nvlink_message(line: str) -> Message:
 
 def used_line(line: bytes) -> Used:
     """The figures of one whole registers line, newline included."""
-    return _known_clauses(line) or _usage(
-        next(grammar.load("ptxas").parse(line.decode("utf-8", "replace"), start="usage_line").find_data("usage"))
-    )
+    found = _known_clauses(line)
+    if isinstance(found, Used):
+        return found
+    text = line.decode("utf-8", "replace")
+    return _usage(next(grammar.load("ptxas").parse(text, start="usage_line").find_data("usage")))
 
 
-def _known_clauses(line: bytes) -> Used | None:
-    """The same for a line of clauses that are known, each once; ``None`` for any other. Lark takes much longer, and a
-    build has thousands of distinct lines."""
-    head = grammar.pattern("ptxas", "registers").search(line)
+def _known_clauses(line: bytes) -> Used | Module | None:
+    """What a registers or module line says of clauses that are known, each once; ``None`` for any other line. Lark
+    takes much longer, and a build has thousands of distinct lines."""
+    head = grammar.pattern("ptxas", "registers").match(line) or grammar.pattern("ptxas", "globals").match(line)
     if head is None:
         return None
+    registers = head.groupdict().get("REGISTERS")
     figures: dict[str, int] = {}
     constants: dict[int, int] = {}
     at, clauses = head.end(), grammar.alternatives("ptxas", "clause")
@@ -372,8 +391,13 @@ def _known_clauses(line: bytes) -> Used | None:
         at = found.end()
     if line[at:].strip(b"\r\n"):
         return None
-    banks = tuple(sorted(constants.items())) or None
-    return Used(Usage(registers=int(head["REGISTERS"]), constant_bytes=banks, unknown_clauses=(), **figures))
+    usage = Usage(
+        registers=None if registers is None else int(registers),
+        constant_bytes=tuple(sorted(constants.items())) or None,
+        unknown_clauses=(),
+        **figures,
+    )
+    return Module(usage) if registers is None else Used(usage)
 
 
 def _usage(tree: Tree[Token]) -> Used:
