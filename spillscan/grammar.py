@@ -139,7 +139,7 @@ def _derived(name: str, what: str, write: Callable[[], str]) -> str:
             file = _expressions_file(name)
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = file.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps(known), encoding="utf-8")
+            draft.write_bytes(b"%08x%b" % (crc32(data := json.dumps(known).encode()), data))
             draft.replace(file)
     return known[what]
 
@@ -147,8 +147,9 @@ def _derived(name: str, what: str, write: Callable[[], str]) -> str:
 @cache
 def _kept_expressions(name: str) -> dict[str, str]:
     with suppress(OSError, RuntimeError, ValueError):
-        found = json.loads(_expressions_file(name).read_bytes())
-        if isinstance(found, dict) and all(isinstance(each, str) for each in found.values()):
+        data = _expressions_file(name).read_bytes()
+        if int(data[:8], 16) == crc32(data[8:]):  # damaged, it might match what the grammar does not
+            found: dict[str, str] = json.loads(data[8:])
             return found
     return {}
 

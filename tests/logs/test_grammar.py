@@ -157,6 +157,27 @@ def test_a_kept_grammar_is_as_a_new_one(tmp_path: Path, monkeypatch: pytest.Monk
         assert list(map(spelled, kept.terminals)) == list(map(spelled, new.terminals))
 
 
+def test_a_kept_expression_is_as_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fresh() -> str:
+        for each in (grammar._kept_expressions, grammar._expressions_file):
+            each.cache_clear()
+        return grammar.pattern.__wrapped__("ptxas", "stack").pattern.decode()
+
+    new = fresh()
+    (file,) = (tmp_path / "spillscan" / "grammars").glob("ptxas-*.json")
+    whole = file.read_bytes()
+    for damage in (whole, whole.replace(b"stores", b"st0res"), whole[:-9], b"", b"00000000[]"):
+        file.write_bytes(damage)
+        assert fresh() == new
+    file.write_bytes(whole)
+    monkeypatch.setattr(grammar, "load", None)
+    assert fresh() == new, "without the grammar"
+    for each in (grammar._kept_expressions, grammar._expressions_file):
+        each.cache_clear()
+
+
 def test_where_nothing_can_be_kept_grammars_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spillscan").write_bytes(b"in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
