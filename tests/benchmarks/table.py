@@ -176,7 +176,7 @@ def against_cuobjdump(bench: Bench, path: Path, ours: Run) -> Figure:
         command = ["sh", "-c", f"'{bench.tools / 'cuobjdump'}' -sass '{cubin}' | grep -cE 'STL|LDL'"]
         spent += timed(command, tools=bench.tools).cpu
     rate = apart(contents, path).instructions / ours.cpu / (instructions / spent)
-    return Figure("library, instructions a second", "cuobjdump -sass | grep", rate, 450, least=True)
+    return Figure("library, instructions a second", "cuobjdump -sass, grep", rate, 450, least=True)
 
 
 def wheels(bench: Bench) -> Iterator[Figure]:
