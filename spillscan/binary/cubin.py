@@ -320,8 +320,6 @@ class Cubin:
         """Of its architecture: 90."""
         self.relocatable = self.elf.type == RELOCATABLE_FILE
         self._targets: dict[int, bytes] = {}
-        self._misnamed: int | None = None
-        """A section whose function is called otherwise."""
 
     @cached_property
     def toolkit(self) -> Toolkit:
@@ -380,16 +378,11 @@ class Cubin:
         counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
         reserve = DRIVER_SHARED_BYTES if counted else 0
         pool = self._strings
-        called, begins = elf.pool.startswith, elf.places
         for section in text:
             number = links[section] & 0xFFFFFF
             known = number < len(names) and homes[number] == section
-            place = names[number] if number < len(names) else len(pool)
-            symbol = pool[place : pool.find(b"\0", place)]
-            if place < len(pool) and not called(b".text.%b\0" % symbol, begins[section]):
-                self._misnamed = section
-            if not known:
-                symbol = elf.names[section][6:]
+            place = names[number] if known else 0
+            symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
             allocated = registers.get(number) if known else None
             whole, alignment = shared.get(section, (0, 0))
             static = whole - reserve if whole >= reserve else whole
@@ -415,7 +408,7 @@ class Cubin:
 
     def check(self) -> None:
         """Raise :class:`DamageError` where something is missing that there must be: the code of each function of its
-        symbols, the attributes of the module and of each kernel. Behind :meth:`functions`, which compares names."""
+        symbols, the attributes of the module and of each kernel."""
         elf = self.elf
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
@@ -429,8 +422,12 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        if self._misnamed is not None:
-            raise DamageError(f"a function that is not called as its section {self._misnamed}", elf.window.start)
+        links, names, pool = elf.owners, self._places, self._strings
+        for section in text:
+            number = links[section] & 0xFFFFFF
+            place = names[number] if number < len(names) else len(pool)
+            if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
+                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
         kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)

@@ -139,7 +139,7 @@ class Elf:
         return self._names.copy(0, self._names.size, "section names") + b"\0" if len(self.sections) else b""
 
     @cached_property
-    def places(self) -> list[int]:
+    def _places(self) -> list[int]:
         """Where the name of each section begins in the pool, and may be beyond its end."""
         places: list[int] = self.sections["name"].tolist()
         return places
@@ -148,7 +148,7 @@ class Elf:
     def names(self) -> list[bytes]:
         """Names of all sections."""
         pool = self.pool
-        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in self.places]
+        return [pool[at : pool.find(b"\0", at)] if at < len(pool) else b"" for at in self._places]
 
     @cached_property
     def heads(self) -> NDArray[np.uint64]:
@@ -160,11 +160,11 @@ class Elf:
 
     def begins(self, index: int, name: bytes) -> bool:
         """Whether the name of one section begins so; NUL ends it."""
-        return self.pool.startswith(name, self.places[index])
+        return self.pool.startswith(name, self._places[index])
 
     def letters(self, index: int, offset: int, size: int) -> bytes:
         """A part of the name of one section; what is behind a NUL is another's."""
-        begin = self.places[index] + offset
+        begin = self._places[index] + offset
         return self.pool[begin : begin + size]
 
     def index(self, name: bytes) -> int | None:

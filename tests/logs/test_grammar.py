@@ -11,7 +11,18 @@ from lark import Tree
 from lark.lexer import TerminalDef
 
 from spillscan import grammar
-from spillscan.logs.messages import _NOT_ABOUT_KERNELS, EntryLine, Note, Properties, Stack, ptxas_message, used_line
+from spillscan.logs.messages import (
+    _NOT_ABOUT_KERNELS,
+    EntryLine,
+    Message,
+    Note,
+    Properties,
+    Stack,
+    Unknown,
+    _interpret,
+    ptxas_message,
+    used_line,
+)
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
@@ -45,13 +56,20 @@ def test_a_whole_log_parses_at_once(file: str) -> None:
         assert not unknown or re.match(r"ptxas[^:]*(?:error|fatal)|ptxas [^;]+, line \d+;", line), line
 
 
+def by_parser(line: str) -> Message:
+    """What Lark alone makes of a line."""
+    tree = grammar.parse("ptxas", line, start="line")
+    return Unknown(line) if tree is None else _interpret(tree, line)
+
+
 @pytest.mark.parametrize("file", SMALL_LOGS)
 def test_derived_expressions_match_what_the_parser_sees(file: str) -> None:
     entry = re.compile(grammar.pattern("ptxas", "entry_line").pattern.decode())
     properties = re.compile(grammar.pattern("ptxas", "properties_line").pattern.decode())
     stack = re.compile(grammar.pattern("ptxas", "stack").pattern.decode())
     for line in ptxas_lines(file):
-        parsed = ptxas_message(line)
+        parsed = by_parser(line)
+        assert ptxas_message(line) == parsed
         assert (entry.fullmatch(line) is not None) == isinstance(parsed, EntryLine)
         assert (properties.fullmatch(line) is not None) == isinstance(parsed, Properties)
         assert (stack.fullmatch(line) is not None) == isinstance(parsed, Stack)
@@ -95,7 +113,7 @@ def test_registers_lines_read_alike_by_the_expression_and_by_the_parser() -> Non
     assert len(read) > 400
     for line in read:
         for end in ("\n", "\r\n"):
-            assert used_line(f"{line}{end}".encode()) == ptxas_message(line), line
+            assert used_line(f"{line}{end}".encode()) == by_parser(line), line
 
 
 def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
