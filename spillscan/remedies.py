@@ -18,7 +18,7 @@ from spillscan.machine.spillmap import TOP, share_text
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC, weight
 from spillscan.occupancy.devices import Device, device, resolve
-from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     bounds_for_more_registers,
@@ -325,17 +325,12 @@ def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None)
     if launch is None or launch.source == "assumed" or usage.registers is None or target is None:
         return None
     try:
-        return check(
-            Configuration(
-                device=resolve(target)[0],
-                registers=usage.registers,
-                threads_per_block=launch.threads_per_block,
-                static_shared_bytes=usage.shared_bytes or 0,
-                dynamic_shared_bytes=launch.dynamic_shared_bytes or 0,
-                max_dynamic_shared_bytes=launch.max_dynamic_shared_bytes,
-                carveout_percent=launch.carveout_percent,
-                barriers=usage.barriers or 0,
-            )
+        return launched(
+            resolve(target)[0],
+            launch,
+            registers=usage.registers,
+            static_shared_bytes=usage.shared_bytes or 0,
+            barriers=usage.barriers or 0,
         )
     except UsageError:
         return None

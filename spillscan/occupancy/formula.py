@@ -11,11 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Occupancy
+
+if TYPE_CHECKING:
+    from spillscan.model import Launch
 
 NO_LIMIT = 2**31 - 1
 """What the header (and the formula) gives for a resource that does not limit: ``INT_MAX``."""
@@ -342,6 +345,24 @@ def check(configuration: Configuration) -> Configuration:
     _range("barriers per block", configuration.barriers, 0, device.barriers_per_block, "named barriers")
     _range("virtual resources", configuration.virtual_resources, 0, None, "per block")
     return configuration
+
+
+def launched(
+    device: Device, launch: Launch, *, registers: int, static_shared_bytes: int, barriers: int = 1
+) -> Configuration:
+    """A kernel as it is launched, checked; dynamic shared memory that is not known counts as none."""
+    return check(
+        Configuration(
+            device=device,
+            registers=registers,
+            threads_per_block=launch.threads_per_block,
+            static_shared_bytes=static_shared_bytes,
+            dynamic_shared_bytes=launch.dynamic_shared_bytes or 0,
+            max_dynamic_shared_bytes=launch.max_dynamic_shared_bytes,
+            carveout_percent=launch.carveout_percent,
+            barriers=barriers,
+        )
+    )
 
 
 def _range(what: str, value: int, least: int, most: int | None, unit: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from spillscan.errors import UsageError
 from spillscan.model import Launch, Usage
 from spillscan.occupancy.devices import Device, Gpu, resolve
-from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
     Headroom,
     Resource,
@@ -19,7 +19,7 @@ from spillscan.occupancy.headroom import (
     headroom,
     with_threads,
 )
-from spillscan.occupancy.model import LIMITERS, Configuration, Limiter, Occupancy
+from spillscan.occupancy.model import LIMITERS, Limiter, Occupancy
 
 # ---- local memory ----------------------------------------------------------------------------------------------------
 
@@ -401,18 +401,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     barriers = 1 if usage.barriers is None else min(usage.barriers, device.barriers_per_block)
     known = launch or Launch(threads_per_block=ASSUMED_THREADS[0], source="assumed")
     static = usage.shared_bytes or 0
-    configuration = check(
-        Configuration(
-            device=device,
-            registers=usage.registers,
-            threads_per_block=known.threads_per_block,
-            static_shared_bytes=static,
-            dynamic_shared_bytes=known.dynamic_shared_bytes or 0,
-            max_dynamic_shared_bytes=known.max_dynamic_shared_bytes,
-            carveout_percent=known.carveout_percent,
-            barriers=barriers,
-        )
-    )
+    configuration = launched(device, known, registers=usage.registers, static_shared_bytes=static, barriers=barriers)
     assumed = known.source == "assumed"
     at: tuple[tuple[int, Occupancy], ...] = ()
     occupancy: Occupancy | None = resident(configuration)

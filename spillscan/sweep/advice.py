@@ -12,7 +12,7 @@ from typing import NamedTuple
 from spillscan.errors import UsageError
 from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device
-from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
     bounds_for_more_blocks,
     bounds_for_more_registers,
@@ -239,14 +239,4 @@ def _is_less(one: int | None, other: int | None) -> bool:
 
 
 def _configuration(arch: str, point: Point, launch: Launch) -> Configuration:
-    return check(
-        Configuration(
-            device=device(arch),
-            registers=point.registers or 0,
-            threads_per_block=launch.threads_per_block,
-            static_shared_bytes=point.shared_bytes or 0,
-            dynamic_shared_bytes=launch.dynamic_shared_bytes or 0,
-            max_dynamic_shared_bytes=launch.max_dynamic_shared_bytes,
-            carveout_percent=launch.carveout_percent,
-        )
-    )
+    return launched(device(arch), launch, registers=point.registers or 0, static_shared_bytes=point.shared_bytes or 0)
