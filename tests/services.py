@@ -264,6 +264,10 @@ class Machine:
         return done.returncode
 
 
+PERSON = {f"GIT_{who}_{what}": "n@e.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+"""Whoever commits, where a script calls git itself."""
+
+
 def git(folder: Path, *words: str) -> str:
     """What git says, for a person of no name."""
     own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

@@ -19,7 +19,7 @@ import pytest
 from spillscan.sweep import toolkits
 from tests import forked
 from tests.conftest import FIXTURES, ROOT, read_text, run
-from tests.services import git
+from tests.services import PERSON, git
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
@@ -48,7 +48,6 @@ else:
     if "-Xptxas" in words:
         sys.stderr.write((room / "new" / "gemm.log").read_text())
 """
-IDENTITY = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 PTXAS = toolkits.choose(["12.9"])[0]
 PROGRAMS = {
     "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || {PTXAS.ptxas} "$@"',
@@ -171,7 +170,7 @@ def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
         "PATH": f"{programs}:/usr/bin:/bin",
         "PYTHONPATH": str(ROOT),
         "HOME": str(tmp_path),
-        **IDENTITY,
+        **PERSON,
     }
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", script],

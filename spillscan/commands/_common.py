@@ -91,6 +91,11 @@ def figures(which: str) -> Sequence[str]:
     return cast(Sequence[str], _FigureNames(which))
 
 
+def add_sort(parser: argparse.ArgumentParser, text: str) -> None:
+    """--sort; ``text``: what is sorted, and how it stands without."""
+    parser.add_argument("--sort", choices=figures("METRICS"), metavar="FIGURE", help=text)
+
+
 def add_metric(parser: argparse.ArgumentParser, which: str, about: str) -> None:
     """--metric, as often as it is given."""
     parser.add_argument(

@@ -63,11 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
         " are shown)",
     )
-    parser.add_argument(
-        "--sort",
-        choices=_common.figures("METRICS"),
-        metavar="FIGURE",
-        help="changes in the order of a figure's growth, the largest first (default: worst findings first)",
+    _common.add_sort(
+        parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
     )
     _common.add_metric(parser, "METRICS", "what a table shows (default: spill_bytes and registers)")
     _common.add_launches(parser)

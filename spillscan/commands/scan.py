@@ -35,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
         " config: the candidates of each tuned kernel beside each other, and which no other beats",
     )
-    parser.add_argument(
-        "--sort",
-        choices=_common.figures("METRICS"),
-        metavar="FIGURE",
-        help="kernels in the order of a figure, the largest first (default: worst first): %(choices)s",
-    )
+    _common.add_sort(parser, "kernels in the order of a figure, the largest first (default: worst first): %(choices)s")
     parser.add_argument(
         "--assemble",
         nargs="?",

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from fixtures.maker.toolchains import Toolchains
+from tests.services import PERSON
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = re.compile(r"```sh\n(?P<script>git clone \S+/(?P<name>\S+) .*?)```\n\n(?P<said>.*?)(?=\n\n)", re.S)
@@ -29,14 +30,13 @@ CHECK = re.compile(r"^spillscan check .*", re.M)
 
 def environment(toolkit: Path, home: Path) -> dict[str, str]:
     """What a shell of somebody has who has CUDA and spillscan installed."""
-    person = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     own = home / "bin"
     own.mkdir()
     (own / "spillscan").write_text(f'#!/bin/sh\nexec {sys.executable} -m spillscan "$@"\n')
     (own / "spillscan").chmod(0o755)
     return (
         os.environ
-        | person
+        | PERSON
         | {
             "PATH": os.pathsep.join((str(own), str(toolkit / "bin"), os.environ["PATH"])),
             "PYTHONPATH": str(ROOT),
