@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from spillscan import folders
 from spillscan.errors import InputError
-from spillscan.inputs import archives, readers, reference, sidecars, source
-from spillscan.join.links import merge_links
+from spillscan.inputs import archives, readers, sidecars, source
+from spillscan.join.records import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import draft_of, is_orphan
 
@@ -83,12 +83,12 @@ def build_of(reading: Reading) -> Build:
         kernels, contradictions = attach(kernels, reading.functions)
         issues += contradictions
     if reading.sidecars:
-        from spillscan.join.sidecars import attach as attach_sidecars
+        from spillscan.join.records import attach as attach_sidecars
 
         kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
     if reading.timings:
-        from spillscan.join.sidecars import timed
+        from spillscan.join.records import timed
 
         kernels = timed(kernels, reading.timings)
     said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # by a snapshot
@@ -140,7 +140,7 @@ def _read(
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
         orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
         return Reading(issues=[orphan])
-    if kept := reference.parse(each.uri):
+    if kept := source.parse(each.uri):
         from spillscan.dataset import load_build
 
         build = load_build(*kept)

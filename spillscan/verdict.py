@@ -13,7 +13,7 @@ from functools import partial
 from spillscan import coverage
 from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
 from spillscan.policy import Policy
-from spillscan.policy.files import terms_of
+from spillscan.policy.effective import terms_of
 from spillscan.rules import Undecided
 
 

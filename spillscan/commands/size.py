@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan import coverage
     from spillscan.occupancy.text import sizes
     from spillscan.output.terminal import complain
-    from spillscan.policy.files import terms_of
+    from spillscan.policy.effective import terms_of
     from spillscan.reports import _portions, _weights
     from spillscan.verdict import holes_of_issues, verdict
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spillscan.model import Kernel
-    from spillscan.sweep.model import Curve, Value
-    from spillscan.sweep.settings import Setting
+    from spillscan.sweep.model import Curve, Setting, Value
 
 
 NAME = "sweep"
@@ -87,9 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from spillscan import workers
     from spillscan.folders import kept
-    from spillscan.sweep import plan, report, settings
-    from spillscan.sweep.cache import Cache
-    from spillscan.sweep.compilers import Compilers
+    from spillscan.sweep import model, plan, report
+    from spillscan.sweep.compilers import Cache, Compilers
     from spillscan.sweep.processes import Processes
 
     forms = _common.forms_of(arguments)
@@ -100,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         units=tuple(dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel))),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
-        settings=settings.parse(caps, arguments.bounds, arguments.maxnreg),
+        settings=model.parse(caps, arguments.bounds, arguments.maxnreg),
         globs=tuple(arguments.kernel),
         advise=arguments.advise,
     )

@@ -125,7 +125,7 @@ def reader(
 
         return Disassembly(whole, origin_name, operands)
     if form == "nvdisasm-json":
-        from spillscan.dumps.nvdisasm_json import JsonDisassembly
+        from spillscan.dumps.nvdisasm import JsonDisassembly
 
         return JsonDisassembly(whole, origin_name, operands)
     if form == "res_usage":

@@ -1,4 +1,6 @@
-"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed, in any encoding."""
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed, in any encoding. Where a
+path can stand, ``data/@v1`` names a build of a dataset.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,29 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from spillscan.errors import InputError
-from spillscan.inputs import encoding, reference
+from spillscan.inputs import encoding
 from spillscan.wrap.record import draft_of
+
+_MARK = "/@"
+
+
+class Reference(NamedTuple):
+    """A build of a dataset."""
+
+    root: str
+    label: str
+
+
+def parse(text: str) -> Reference | None:
+    """``PLACE/@LABEL``; ``None`` for anything else, and for what is a file or folder of that name."""
+    root, mark, label = text.partition(_MARK)
+    if not mark or not root or not label or os.path.exists(text):
+        return None
+    return Reference(root, label)
+
 
 BLOCK_BYTES = 1 << 20
 """How much is read at a time: what stays in the processor's cache is searched several times as fast."""
@@ -389,7 +409,7 @@ def expand(inputs: Sequence[str]) -> list[Source]:
     for given in inputs:
         if given == "-":
             sources.append(Source("-"))
-        elif reference.parse(given) is not None:
+        elif parse(given) is not None:
             sources.append(Source(given))
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given))

@@ -118,3 +118,8 @@ class Issue:
         if self.hides is not None:
             return self.hides
         return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())
+
+
+def holes() -> tuple[str, ...]:
+    """The codes of all kinds that hide something: those that a policy may accept."""
+    return tuple(code for code, hides in KINDS.items() if hides)

@@ -1,24 +1,49 @@
-"""What holds when all layers have spoken. Pure: layers in, terms of kernels out."""
+"""What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the holes that are
+accepted on record.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from posixpath import basename
 from typing import Any, Generic, TypeVar
 
 from spillscan.model import Hole, Kernel, Launch, Level
 from spillscan.names import Tuned
 from spillscan.occupancy.launches import settled
 from spillscan.patterns import compiled, names_of, text_of
-from spillscan.policy.accept import Acceptance
-from spillscan.policy.keys import SETTINGS, Value, keys
+from spillscan.policy.keys import FILES, SETTINGS, Value, keys
 from spillscan.rules import Terms
 
 DEFAULT = "default"
 """Origin of what the policy does not say."""
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """One entry of ``accept``."""
+
+    hole: str
+    """The kind of hole, by its code."""
+    match: str = "*"
+    """Pattern that a name of the kernel, its unit or arch where it is about these, or the input, must fit."""
+    reason: str
+    """Why, in the team's words."""
+    origin: str
+    """Where it stands."""
+
+    def covers(self, hole: Hole) -> bool:
+        """Whether it accepts ``hole``."""
+        if self.hole != hole.code:
+            return False
+        names = [*hole.names, hole.origin.input if hole.origin else ""]
+        if hole.kernel is not None:
+            names += names_of(hole.kernel.named_by)
+        return compiled(self.match).fits(text_of(names), names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +320,52 @@ def _entries(layers: Iterable[Layer]) -> Iterator[Override]:
         if limits or layer.levels:
             yield Override(settings=limits, levels=layer.levels)
         yield from layer.entries
+
+
+WITHIN = " > "
+"""Between an archive and its member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """What holds for the files that it names."""
+
+    match: tuple[str, ...]
+    """Patterns of names; a file must fit one of them."""
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """By key."""
+    reason: str = ""
+    """Why, in the team's words."""
+    origin: str = ""
+    """Where it begins."""
+
+    def names(self, name: str) -> bool:
+        """Whether it is about the file ``name``: by all of it, the member or the file alone, or its last part."""
+        inner = name.rpartition(WITHIN)[2]
+        names = [name, inner, basename(inner)]
+        return any(compiled(pattern).fits(text_of(names), names) for pattern in self.match)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTerms:
+    """What a policy demands of a file."""
+
+    require_archs: tuple[str, ...] = ()
+    """What it must hold code for."""
+    driver_release: str | None = None
+    """The CUDA release whose drivers must take its PTX."""
+    max_file_bytes: int | None = None
+    """Most bytes that it may have, as it is stored."""
+
+
+def terms_of(policy: Policy, name: str) -> FileTerms:
+    """What holds for the file ``name``; of entries that name it, the last wins, key by key."""
+    found: dict[str, Value] = {}
+    for layer in policy.layers:
+        said = [layer.settings]
+        if "files" in layer.settings:
+            entries = layer.settings["files"].value
+            assert isinstance(entries, tuple)
+            said += [entry.settings for entry in entries if entry.names(name)]
+        found |= {key: settings[key].value for settings in said for key in FILES if key in settings}
+    return FileTerms(**found)  # type: ignore[arg-type]

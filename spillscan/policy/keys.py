@@ -276,7 +276,7 @@ def _words(text: str = "") -> dict[str, Any]:
 
 
 def _acceptance() -> dict[str, Any]:
-    from spillscan.policy.accept import holes
+    from spillscan.model.holes import holes
 
     return {
         "hole": {"enum": list(holes()), "description": "kind of hole"},

@@ -16,12 +16,11 @@ from typing import Any, cast
 from spillscan.coverage import REQUIREMENT
 from spillscan.errors import UsageError, nearest
 from spillscan.model import Launch, Level
+from spillscan.model.holes import holes
 from spillscan.nodes import Node, described, parse_toml, parse_yaml
 from spillscan.occupancy.launches import launch, parse_launch
 from spillscan.patterns import compiled
-from spillscan.policy.accept import Acceptance, holes, parse_accept
-from spillscan.policy.effective import Layer, Override, Policy, Setting
-from spillscan.policy.files import FileEntry
+from spillscan.policy.effective import Acceptance, FileEntry, Layer, Override, Policy, Setting
 from spillscan.policy.keys import (
     FILES,
     LABEL,
@@ -49,6 +48,8 @@ SEVERITY = PREFIX + "SEVERITY"
 """Variable with ``RULE=LEVEL``, separated by commas."""
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+_ACCEPT = "--accept"
 
 
 def load(options: Layer, *, config: str | None, search: bool, variables: Mapping[str, str]) -> Policy:
@@ -404,5 +405,14 @@ def from_options(
         settings={name: Setting(value(keys()[name], text), keys()[name].option) for name, text in texts.items()},
         levels={rule: Setting(word, "--severity") for rule, word in pairs},
         entries=tuple(entries),
-        accept=tuple(map(parse_accept, accepted)),
+        accept=tuple(map(_accepted, accepted)),
     )
+
+
+def _accepted(text: str) -> Acceptance:
+    """``HOLE`` or ``HOLE=GLOB`` of an option; :class:`~spillscan.errors.UsageError` where there is no such kind."""
+    code, _, pattern = text.partition("=")
+    if code not in holes():
+        raise UsageError(f"{_ACCEPT} {text[:60]}: there is no hole {code[:60]!r}", "`spillscan explain` lists all")
+    compiled(pattern)
+    return Acceptance(hole=code, match=pattern or "*", reason=f"{_ACCEPT} {text}", origin=_ACCEPT)

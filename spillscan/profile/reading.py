@@ -21,8 +21,17 @@ from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Origin
 from spillscan.output.safe import clip, printable
 from spillscan.profile.exports import reader_of
-from spillscan.profile.metrics import METRICS, MetricName, NotANumberError, decimals, factor, number
-from spillscan.profile.model import Measured, Profile, ProfiledLaunch
+from spillscan.profile.model import (
+    METRICS,
+    Measured,
+    MetricName,
+    NotANumberError,
+    Profile,
+    ProfiledLaunch,
+    decimals,
+    factor,
+    number,
+)
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 

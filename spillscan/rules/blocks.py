@@ -1,10 +1,11 @@
-"""Resident blocks per SM held against the fewest that a kernel must have."""
+"""Resident blocks per SM: against the fewest that a kernel must have, and what registers, shared memory and barriers
+together cost of them since an older build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.model import Finding, Kernel, Limit, Rule
+from spillscan.model import Change, Effect, Finding, Kernel, Limit, Rule
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.rules import Terms, finding
@@ -23,8 +24,20 @@ BLOCKS = Rule(
     needs=("registers", "shared", "launch"),
     limits=(MIN_BLOCKS,),
 )
+LOST = Rule(
+    id="blocks-lost",
+    severity="error",
+    judges=("change",),
+    needs=("registers", "shared", "launch"),
+)
+BARRIERS = Rule(
+    id="barrier-growth",
+    severity="note",
+    judges=("change",),
+    needs=("registers", "shared", "launch"),
+)
 
-RULES = (BLOCKS,)
+RULES = (BLOCKS, LOST, BARRIERS)
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
@@ -97,3 +110,27 @@ def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
         return
     for device in judged_on(kernel.key.arch, terms.devices):
         yield device or "", summarise(kernel.usage, device, terms.launch)
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """Lost blocks, all devices in one finding; more barriers."""
+    if change.before is None or change.after is None:
+        return
+    lost = [text for effect in change.effects if (text := _loss(effect))]
+    if lost:
+        yield finding(LOST, "; ".join(lost), change.after)
+    before, after = change.before.usage.barriers, change.after.usage.barriers
+    if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
+        yield finding(BARRIERS, f"barriers {before} → {after}", change.after)
+
+
+def _loss(effect: Effect) -> str:
+    if effect.blocks is None or effect.blocks[1] >= effect.blocks[0]:
+        return ""
+    before, after = effect.blocks
+    dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
+    bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
+    at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
+    what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
+    by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
+    return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"

@@ -67,7 +67,7 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
 
 def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     """More registers. Inside an allocation step they cost nothing: a note. Across one they are an error, unless the
-    launch is known: then a lost block is the error (:mod:`spillscan.rules.occupancy`), and no loss a warning."""
+    launch is known: then a lost block is the error (:mod:`spillscan.rules.blocks`), and no loss a warning."""
     known = _known(change)
     if known is None or change.after is None:
         return

@@ -20,9 +20,8 @@ from spillscan.occupancy.headroom import (
     register_cap,
 )
 from spillscan.occupancy.model import Configuration
-from spillscan.sweep.model import Advice, Curve, Direction, Point
+from spillscan.sweep.model import AS_IS, Advice, Curve, Direction, Point, Setting
 from spillscan.sweep.ptx import PtxEntry
-from spillscan.sweep.settings import AS_IS, Setting
 
 _MOST_STEPS = 4
 """Points that the sentence names."""

@@ -16,10 +16,9 @@ from spillscan.inputs import ptx
 from spillscan.inputs.source import Source, Stream, expand, kind_of_binary
 from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.pipeline import build_of, still_portable
-from spillscan.sweep.cache import Cache
-from spillscan.sweep.compilers import Compiled, Module, compile_at
+from spillscan.sweep.compilers import Cache, Compiled, Module, compile_at
+from spillscan.sweep.model import AS_IS
 from spillscan.sweep.processes import Processes
-from spillscan.sweep.settings import AS_IS
 from spillscan.sweep.toolkits import Toolkit
 
 _TIMEOUT_SECONDS = 600

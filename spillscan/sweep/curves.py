@@ -18,9 +18,8 @@ from spillscan.occupancy.summary import Summary, summarise
 from spillscan.patterns import matches
 from spillscan.sweep import advice
 from spillscan.sweep.compilers import Compiled
-from spillscan.sweep.model import Curve, Depth, Point
+from spillscan.sweep.model import AS_IS, Curve, Depth, Point, Setting
 from spillscan.sweep.ptx import PtxEntry
-from spillscan.sweep.settings import AS_IS, Setting
 
 _NAME = "ptxas -v"
 _REMARKS = (

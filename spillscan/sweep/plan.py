@@ -16,8 +16,7 @@ from spillscan.sweep import advice, command_line, ptx, toolkits
 from spillscan.sweep.command_line import TranslationUnit
 from spillscan.sweep.compilers import Chosen, Compiled, Compilers, CompileTarget
 from spillscan.sweep.curves import Series, curves_of, is_chosen, kernels_of, point
-from spillscan.sweep.model import Curve
-from spillscan.sweep.settings import Setting
+from spillscan.sweep.model import Curve, Setting
 from spillscan.sweep.toolkits import Toolkit
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from spillscan.sweep.settings import Setting
+from spillscan.sweep.model import Setting
 
 _NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")

@@ -15,7 +15,7 @@ from spillscan import rules, scan
 from spillscan.compare.candidates import candidates, side_by_side
 from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
-from spillscan.join.sidecars import attach
+from spillscan.join.records import attach
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices

@@ -36,10 +36,9 @@ from spillscan.occupancy.launches import launch as launch_of
 from spillscan.output.progress import Progress
 from spillscan.pipeline import scan
 from spillscan.sweep import plan
-from spillscan.sweep.cache import Cache
-from spillscan.sweep.compilers import Compilers
+from spillscan.sweep.compilers import Cache, Compilers
+from spillscan.sweep.model import AS_IS
 from spillscan.sweep.processes import Processes
-from spillscan.sweep.settings import AS_IS
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source
 

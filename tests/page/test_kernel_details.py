@@ -14,8 +14,7 @@ from spillscan.machine.spillmap import where
 from spillscan.model import Kernel, KernelKey, Launch, Usage
 from spillscan.model.code import SassStats
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.page.details import MAP_BYTES, SETTING, details, subject
-from spillscan.page.strip import spill_map
+from spillscan.page.details import MAP_BYTES, SETTING, details, spill_map, subject
 from tests.conftest import FIXTURES
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"

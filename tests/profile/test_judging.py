@@ -9,11 +9,10 @@ import pytest
 from spillscan.inputs.source import expand
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.pipeline import scan
-from spillscan.profile.judged import JudgedLaunch, issues, judge, worst_first
+from spillscan.profile.judged import THRESHOLDS, JudgedLaunch, issues, judge, verdict, worst_first
 from spillscan.profile.matching import Kernels, parsed
 from spillscan.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.profile.reading import read_all
-from spillscan.profile.verdict import THRESHOLDS, verdict
 from tests.conftest import FIXTURES, manifest
 
 NCU = FIXTURES / "ncu"

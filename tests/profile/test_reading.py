@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from spillscan.errors import InputError, SpillscanError
 from spillscan.inputs.source import Stream, expand
-from spillscan.profile.metrics import NotANumberError, decimals, factor, number
-from spillscan.profile.model import Profile
+from spillscan.profile.model import NotANumberError, Profile, decimals, factor, number
 from spillscan.profile.reading import read, read_all
 from tests.conftest import FIXTURES, manifest, read_text
 from tests.profile import naive

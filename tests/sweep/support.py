@@ -6,8 +6,7 @@ import stat
 import sys
 from pathlib import Path
 
-from spillscan.sweep.model import Depth, Point
-from spillscan.sweep.settings import Setting
+from spillscan.sweep.model import Depth, Point, Setting
 from tests.conftest import FIXTURES
 
 PTX = FIXTURES / "ptx" / "sweep.ptx"

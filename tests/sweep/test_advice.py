@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from spillscan.model import Launch
 from spillscan.sweep import advice
-from spillscan.sweep.model import Curve, Point
-from spillscan.sweep.settings import AS_IS, Setting
+from spillscan.sweep.model import AS_IS, Curve, Point, Setting
 from tests.sweep.support import point
 
 POINTS = st.builds(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.folders import kept
-from spillscan.sweep.cache import Cache, key
+from spillscan.sweep.compilers import Cache, key
 
 
 def test_pieces_come_back(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from spillscan.cli import main
 from spillscan.sweep import timing
-from spillscan.sweep.model import Curve, Timing
-from spillscan.sweep.settings import AS_IS
+from spillscan.sweep.model import AS_IS, Curve, Timing
 from spillscan.sweep.timing import INTERRUPTED
 from tests.conftest import ROOT
 from tests.sweep.conftest import run

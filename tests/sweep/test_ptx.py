@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spillscan.sweep import ptx
-from spillscan.sweep.settings import AS_IS, Setting
+from spillscan.sweep.model import AS_IS, Setting
 from tests.sweep.support import PTX
 
 HEAD = ".version 8.0\n.target sm_90a, debug\n.address_size 64\n"

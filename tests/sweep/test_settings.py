@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spillscan.errors import UsageError
-from spillscan.sweep.settings import DEFAULT_CAPS, parse
+from spillscan.sweep.model import DEFAULT_CAPS, parse
 
 
 def test_defaults() -> None:

@@ -21,7 +21,7 @@ from spillscan.cli import main
 from spillscan.errors import UsageError
 from spillscan.sweep import plan, toolkits
 from spillscan.sweep.command_line import unit
-from spillscan.sweep.settings import AS_IS
+from spillscan.sweep.model import AS_IS
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.sweep_oracle import by_hand
 from tests.sweep.conftest import curves, run
