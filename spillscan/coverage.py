@@ -142,7 +142,7 @@ def holes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterat
 
 
 def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:
-    """What nobody asked for, and what no later GPU can run, of files of which something is required."""
+    """What no setting asks for, and what no later GPU can run, of files of which something is required."""
     for name, archs in held.items():
         terms = terms_of(name)
         origin = Origin(input=name, format="binary") if name else None

@@ -76,7 +76,7 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
-        elif each.rule.limits:  # what somebody set a limit for is said, also where it fails nothing
+        elif each.rule.limits:  # what a limit is set for is said, also where it fails nothing
             yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
 
 

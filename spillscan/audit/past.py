@@ -88,7 +88,7 @@ def commits(repository: str, revisions: Mapping[str, str]) -> Meta:
     """
     _git(repository, "rev-parse", "--git-dir", wrong=f"--git: {repository} is in no git repository")
     if _git(repository, "rev-parse", "--is-shallow-repository") == "true\n":
-        raise UsageError("--git: this clone is shallow, so nobody can count commits", "git fetch --unshallow")
+        raise UsageError("--git: this clone is shallow, so commits cannot be counted", "git fetch --unshallow")
     found: Meta = {}
     for label, revision in revisions.items():
         shown = clip(printable(revision), 60)

@@ -36,8 +36,8 @@ class Place:
         return replace(self, members=(*self.members, name), depth=self.depth + 1)
 
     def unit(self, name: str, own: str) -> str:
-        """What the functions that stand here are told apart by in a file of that name: the source that they come from,
-        else the member; ``own``: where there is neither. No folder of the machine that built them."""
+        """What distinguishes the functions that stand here in a file of that name: the source that they come
+        from, else the member; ``own``: where there is neither. No folder of the machine that built them."""
         if self.spot:
             return (self.members[-1] if self.members else PurePath(name).name) + self.spot
         if self.identifier:

@@ -221,7 +221,7 @@ _LARGEST_SOURCE = 4 << 20
 
 
 def _stands_alone(path: str) -> bool:
-    """Whether a source that is there compiles without options that nobody knows: all that it includes stands beside it,
+    """Whether a source that is there compiles without unknown options: all that it includes stands beside it,
     or comes with the compiler."""
     try:
         if os.path.getsize(path) > _LARGEST_SOURCE:

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.verdict import holes_of_issues, verdict
 
     policy = _policy.policy_of(arguments)
-    builds, meta, meta_of = _told(arguments)
+    builds, meta, meta_of = _builds_of(arguments)
     plan = Plan(
         builds=builds,
         into=arguments.into,
@@ -144,7 +144,7 @@ class _Files:
         self._progress.advance(outcome.size_bytes, f"{self._done:,} of {self._all:,} files")
 
 
-def _told(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
+def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
     from spillscan.audit import past
 

@@ -1,4 +1,4 @@
-"""Say what a gate of this repository lacks: figures that the build does not report, launches that nobody says, a
+"""Say what a gate of this repository lacks: figures that the build does not report, launches that nothing says, a
 baseline that is missing or old, jobs that pass where a build fails; and what each costs.
 """
 

@@ -230,7 +230,7 @@ class _Folder:
 
     def _prune(self, folder: str) -> None:
         """Folders that are empty now; a place of thousands of builds has thousands of them."""
-        with contextlib.suppress(OSError):  # somebody uses it
+        with contextlib.suppress(OSError):  # it is in use
             while folder != self._base:
                 os.rmdir(folder)
                 folder = os.path.dirname(folder)

@@ -122,7 +122,7 @@ def _add(sums: dict[str, list[Any]], figures: dict[str, Any]) -> None:
 def jumps(sums: Sequence[Sum], total: str, percent: float) -> Iterator[Jump]:
     """Where a total jumped: by more than ``percent`` of what it was, and by more than thrice the usual change (the
     median of all that are not 0). A build that knows it of all kernels is compared with the last that does; any other
-    with its neighbour, if that does not know it of as many kernels: else nobody knows what changed."""
+    with its neighbour, if that does not know it of as many kernels: else what changed is not known."""
     known = [(index, each.known, each.unknown) for index, each in enumerate(sums) if each.known is not None]
     whole = [each for each in known if not each[2]]
     pairs = [*pairwise(whole), *((one, other) for one, other in pairwise(known) if one[2] == other[2] > 0)]

@@ -266,11 +266,11 @@ def _alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
             copies[first] += 1  # the same symbol in another member of the dump
             place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}", caller
             kernel = found.get(place)
-        found[place] = _told(kernel, item, place[2])
+        found[place] = _kernel_with(kernel, item, place[2])
     yield from found.values()
 
 
-def _told(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
+def _kernel_with(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
     """The kernel as one more input says it; ``None``: the first that does."""
     origin = _origin(item)
     key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)

@@ -137,7 +137,7 @@ def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue
 
 
 def _said(values: Iterable[int | None]) -> int | None:
-    """What all say that say anything; ``None`` where nobody does, or they differ."""
+    """What all say that say anything; ``None`` where none does, or they differ."""
     known = {value for value in values if value is not None}
     return known.pop() if len(known) == 1 else None
 

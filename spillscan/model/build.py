@@ -39,7 +39,7 @@ class Kernel:
     """Where it was read; the first is where its record begins."""
     compile_ms: float | None = None
     """Compile time as printed (ptxas 12.8 and later), or as nvcc traced it; never the same twice, and judged by no
-    limit that nobody set."""
+    limit that is not set."""
     source: str = ""
     """Source file that the build step compiles, as its command line names it; empty where no line says."""
     sass: SassStats | None = None

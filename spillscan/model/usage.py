@@ -270,7 +270,7 @@ class Launch:
     source: LaunchSource = "given"
     """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, a ``profile``, the
     ``sidecar`` that the compiler wrote beside the code, the code where it has a ``required`` block size, its launch
-    ``bounds`` (which promise no more than a largest one), a ``baseline`` that recorded it; ``assumed``: nobody says."""
+    ``bounds`` (which promise no more than a largest one), a ``baseline`` that recorded it; ``assumed``: none says."""
 
 
 LOST_SETTING = "setmaxnreg_ignored"

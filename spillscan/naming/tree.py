@@ -25,7 +25,7 @@ _RETURNS = re.compile(r".* (?![*&]|const\b|volatile\b)", re.DOTALL)
 _OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|->\*?|[<>]=?)")
 _COMPARED = re.compile(r" (?:<=?|>=?|<<|>>) ")
 
-# What differs between toolkits, checkouts and lists of archs, or what nobody would write: spelled anew, in this order.
+# What differs between toolkits, checkouts and lists of archs, or what is never written so: spelled anew, in this order.
 _SPELLINGS = tuple(
     (re.compile(expression), new)
     for expression, new in (

@@ -77,7 +77,7 @@ def launch(source: LaunchSource = "policy", /, **figures: int) -> Launch:
 
 
 def _dynamic(size: int | None) -> dict[str, Any]:
-    """A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless somebody says
+    """A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless a caller says
     otherwise: else it could not be launched.
     """
     return {"dynamic_shared_bytes": size} | ({"max_dynamic_shared_bytes": size} if size else {})

@@ -312,7 +312,7 @@ class Summary:
 
     @property
     def at_most(self) -> bool:
-        """Whether ``occupancy`` is no more than a bound: nobody says how it is launched, or with how much dynamic
+        """Whether ``occupancy`` is no more than a bound: nothing says how it is launched, or with how much dynamic
         shared memory. What cannot be launched without any cannot be launched with some."""
         if self.launch is None or self.occupancy is None:
             return self.assumed

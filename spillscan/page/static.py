@@ -65,11 +65,13 @@ def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _changes(found: Mapping[str, Any]) -> Iterator[str]:
     changes = found["rows"]
-    rows = ((row["name"], row["arch"] or "", row["state"], _told(found["metrics"], row["figures"])) for row in changes)
+    rows = (
+        (row["name"], row["arch"] or "", row["state"], _metrics(found["metrics"], row["figures"])) for row in changes
+    )
     yield from table(f"{len(changes):,} changes", ("kernel", "arch", "state", "before → after"), rows, len(changes))
 
 
-def _told(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
+def _metrics(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
     return "; ".join(
         f"{metrics[name]['label']} {_pair(before, after, metrics[name]['unit'])}" for name, before, after in figures
     )

@@ -82,7 +82,7 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
-    """Dynamic shared memory; ``None`` where its code declares some and nobody says how much."""
+    """Dynamic shared memory; ``None`` where its code declares some and nothing says how much."""
     if terms.launch is None:
         return None if kernel.dynamic_shared else 0
     return terms.launch.dynamic_shared_bytes
