@@ -61,6 +61,10 @@ def _paint(when: str) -> None:
         os.environ["NO_COLOR"] = "1"
 
 
+_LIBRARIES = {
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy's BLAS, which nothing here calls, starts a thread for each processor
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # its own keeps what was read: a seventh more at the end
+}
 _LONGEST_REASON = 300
 """Characters of what an unexpected error says."""
 
@@ -70,10 +74,9 @@ def entry() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (`>&-`): nothing reads it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
-    if "OPENBLAS_NUM_THREADS" not in os.environ:
-        # NumPy's BLAS, which nothing here calls, starts a thread for each processor. For this process only: what it
-        # starts for the user is given ``os.environ``, which this does not change.
-        os.putenv("OPENBLAS_NUM_THREADS", "1")
+    for name, value in _LIBRARIES.items():
+        if name not in os.environ:  # for this process only: what it starts for the user is given os.environ
+            os.putenv(name, value)
     try:
         try:
             status = main()

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from spillscan.dataset import schema
-from spillscan.dataset.store import COMMITS, SEVERAL, Store, folder
+from spillscan.dataset.store import COMMITS, LINKS, SEVERAL, Store, folder
 from spillscan.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Below the root."""
     table: str
-    """``kernels``, ``units`` or ``issues``."""
+    """``kernels``, ``units``, ``issues``; ``links``: see :mod:`spillscan.dataset.links`."""
     arch: str | None
     """The arch of all its kernels; ``None`` where theirs is not known, of the other tables, and where a column says."""
     rows: int
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
-        if self.table not in schema.TABLES or not inside:
+        if self.table not in (*schema.TABLES, LINKS) or not inside:
             raise ValueError(f"a part {self.path!r} of {self.table!r}")
 
 
@@ -69,6 +69,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     replaced."""
     shared: dict[str, int] | None = None
     """Rows of this build by table, where its files hold other builds too."""
+    follows: tuple[str, str] | None = None
+    """The build before it, of which ``links`` say what goes on here as what: its label, and the time of what it held
+    then."""
 
     @property
     def path(self) -> str:
@@ -82,7 +85,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         return sum(part.rows for part in self.parts if part.table == table)
 
 
-_OWN = ("label", "time", "first_time", "meta", "replaces", "shared")
+_OWN = ("label", "time", "first_time", "meta", "replaces", "shared", "follows")
 """What of a record is said build by build, where it holds several."""
 
 

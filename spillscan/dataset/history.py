@@ -8,18 +8,18 @@ kernel. Builds that hold no kernel say nothing of any.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.compare.effects import blocks
-from spillscan.compare.pairing import pair
+from spillscan.dataset import links
+from spillscan.dataset.links import Key, Link
 from spillscan.errors import InputError
 from spillscan.identity import canonical
-from spillscan.identity.likeness import configuration
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import RANKED, TRACED, figure, rank
 from spillscan.model.usage import NUMBERS
@@ -43,31 +43,12 @@ _COLUMNS = (
 )
 
 
-_AT_ONCE = 1 << 14
-"""Kernels that are held whole, to be paired."""
-
-
 class Copy(NamedTuple):
     """One of the kernels of one build that share a name, an arch and a configuration."""
 
     kernel: Kernel
     figures: dict[str, int | None]
     """As the dataset holds them."""
-
-
-class Key(NamedTuple):
-    """What makes kernels of two builds the same without being compared."""
-
-    canonical: str
-    arch: str | None
-    configuration: Hashable
-    """What a tuner chose; candidates of one name are several kernels."""
-    function: bool
-
-    @classmethod
-    def of(cls, kernel: Kernel) -> Key:
-        """That of a kernel."""
-        return cls(canonical(kernel.key.symbol), kernel.key.arch, configuration(kernel), kernel.role == "function")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,33 +262,29 @@ class _Run(NamedTuple):
     last: int
 
 
-class _Link(NamedTuple):
-    """What goes on under another key."""
-
-    before: Key
-    after: Key
-    score: float
-
-
 class _Past:
     """Builds of a dataset, and the kernels of some names in them."""
 
     def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild]) -> None:
         self._dataset = dataset
         self._builds = builds
-        self._sizes: Counter[str] = Counter()
-        for commit in dataset.commits:
-            self._sizes[commit.label] += commit.rows("kernels")
-        self._filled = [index for index, build in enumerate(builds) if self._sizes[build.label]]
+        sizes = links.sizes_of(dataset)
+        self._filled = [index for index, build in enumerate(builds) if sizes[build.label]]
         self._read: set[str] = set()
         self.labels = [build.label for build in builds]
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
-        self._links: dict[int, tuple[_Link, ...]] = {}
+        self._links: dict[int, tuple[Link, ...]] = {}
+        self._kept = links.kept(dataset, set(pairwise(self.labels[index] for index in self._filled)))
+        self._renamed: dict[str, set[str]] = defaultdict(set)
+        """What kept links lead to from each canonical name."""
+        for link in (link for some in self._kept.values() for link in some):
+            self._renamed[link.before.canonical].add(link.after.canonical)
+            self._renamed[link.after.canonical].add(link.before.canonical)
 
     def read(self, names: Iterable[str]) -> None:
-        """Hold the kernels of these canonical names, too."""
-        new = sorted(set(names) - self._read)
+        """Hold the kernels of these canonical names, too, and of those that they are known to go on as."""
+        new = sorted(self._reached(set(names)) - self._read)
         self._read.update(new)
         at = {build.label: index for index, build in enumerate(self._builds)}
         for row in _called(self._dataset, new, self.labels):
@@ -317,6 +294,15 @@ class _Past:
             for label in row[-1]:
                 if label in at:
                     places.setdefault(at[label], []).append(copy)
+
+    def _reached(self, names: set[str]) -> set[str]:
+        """These names, and all that kept links lead to: they are read at once, not one after the other."""
+        left = list(names)
+        while left:
+            new = self._renamed[left.pop()] - names
+            names |= new
+            left += new
+        return names
 
     def chains(self) -> list[list[tuple[_Run, float]]]:
         """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
@@ -386,53 +372,24 @@ class _Past:
             found += [_Run(key, positions[one], positions[other - 1]) for one, other in pairwise(starts)]
         return found
 
-    def _into(self, run: _Run) -> _Link | None:
+    def _into(self, run: _Run) -> Link | None:
         return next((link for link in self._links.get(run.first - 1, ()) if link.after == run.key), None)
 
-    def _out_of(self, run: _Run) -> _Link | None:
+    def _out_of(self, run: _Run) -> Link | None:
         return next((link for link in self._links.get(run.last, ()) if link.before == run.key), None)
 
     def _pair(self, positions: set[int]) -> None:
-        """Know what goes on as what behind these builds; reads many builds at once, but not all that there are."""
-        new = sorted(at for at in positions - self._links.keys() if 0 <= at < len(self._filled) - 1)
-        while new:
-            builds: dict[str, int] = {}
-            number = 0
-            for number, at in enumerate(new):
-                builds |= {each: self._sizes[each] for each in (self._label(at), self._label(at + 1))}
-                if sum(builds.values()) > _AT_ONCE and number:
-                    break
-            else:
-                number = len(new)
-            held = {
-                label: [(kernel, Key.of(kernel)) for kernel in kernels]
-                for label, kernels in self._dataset.kernels_of(list(builds)).items()
-            }
-            for at in new[:number]:
-                self._links[at] = _links_of(held[self._label(at)], held[self._label(at + 1)])
-            new = new[number:]
+        """Know what goes on as what behind these builds."""
+        new = [at for at in sorted(positions - self._links.keys()) if 0 <= at < len(self._filled) - 1]
+        asked = {(self._label(at), self._label(at + 1)): at for at in new}
+        for both, at in asked.items():
+            if both in self._kept:
+                self._links[at] = self._kept[both]
+        for both, found in links.found(self._dataset, [both for both in asked if both not in self._kept]):
+            self._links[asked[both]] = found
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]
-
-
-def _links_of(base: Sequence[tuple[Kernel, Key]], head: Sequence[tuple[Kernel, Key]]) -> tuple[_Link, ...]:
-    """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
-    keys = {id(kernel): key for kernel, key in (*base, *head)}
-    ended, begun = ({key for _, key in side} for side in (base, head))
-    ended, begun = ended - begun, begun - ended
-    if not ended or not begun:
-        return ()
-    found = []
-    for before, after, score in pair([kernel for kernel, _ in base], [kernel for kernel, _ in head]):
-        if before is None or after is None:
-            continue
-        link = _Link(keys[id(before)], keys[id(after)], score)
-        if link.before in ended and link.after in begun:
-            ended.remove(link.before)
-            begun.remove(link.after)
-            found.append(link)
-    return tuple(found)
 
 
 def _called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:

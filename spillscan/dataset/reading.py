@@ -154,12 +154,12 @@ class Dataset:
             found = self.table("kernels", labels)
             if sum(each.rows("kernels") for each in self.commits if each.label in builds) <= _AT_ONCE:
                 with reading(self.root):
-                    read = found.scanner(columns=asked, cache_metadata=False, batch_readahead=1).to_table()
+                    read = scanner(found, asked).to_table()
                 found = ds.dataset(read)
                 self._held.append((builds, found))
         if only is not None:
             found = found.filter(ds.field("canonical").isin(list(only)))
-        return found.scanner(columns=asked, cache_metadata=False)
+        return scanner(found, asked)
 
     def ask(
         self,
@@ -319,7 +319,7 @@ class Dataset:
         import pyarrow as pa
 
         with reading(self.root):
-            rows = self.table(table, labels).scanner(cache_metadata=False).to_table()
+            rows = scanner(self.table(table, labels)).to_table()
         if gone := self.dead(labels):
             named = zip(*(rows.column(name).to_pylist() for name in ("label", "commit", "unit_id")), strict=True)
             rows = rows.filter(pa.array([each not in gone for each in named], pa.bool_()))
@@ -338,10 +338,7 @@ class Dataset:
         folders = ("label", "arch") if table == "kernels" else ("label",)
         fields += [Field(name=name, shape="text", get=itemgetter(name)) for name in folders]
         with reading(self.root):
-            asked = self.table(table, labels).scanner(
-                columns=[field.name for field in fields], cache_metadata=False, batch_readahead=1, fragment_readahead=1
-            )
-            found = asked.to_table()
+            found = scanner(self.table(table, labels), [field.name for field in fields]).to_table()
         lists = {
             field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
             for field in fields
@@ -358,6 +355,11 @@ def seen(root: str, label: str) -> list[Claim]:
         import pyarrow.dataset  # noqa: F401 - before the store is asked
     place = store(root)
     return Dataset(place, commits.load(place, label)).seen(label)
+
+
+def scanner(rows: pyarrow.dataset.Dataset, columns: Sequence[str] | None = None) -> pyarrow.dataset.Scanner:
+    """Reads some columns, or all, one batch after the other."""
+    return rows.scanner(columns=columns, cache_metadata=False, batch_readahead=1, fragment_readahead=1)
 
 
 def _expression(label: str, table: str, arch: str | None) -> Any:

@@ -192,6 +192,8 @@ def _tuple(make: Callable[..., Any] = lambda *values: values, **shapes: Shape) -
     return Record(fields, make)
 
 
+PAIRS = Many(_tuple(name="text", value="text"))
+"""Names and their values, in their order."""
 _ORIGIN = _record(Origin, input="text", line="whole", format="text")
 _ADVISORY = _record(Advisory, kind="text", text="text", severity="text", code="text", location="text")
 _BOUNDS = _record(LaunchBounds, max_threads="whole", required_threads="whole")
@@ -381,7 +383,7 @@ KERNELS: tuple[Field, ...] = (
     _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
     _of_kernel(
         "configuration",
-        Many(_tuple(name="text", value="text")),
+        PAIRS,
         "configuration",
         "what it was tuned for, as its compiler wrote beside its code",
         5,
@@ -454,9 +456,9 @@ ISSUES: tuple[Field, ...] = (
 """Of ``issues``, besides ``label``."""
 
 TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
-VERSION = 7
+VERSION = 8
 """Of the schema that this spillscan writes; it reads this and all before. The last that brought columns is 6; 7 lets
-several builds share files."""
+several builds share files, 8 keeps what goes on there under another name."""
 
 
 def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:

@@ -56,7 +56,7 @@ def digest(*words: str) -> str:
     return hasher.hexdigest()
 
 
-KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
+KERNELS, UNITS, ISSUES, LINKS, COMMITS = "kernels", "units", "issues", "links", "commits"
 SEVERAL = f"{COMMITS}/several"
 """Records of more than one build."""
 

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from spillscan import __version__
-from spillscan.dataset import schema
+from spillscan.dataset import links, schema
 from spillscan.dataset.builds import Commit, Part, current, load, to_bytes
 from spillscan.dataset.reading import Dataset, kernel_of
 from spillscan.dataset.schema import IssueRow, KernelRow, UnitRow, encode
@@ -26,6 +26,7 @@ from spillscan.dataset.store import (
     DRAFT,
     ISSUES,
     KERNELS,
+    LINKS,
     UNITS,
     Store,
     Unit,
@@ -47,9 +48,9 @@ LARGEST_PART_ROWS = 1 << 18
 """More rows become several files."""
 GROUP_ROWS = 1 << 13
 """Rows of a row group: what is read to find one kernel."""
-SHARED_ROWS = 1 << 15
+SHARED_ROWS = 1 << 17
 """Builds share files up to so many rows: what is read to get one of them back."""
-SHARED_GROUP_ROWS = 1 << 12
+SHARED_GROUP_ROWS = 1 << 14
 """Rows of a row group of these: a kernel has few in each file, and there are many files."""
 FEWEST_SHARING = 16
 """Fewer builds than this stay as they are: who audits each night does not write the last month anew each night."""
@@ -243,11 +244,13 @@ def _rewrite(dataset: Dataset, labels: Sequence[str]) -> None:
         "compaction", str(schema.VERSION), *(word for each in held for word in (each.label, each.name, each.time))
     )
     rows = {table: _living(dataset, table, labels, name) for table in schema.TABLES}
+    before = links.neighbours(dataset) if len(labels) > 1 else {}
     parts = tuple(
-        _one(dataset.place, labels[0], name, rows) if len(labels) == 1 else _several(dataset.place, name, rows)
+        _one(dataset.place, labels[0], name, rows) if len(labels) == 1 else _several(dataset, name, rows, before)
     )
     counts = {table: Counter(each.column("label").to_pylist()) for table, each in rows.items()}
     commits = []
+    latest = {each.label: each.time for each in dataset.commits}  # they stand in the order of time
     for label in labels:
         mine = [each for each in held if each.label == label]
         meta: dict[str, str] = {}
@@ -263,6 +266,7 @@ def _rewrite(dataset: Dataset, labels: Sequence[str]) -> None:
                 meta=meta,
                 replaces={each.name: each.time for each in mine},
                 shared=None if len(labels) == 1 else {table: counts[table][label] for table in schema.TABLES},
+                follows=(before[label], latest[before[label]]) if label in before else None,
                 tool=__version__,
             )
         )
@@ -318,10 +322,21 @@ def _one(aim: Store, label: str, name: str, rows: Mapping[str, pyarrow.Table]) -
             yield from _pieces(aim, table, folder(table, label, arch), name, mine.drop_columns(["label", "arch"]), arch)
 
 
-def _several(aim: Store, name: str, rows: Mapping[str, pyarrow.Table]) -> Iterator[Part]:
-    """The parts of several builds, which say in columns what folders say of one."""
+def _several(
+    dataset: Dataset, name: str, rows: Mapping[str, pyarrow.Table], before: Mapping[str, str]
+) -> Iterator[Part]:
+    """The parts of several builds, which say in columns what folders say of one; and what goes on under another name in
+    each of them, ``before`` which another stands."""
     for table, every in rows.items():
-        yield from _pieces(aim, table, f"{table}/several", name, every, group=SHARED_GROUP_ROWS)
+        yield from _pieces(dataset.place, table, f"{table}/several", name, every, group=SHARED_GROUP_ROWS)
+    labels = dict.fromkeys(rows["kernels"].column("label").to_pylist())
+    now = Dataset(dataset.place, load(dataset.place))  # the first one's neighbour may have been written anew just now
+    found = {
+        after: some
+        for (_, after), some in links.found(now, [(before[each], each) for each in labels if each in before])
+    }
+    if any(found.values()):
+        yield from _pieces(dataset.place, LINKS, f"{LINKS}/several", name, links.to_table(found))
 
 
 def _pieces(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.dataset import Unit, answers, builds, history, open_dataset, write_batch
+from spillscan.dataset import Unit, answers, builds, history, links, open_dataset, write_batch, writing
 from spillscan.errors import InputError, UndecidedError
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
@@ -247,6 +247,32 @@ def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) ->
     assert {said.event for said in made.expected()} >= {"changed", "renamed", "back", "gone", "new"}
     planted.write(made, tmp_path)
     assert planted.disagreements(made, tmp_path) == []
+
+
+def test_a_compaction_keeps_what_goes_on_under_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planted.past(random.Random(11), 20, 12)
+    planted.write(made, tmp_path)
+    writing.compact(open_dataset(str(tmp_path)))
+    dataset = open_dataset(str(tmp_path))
+    pairs = [(before, after) for after, before in links.neighbours(dataset).items()]
+    found = dict(links.found(dataset, pairs))
+    assert any(found.values())
+    assert links.kept(dataset, pairs) == found
+    with monkeypatch.context() as patched:
+        patched.delattr(links, "pair")
+        assert planted.disagreements(made, tmp_path) == []
+    assert not links.kept(dataset, [(after, before) for before, after in pairs]), "in another order nothing is known"
+    label = pairs[3][1]
+    unit = Unit(uri="another.log", content_hash="another")
+    write_batch(str(tmp_path), label, [(unit, Build(kernels=(kernel(GEMM, 40),)))], {})
+    dataset = open_dataset(str(tmp_path))
+    kept = links.kept(dataset, pairs)
+    assert kept == {both: some for both, some in found.items() if label not in both}, "these were written to since"
+    writing.compact(dataset)
+    dataset = open_dataset(str(tmp_path))
+    assert links.kept(dataset, pairs) == dict(links.found(dataset, pairs))
+    monkeypatch.setattr(links, "__version__", "0.0")
+    assert not links.kept(dataset, pairs), "another version may pair otherwise"
 
 
 def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> None:
