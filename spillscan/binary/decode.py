@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from spillscan.binary.counts import Counts, code_of, of_stretch
 from spillscan.binary.cubin import Function
-from spillscan.binary.registers import registers
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Wide, Words
 from spillscan.machine import local
 from spillscan.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
-from spillscan.machine.liveness import INSTRUCTION, Effects, Graph
+from spillscan.machine.liveness import INSTRUCTION, Graph
 from spillscan.machine.spills import Plain, StackUse
 
 Kinds = NDArray[np.uint8]
@@ -199,17 +198,15 @@ class Decoded:
             followed=not self.table.kepler,
         )
 
-    def graph(self, parts: tuple[int, ...], *, function: bool) -> tuple[Effects, Graph] | None:
-        """What :func:`spillscan.machine.liveness.live` needs; ``None`` where no table says what instructions of its
-        architecture do to registers."""
-        code, tables = self.code, registers(self._text.number)
-        if tables is None or not isinstance(code, Wide) or not len(code.codes):
+    def graph(self, parts: tuple[int, ...], *, function: bool) -> Graph | None:
+        """What may follow what; ``None`` where there is nothing, or instructions of another encoding."""
+        code = self.code
+        if not isinstance(code, Wide) or not len(code.codes):
             return None
         kinds = kinds_of(self.table).take(self.code.codes)
         moves = Branches(self._text, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
         flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
-        graph = Graph(flow, _reconverging(code), len(kinds), function=function)
-        return tables.effects(*code.words()), graph
+        return Graph(flow, _reconverging(code), len(kinds), function=function)
 
     def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
         """Mnemonics, and of each instruction the number of its own."""
@@ -217,13 +214,13 @@ class Decoded:
 
     def accesses(self) -> Counter[tuple[str, int]]:
         """Loads and stores of global and shared memory, by mnemonic and bytes per thread."""
+        if not isinstance(self.code, Wide):
+            return Counter()
         ranks = self.table.ranks.take(self.code.codes)
+        rows = _accessing(self.table)[ranks].nonzero()[0]
         found: Counter[tuple[str, int]] = Counter()
-        for rank, name in enumerate(self.table.names):
-            if name in _ACCESSES and isinstance(self.code, Wide):
-                _, highs = self.code.words()
-                widths = np.bincount(highs[ranks == rank] >> 9 & 7, minlength=8).tolist()
-                found.update({(name, local.WIDTHS[width]): count for width, count in enumerate(widths) if count})
+        for kind, count in Counter((ranks[rows] << 3 | self.code.words()[1][rows] >> 9 & 7).tolist()).items():
+            found[self.table.names[kind >> 3], local.WIDTHS[kind & 7]] += count
         return found
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
@@ -273,12 +270,19 @@ class Decoded:
                 yield address, Plain(taken=False, change=amount)
 
 
+@lru_cache
+def _accessing(table: Table) -> Flags:
+    """By rank: whether it loads or stores, of global or shared memory."""
+    return np.array([*(name in _ACCESSES for name in table.names), False])
+
+
 def _reconverging(code: Wide) -> Controls:
     """BSYNC goes on where the last BSSY of its barrier before it says, if that is behind it."""
     opened: dict[int, int] = {}
     found: list[tuple[int, int]] = []
-    rows = np.isin(code.codes & _OPCODE_BITS, (_SYNC_SET, _SYNC)).nonzero()[0]
-    columns = (code.codes[rows] & _OPCODE_BITS, code.addresses(rows), code.meetings(rows), code.registers("d", rows))
+    codes = code.codes & _OPCODE_BITS
+    rows = ((codes == _SYNC_SET) | (codes == _SYNC)).nonzero()[0]
+    columns = (codes[rows], code.addresses(rows), code.meetings(rows), code.registers("d", rows))
     for opcode, address, target, barrier in zip(*(column.tolist() for column in columns), strict=True):
         if opcode == _SYNC_SET:
             opened[barrier & 15] = target

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from spillscan.binary import counts
 from spillscan.binary.cubin import Cubin, Function, of_function
 from spillscan.binary.decode import Decoded
+from spillscan.binary.registers import registers
 from spillscan.binary.table import table
+from spillscan.binary.words import Wide
 from spillscan.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 from spillscan.machine.local import REGISTER_BYTES
 from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
@@ -129,12 +131,15 @@ class Pressure(NamedTuple):
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
     """Functions of a cubin whose instructions have a table. Raises :class:`~spillscan.binary.window.DamageError`."""
-    opcodes = table(cubin.number)
-    if opcodes is None:
+    opcodes, known = table(cubin.number), registers(cubin.number)
+    if opcodes is None or known is None:
         return
     functions = (function for function in cubin.functions() if function.code.size and wanted(function))
     for neighbours in counts.stretches(functions, opcodes):
         stretch = counts.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
+        if not isinstance(stretch, Wide):
+            return
+        effects = known.effects(*stretch.words())
         held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
@@ -142,7 +147,8 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
                 held.append((function, decoded.accesses(), decoded.opcodes()))
-                graphs.append(graph)
+                first = (function.code.start - stretch.start) // INSTRUCTION
+                graphs.append((Effects(*(column[first : first + graph.rows] for column in effects)), graph))
         for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)

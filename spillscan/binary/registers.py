@@ -7,7 +7,6 @@ was not met is no class, and what such an instruction does is not known.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -19,14 +18,11 @@ from numpy.typing import NDArray
 from spillscan.binary.words import ALWAYS, Words
 from spillscan.machine.liveness import WORDS, Effects
 
-_FIELD = re.compile(r"(?P<role>[wr])R(?P<at>\d+)(?:\.(?P<registers>[0-9a-f]+))?(?: |$)")
 _OPCODE_BITS = 0xFFF
 _REGISTERS = 255
 """Of a thread; the last number stands for none."""
 _SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 """Odd numbers by which the parts of a class are made one number."""
-_SHARED = {87: 86, 88: 86}
-"""Architectures whose instructions are those of another."""
 
 
 class Registers:
@@ -38,10 +34,11 @@ class Registers:
         classes: list[tuple[int, int, int, str]] = []
         for code, (bits, values) in document["opcodes"].items():
             opcode = int(code, 16)
-            deciding, found = _general(bits, values)
-            for bit in deciding:
+            for bit in bits:
                 self._masks[bit // 64, opcode] |= np.uint64(1 << bit % 64)
-            classes += ((opcode, placed & (1 << 64) - 1, placed >> 64, fields) for placed, fields in found.items())
+            for value, fields in values.items():
+                placed = sum((int(value, 16) >> at & 1) << bit for at, bit in enumerate(bits))
+                classes.append((opcode, placed & (1 << 64) - 1, placed >> 64, fields))
         parts = np.array([each[:3] for each in classes], np.uint64)
         keys = _key(parts[:, 0], parts[:, 1], parts[:, 2])
         order = keys.argsort()
@@ -88,32 +85,14 @@ def _key(codes: NDArray[np.uint64], low: NDArray[np.uint64], high: NDArray[np.ui
     return found
 
 
-def _general(bits: list[int], values: dict[str, str]) -> tuple[list[int], dict[int, str]]:
-    """The bits that decide the general registers, of those that decide the predicates, too; and these registers by the
-    values of the bits, each in its place."""
-    known = {
-        sum((int(value, 16) >> at & 1) << bit for at, bit in enumerate(bits)): "".join(
-            match[0].strip() + " " for match in _FIELD.finditer(fields)
-        )
-        for value, fields in values.items()
-    }
-    deciding = list(bits)
-    for bit in bits:
-        rest: dict[int, str] = {}
-        if all(rest.setdefault(value & ~(1 << bit), fields) == fields for value, fields in known.items()):
-            deciding.remove(bit)
-            known = rest
-    return deciding, known
-
-
 def _fields(text: str, shapes: dict[int, int]) -> Iterator[tuple[int, int, bool]]:
-    for match in _FIELD.finditer(text):
-        shape = int(match["registers"] or "1", 16)
-        yield int(match["at"]), shapes.setdefault(shape, len(shapes) + 1), match["role"] == "w"
+    for field in text.split():
+        at, _, more = field[1:].partition(".")
+        yield int(at), shapes.setdefault(int(more or "1", 16), len(shapes) + 1), field[0] == "w"
 
 
 @cache
 def registers(number: int) -> Registers | None:
     """The table of an architecture by its number; ``None`` where none was derived."""
-    source = files("spillscan.binary") / "registers" / f"sm_{_SHARED.get(number, number)}.json"
+    source = files("spillscan.binary") / "registers" / f"sm_{number}.json"
     return Registers(json.loads(source.read_text())) if source.is_file() else None

@@ -178,11 +178,12 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     from spillscan.output.chart import spark
     from spillscan.output.terminal import style_of
 
-    peak, allocated = pressure.peak, kernel.usage.registers
-    held = f" of {allocated} allocated" if allocated else ""
+    peak = pressure.peak
+    held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
     place = spillmap.where(peak.source)
     least = "at least " if peak.at_least else ""
-    yield f"  {least}{peak.registers} registers{held} live at {peak.address:#x}{', ' + place if place else ''}"
+    where = f"{peak.address:#x}{', ' + place if place else ''}"
+    yield f"  {least}{peak.registers} registers live at {where}{held and '; ' + held}"
     style = style_of(None)
     yield f"    by address  {spark(pressure.live.counts.tolist(), max(min(style.width - 16, _CURVE), 8), style)}"
     for number, (line, count) in enumerate(pressure.lines[: spillmap.TOP]):

@@ -104,15 +104,15 @@ class Graph:
         first: list[int] = []
         for begin, end in zip(begins, [*begins[1:], rows], strict=True):
             first.append(len(self.begins))
-            cuts = range(begin, max(end, begin + 1), _LONGEST)
-            for cut in cuts:
-                self.begins.append(cut)
-                self.ends.append(max(min(cut + _LONGEST, end), cut))
-        for node, way in enumerate(ways):
-            last = (first[node + 1] if node + 1 < len(first) else len(self.begins)) - 1
-            self.ways += [(at + 1,) for at in range(first[node], last)]
-            self.ways.append(tuple(first[each] for each in way))
-            self.leaves += [False] * (last - first[node]) + [node in leaving]
+            cuts = range(begin, end, _LONGEST) if end - begin > _LONGEST else (begin,)
+            self.begins += cuts
+            self.ends += [*cuts[1:], max(end, begin)]
+        for node, (way, last) in enumerate(zip(ways, [*first[1:], len(self.begins)], strict=True)):
+            if last - first[node] > 1:
+                self.ways += [(at,) for at in range(first[node] + 1, last)]
+                self.leaves += [False] * (last - first[node] - 1)
+            self.ways.append(tuple([first[each] for each in way]))
+            self.leaves.append(node in leaving)
 
     @staticmethod
     def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SourceLine, WeighedLine
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,17 @@ def slots(local: LocalTraffic) -> list[Slot]:
         )
     ]
     return sorted(found, key=lambda slot: (slot.kind != "spill", -slot.depth))
+
+
+def registers_of(registers: int | None, code: SassStats) -> str:
+    """What its warps have of what a kernel is launched with: ``168 registers allocated``, or ``168 registers at launch,
+    then 24, 240 (setmaxnreg)``; empty where it is not known."""
+    if not registers or not code.setmaxnreg:
+        return f"{registers} registers allocated" if registers else ""
+    given = {role.registers for role in code.roles if role.address is not None}
+    known = [str(each) for each in sorted(each for each in given if each is not None)]
+    then = ", ".join(known + ["an unknown number"] * (not given or None in given))
+    return f"{registers} registers at launch, then {then} (setmaxnreg)"
 
 
 def sentences(local: LocalTraffic) -> Iterator[str]:

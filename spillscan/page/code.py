@@ -62,6 +62,7 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
         "at": peak.address,
         "at_least": peak.at_least,
         "allocated": kernel.usage.registers,
+        "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
         "cap": held.register_cap,
         "demand": held.demand(local),
     }

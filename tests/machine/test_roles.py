@@ -8,7 +8,9 @@ import pytest
 
 from spillscan import serialize
 from spillscan.compare.pairing import comparison
+from spillscan.machine.spillmap import registers_of
 from spillscan.model import Build
+from spillscan.model.code import SassStats
 from spillscan.pipeline import scan
 from spillscan.policy import Policy
 from spillscan.rules import check, regressions
@@ -117,3 +119,20 @@ def test_a_snapshot_keeps_roles_and_digest() -> None:
         assert after.sass is not None
         assert (before.sass.roles, before.sass.digest) == (after.sass.roles, after.sass.digest)
         assert before.sass.digest
+
+
+def test_registers_that_warps_set_are_no_registers_allocated() -> None:
+    kept, dropped = (
+        {
+            kernel.key.symbol: registers_of(kernel.usage.registers, kernel.sass)
+            for kernel in built("binary", state, "sm_90a").kernels
+            if kernel.sass
+        }
+        for state in ("kept", "dropped")
+    )
+    assert kept["two_roles"] == "232 registers at launch, then 24, 232 (setmaxnreg)"
+    assert kept["three_roles"].endswith(" registers at launch, then 24, 152, 240 (setmaxnreg)")
+    assert all(each.endswith(" registers allocated") for each in dropped.values())
+    unknown = SassStats(instructions=1, code_bytes=16, opcodes=(("USETMAXREG", 1),))
+    assert registers_of(168, unknown) == "168 registers at launch, then an unknown number (setmaxnreg)"
+    assert registers_of(None, unknown) == ""

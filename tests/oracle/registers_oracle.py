@@ -6,6 +6,9 @@
 LIBRARY is one from which no table of registers was derived; `--public` takes such from PyPI, and all their archs.
 Functions that call, or branch where registers say, or whose live registers are "at least", are compared in what
 instructions read and write only: nvdisasm marks at a call whatever the callee writes.
+
+Of registers that are live here and not there some are looked into (``older_is_read``): whether a way through the code
+reads the value before it is replaced. ``h200/guarded.py`` asks a GPU the same.
 """
 
 from __future__ import annotations
@@ -14,50 +17,117 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spillscan.binary import containers
 from spillscan.binary.cubin import Cubin, Function
-from spillscan.binary.pressure import pressures
+from spillscan.binary.pressure import Pressure, pressures
 from spillscan.binary.registers import registers
 from spillscan.binary.window import DEFAULT, Budget, Window
-from spillscan.machine.liveness import INSTRUCTION, Effects, Live
+from spillscan.machine.liveness import INSTRUCTION, Effects, Graph, Live
 from tests.conftest import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "fixtures"))
 
-from maker.live import Row, listing
+from maker.live import FIRST_BIT, Row, listing
 from maker.toolchains import Toolchains, default_cache, download
 
 CALLS = {0x343, 0x344, 0x943, 0x944, 0x949, 0x94A, 0x94F, 0x950, 0x957, 0x959}
 """Opcodes of calls, returns and indirect branches."""
 PUBLIC = {
     "transformer_engine_cu13==2.16.0": (75, 80, 89, 90, 100, 103, 120),
-    "xgboost==3.2.0": (75, 80, 90, 100, 120),
-    "faiss-gpu-cu12==1.14.1.post1": (80, 90),
+    "xgboost==3.2.0": (80, 90, 100, 120),
+    "faiss-gpu-cu12==1.14.1.post1": (80,),
+    "nvidia-cusparse==12.9.4.2": (86, 89, 107, 110),
 }
 """Wheels that no table was derived from, and archs whose code they hold."""
 _GENERAL = (1 << 255) - 1
+_BRANCH, _EXIT, _ALWAYS = 0x947, 0x94D, 7
+_LOOKED_INTO, _STEP = 4000, 10
+"""Instructions of a function in which registers that only we show are looked into, and one of how many."""
 _BATCH, _LARGEST = 100, 60_000
 """Functions that nvdisasm is asked about at once; instructions of a function, more of which it needs minutes for."""
 
 
-def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Live]]:
+def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Pressure]]:
     """Those of one architecture, without those of the first cubins."""
     data = path.read_bytes()
     images = (each for each in containers.images(Window(data), Budget(DEFAULT, len(data))))
     cubins = (Cubin(each.window) for each in images if isinstance(each, containers.Image))
     for cubin in islice((cubin for cubin in cubins if cubin.number == number), skip, None):
-        yield from ((function, found.live) for function, found in pressures(cubin))
+        yield from pressures(cubin)
 
 
 def number_of(row: np.ndarray) -> int:
     """A set of registers as a number."""
     return int.from_bytes(row.tobytes(), "little")
+
+
+def older_is_read(graph: Graph, rows: Sequence[Row], words: NDArray[np.int64], row: int, register: int) -> bool:
+    """Whether some way from an instruction on reads what a register holds there. What a guard says of its predicate
+    is kept in mind until that is written: where a guarded instruction does not replace the value, another one under the
+    same guard does not read it."""
+    bit = 1 << register
+    start = {begin: number for number, begin in enumerate(graph.begins) if begin < graph.ends[number]}
+    block = np.maximum.accumulate([start.get(at, 0) for at in range(len(rows))]).tolist()
+    seen: set[tuple[int, tuple[bool | None, ...]]] = set()
+    work: list[tuple[int, tuple[bool | None, ...]]] = [(row, (None,) * _ALWAYS)]
+    while work:
+        at, known = work.pop()
+        if at >= len(rows) or (at, known) in seen:
+            continue
+        seen.add((at, known))
+        low, high, marks = int(words[2 * at]), int(words[2 * at + 1]), rows[at].marks
+        guard, negated = low >> 12 & 7, bool(low >> 15 & 1)
+        outcomes = (not negated,) if guard == _ALWAYS else (True, False)
+        for executed in outcomes:
+            facts = list(known)
+            if guard != _ALWAYS:
+                if known[guard] is (executed == negated):
+                    continue
+                facts[guard] = executed != negated
+            if executed and marks.read & bit:
+                return True
+            if executed and marks.written & bit:
+                continue
+            if executed:
+                facts = [None if marks.written >> FIRST_BIT["P"] + p & 1 else fact for p, fact in enumerate(facts)]
+            if at + 1 < graph.ends[block[at]]:
+                ways = [at + 1]
+            elif low & 0xFFF == _EXIT and executed:
+                ways = []
+            else:
+                ways = [graph.begins[way] for way in graph.ways[block[at]]]
+                if low & 0xFFF == _BRANCH and high >> 23 & 15 == _ALWAYS and len(ways) == 2 and at + 1 in ways:
+                    ways = [way for way in ways if (way != at + 1) == executed]
+            work += [(way, tuple(facts)) for way in ways]
+    return False
+
+
+def look_into(pressure: Pressure, rows: list[Row], words: NDArray[np.int64], tally: Counter[str]) -> None:
+    """Count the registers that only we show, by whether their values are read."""
+    sets, graph = pressure.live.sets, pressure.graph
+    if graph is None or len(sets) > _LOOKED_INTO or pressure.live.at_least:
+        return
+    rows = rows[: len(sets)]
+    more = [(at, number_of(sets[at]) & ~row.marks.every & _GENERAL) for at, row in enumerate(rows)]
+    places = [(at, register) for at, each in more if each for register in range(255) if each >> register & 1]
+    theirs = max((row.marks.every & _GENERAL).bit_count() for row in rows)
+    tally["peaks higher"] += int(pressure.live.counts.max()) > theirs
+    for at in np.flatnonzero(pressure.live.counts > theirs).tolist():
+        theirs_here = rows[at].marks.every & _GENERAL
+        mine = [register for place, register in places if place == at]
+        if theirs_here.bit_count() + sum(older_is_read(graph, rows, words, at, each) for each in mine) > theirs:
+            tally["peaks higher, right"] += 1
+            break
+    for at, register in places[::_STEP]:
+        tally["only here"] += 1
+        tally["only here, read"] += older_is_read(graph, rows, words, at, register)
 
 
 def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], tally: Counter[str]) -> Iterator[str]:
@@ -114,17 +184,19 @@ def one(library: Path, arch: int, nvdisasm: Path, instructions: int, skip: int) 
     said = 0
     all_of_them = functions(library, arch, skip)
     while tally["instructions"] < instructions and (batch := list(islice(all_of_them, _BATCH))):
-        batch = [(function, live) for function, live in batch if len(live.sets) <= _LARGEST]
-        codes = [function.code.copy(0, len(live.sets) * INSTRUCTION, "code") for function, live in batch]
+        batch = [(function, found) for function, found in batch if len(found.live.sets) <= _LARGEST]
+        codes = [function.code.copy(0, len(found.live.sets) * INSTRUCTION, "code") for function, found in batch]
         shown = listing(nvdisasm, [(f"f{at}", code) for at, code in enumerate(codes)], arch)
         tally["refused"] += len(batch) - len(shown)
-        for at, ((_, live), code) in enumerate(zip(batch, codes, strict=True)):
+        for at, ((_, found), code) in enumerate(zip(batch, codes, strict=True)):
             if f"f{at}" not in shown:
                 continue
             words = np.frombuffer(code, "<i8")
             effects = table.effects(words[0::2].copy(), words[1::2].copy())
             opcodes = (words[0::2] & 0xFFF).tolist()
-            for difference in compare(live, effects, shown[f"f{at}"], opcodes, tally):
+            if CALLS.isdisjoint(opcodes):
+                look_into(found, shown[f"f{at}"], words, tally)
+            for difference in compare(found.live, effects, shown[f"f{at}"], opcodes, tally):
                 if (said := said + 1) <= 20:
                     print(difference, file=sys.stderr)
     print(json.dumps({"library": library.name, "arch": arch, **tally}), flush=True)

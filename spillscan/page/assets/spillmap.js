@@ -52,7 +52,7 @@ const spillmap = (() => {
     const said = `${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
     return [
       svg("path", { class: "live", d: `M${x(0)} ${y(0)}${steps.join("")}V${y(0)}Z` }, svg("title", {}, said)),
-      code.allocated ? svg("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, svg("title", {}, `${number(code.allocated)} registers allocated`)) : null,
+      code.allocated ? svg("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, svg("title", {}, code.held)) : null,
       svg("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, svg("title", {}, said)),
     ].filter(Boolean);
   }
