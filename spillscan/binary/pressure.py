@@ -148,7 +148,7 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
                 held.append((function, decoded.accesses(), decoded.opcodes()))
                 first = (function.code.start - stretch.start) // INSTRUCTION
-                graphs.append((Effects(*(column[first : first + graph.rows] for column in effects)), graph))
+                graphs.append((effects.part(first, first + graph.rows), graph))
         for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)

@@ -39,6 +39,11 @@ class Effects(NamedTuple):
     unknown: NDArray[np.bool_]
     """No table says what it reads and writes."""
 
+    def part(self, begin: int, end: int) -> Effects:
+        """Of some of the instructions."""
+        rows = slice(begin, end)
+        return Effects(self.read[rows], self.written[rows], self.guarded[rows], self.unknown[rows])
+
 
 class Live(NamedTuple):
     """What is live."""
