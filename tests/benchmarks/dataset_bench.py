@@ -79,7 +79,7 @@ def measure(kernels: int) -> None:
         append = [0.0, 0.0]
         for number, build in enumerate(builds(kernels)):
             unit = Unit(uri="build.log", content_hash=f"{number:x}")
-            for at, seconds in enumerate(spent(lambda unit=unit, build=build: _put(root, unit, build))):  # type: ignore[misc]
+            for at, seconds in enumerate(spent(lambda unit=unit, build=build: put(root, unit, build))):  # type: ignore[misc]
                 append[at] += seconds
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         size = sum(path.stat().st_size for path in Path(root).rglob("*.parquet"))
@@ -101,7 +101,8 @@ TOP = "SELECT label, symbol, arch, spill_bytes FROM kernels ORDER BY spill_bytes
 NAMES = ("append", "top of a build", "top of all", "trend", "trend by glob", "a build back")
 
 
-def _put(root: str, unit: Unit, build: Build) -> None:
+def put(root: str, unit: Unit, build: Build) -> None:
+    """Append one build."""
     write_batch(root, f"b{int(unit.content_hash, 16):04}", [(unit, build)], {})
 
 
@@ -121,7 +122,7 @@ def many(number: int, kernels: int) -> None:
         appends = []
         for at, build in enumerate(builds(number * kernels, kernels)):
             unit = Unit(uri="build.log", content_hash=f"{at:x}")
-            appends.append(spent(lambda unit=unit, build=build: _put(root, unit, build))[0])  # type: ignore[misc]
+            appends.append(spent(lambda unit=unit, build=build: put(root, unit, build))[0])  # type: ignore[misc]
         symbol = build.kernels[0].key.symbol
         print(f"{number:,} builds of {kernels:,} kernels", flush=True)
         first, last = (sum(some) / len(some) for some in (appends[1:21], appends[-20:]))

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan import __version__, workers
-from tests.benchmarks import logs, sass_bench
+from spillscan.dataset import Unit
+from tests.benchmarks import dataset_bench, logs, sass_bench
 from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
 from tests.oracle.binary_oracle import tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
@@ -241,8 +242,25 @@ def dumps(bench: Bench) -> Iterator[Figure]:
     yield Figure("SASS dump through a pipe", "grep", found["cat | spillscan"] / found["cat | grep -cE"], 1.02)
 
 
+def history(bench: Bench) -> Iterator[Figure]:
+    """One kernel through 1,000 builds of 1,000, which was renamed ten times, after a compaction; in this machine's
+    seconds."""
+    root = bench.folder / "data"
+    for at, build in enumerate(dataset_bench.builds(1_000_000, 1_000)):
+        dataset_bench.put(str(root), Unit(uri="build.log", content_hash=f"{at:x}"), build)
+    symbol = build.kernels[0].key.symbol
+    timed((PYTHON, "-m", "spillscan", "dataset", "compact", "-d", root), processors=2)
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    trend = (PYTHON, "-m", "spillscan", "trend", symbol, "-d", root)
+    runs = bench.least(all=trend, last=(*trend, "--last", "10"))
+    yield Figure("one kernel of 1,000 × 1,000", "1.5 s", runs["all"].cpu / 1.5, 1.0)
+    yield Figure("one kernel, --last 10", "0.5 s", runs["last"].cpu / 0.5, 1.0)
+    yield Figure("one kernel, most memory", "200 MB", runs["all"].peak / 200e6, 1.0)
+    yield Figure("a build of 1,000, compacted", "5 KB", size / 1000 / 5000, 1.0)
+
+
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
-    each.__name__: each for each in (build_log, library, wheels, start, gates, dumps)
+    each.__name__: each for each in (build_log, library, wheels, start, gates, dumps, history)
 }
 HEAD = "| work | against | bar |"
 
