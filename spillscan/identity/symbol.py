@@ -15,8 +15,8 @@ import re
 from functools import cache, lru_cache
 
 # Without one of these in it a mangled name is its own canonical form.
-_TRIGGERS = ("__", "Ul", "Ut", "_INTERNAL_", "CUB_", "THRUST_", "_V_")
-_LINKAGE = re.compile(r"L[1-9]")
+_TRIGGERS = ("Ul", "Ut", "_GLOBAL__N_", "_INTERNAL_", "CUB_", "THRUST_", "_V_", "__nv_dl_tag")
+_NUMBERED = re.compile(r"L[1-9]|__\d")
 
 # nvcc, relocatable code: __nv_static_29__e2ba9193_8_names_cu_16820cae__Z13static_kernelPi. The number counts the
 # module's id behind it (measured, nvcc 11.8 to 13.5).
@@ -85,7 +85,7 @@ def _part(symbol: str) -> str:
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
-        if _LINKAGE.search(symbol) or any(trigger in symbol for trigger in _TRIGGERS):
+        if _NUMBERED.search(symbol) or any(trigger in symbol for trigger in _TRIGGERS):
             return _quick(symbol) or _mangled(symbol)
         return symbol
     for signs, word, plain in _WORDS:
