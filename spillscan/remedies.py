@@ -363,9 +363,8 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
         yield f"local arrays besides, which are no spills: {arrays.bytes:,} B moved"
-    calls = dict(kernel.sass.opcodes).get("CALL", 0)
-    if calls:
-        yield f"{count(calls, 'call')} not inlined: what is live across one stays in registers or is saved"
+    if code is not None and code.calls:
+        yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
 
 
 def _cap(kernel: Kernel, code: Pressure | None) -> str:

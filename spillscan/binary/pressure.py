@@ -57,6 +57,8 @@ class Pressure(NamedTuple):
     """Loads and stores of memory by mnemonic and bytes per thread."""
     graph: Graph | None = None
     """What may follow what."""
+    calls: int = 0
+    """Of functions; ptxas uses calls as jumps, too, which are none."""
     register_cap: int | None = None
     """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
     opcodes: tuple[Sequence[str], NDArray[np.int64]] = ((), np.zeros(0, np.int64))
@@ -153,4 +155,4 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
             cap = None if function.info is None else of_function(function.info).register_cap
-            yield function, Pressure(found, sources, accesses, ways, cap, names)
+            yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, fold, paint
+from spillscan.output.terminal import BOLD, fold, hung, paint
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Kernel, Launch
@@ -269,14 +269,15 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
     from spillscan.remedies import facts, why_here
     from spillscan.reports._words import label_of
 
-    yield paint(_head(build, advice), BOLD, style)
+    yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
     about = None
     for number, (made, commands) in enumerate(advice, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
             yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
         about = made.ranked.about
         yield ""
-        yield paint(f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}", BOLD, style)
+        heading = f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}"
+        yield from (paint(line, BOLD, style) for line in hung([heading], style))
         last = ""
         for heading, text in facts(made, commands):
             lead = f"   {heading if heading != last else '':8}"

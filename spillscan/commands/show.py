@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from spillscan.commands import _common, _policy
 from spillscan.errors import InputError, UsageError
 from spillscan.output.safe import printable
-from spillscan.output.terminal import say
+from spillscan.output.terminal import hung, say, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = sorted(found, key=damage)
     full = [k for k in found if len(found) == 1 or arguments.sass or (k.sass and k.sass.local.total.accesses)]
     code = fetch.code_of(full, unpacking, text=arguments.sass)
+    style = style_of()
     for number, kernel in enumerate(found):
         assert kernel.sass is not None
         called = printable(names.of(kernel.named_by))
@@ -94,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
             say([f"{_head(called, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
             continue
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
-        say([*[""] * bool(number), *lines(called, kernel, kernel.sass, pressure, arguments.slots)])
+        shown = lines(called, kernel, kernel.sass, pressure, arguments.slots)
+        say([*[""] * bool(number), *hung(shown, style)])
         if arguments.sass:
             if id(kernel) not in code:
                 raise InputError(f"the machine code of {called} cannot be read again", "give the binary itself")
@@ -176,7 +178,6 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     from spillscan.machine import spillmap
     from spillscan.machine.liveness import INSTRUCTION
     from spillscan.output.chart import spark
-    from spillscan.output.terminal import style_of
 
     peak = pressure.peak
     held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""

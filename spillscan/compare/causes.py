@@ -136,7 +136,7 @@ def _tools(before: Kernel, after: Kernel) -> Iterator[Cause]:
 
 
 def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
-    moved = list(_calls(before, after, old, new))
+    moved = list(_calls(old, new))
     yield from moved
     yield from _wider(before, after, old, new)
     if moved:  # then lines stand more often, or for the first time, because of that
@@ -160,9 +160,9 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
         yield Cause(kind="new-code", evidence=evidence, lines=tuple(ranked))
 
 
-def _calls(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
+def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:
     """Calls that became code, or code that became calls."""
-    calls = [_opcode(each, "CALL") for each in (before, after)]
+    calls = [old.calls, new.calls]
     alone, inlined = ([_lines(each, inlined=way) for each in (old, new)] for way in (False, True))
     for kind, one, other in (("inlined", 0, 1), ("outlined", 1, 0)):
         moved = (alone[one] & inlined[other]) - alone[other]
@@ -227,10 +227,6 @@ def _held(pressure: Pressure) -> Counter[str]:
         if each.source is not None:
             found[_place(each.source)] += len(each.registers)
     return found
-
-
-def _opcode(kernel: Kernel, name: str) -> int:
-    return dict(kernel.sass.opcodes).get(name, 0) if kernel.sass else 0
 
 
 def _place(line: SourceLine) -> str:

@@ -88,6 +88,8 @@ class Graph:
         """Its control is not known in full."""
         entries = flow.entries
         calls, targets, conditional = flow.inner_calls()
+        self.calls = len(flow.calls()) + len(calls)
+        """Of functions."""
         both = [flow.controls(), reconverging, Controls(calls, targets, conditional, np.zeros(len(calls), bool))]
         columns = [np.concatenate(column) for column in zip(*both, strict=True)]
         order = columns[0].argsort(kind="stable")

@@ -101,6 +101,15 @@ def say(lines: Iterable[str]) -> None:
         print(printable(line))
 
 
+def hung(lines: Iterable[str], style: Style) -> Iterator[str]:
+    """Lines, made printable, within the terminal's width; where one goes on it is indented. No word is broken."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        yield from wrap(
+            printable(line), style.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+
+
 def complain(text: str) -> None:
     """A line on standard error."""
     print(printable(f"spillscan: {text}", _LONGEST_COMPLAINT), file=sys.stderr)
