@@ -102,15 +102,23 @@ def place_of(finding: Finding, tree: Tree) -> Place:
 
 def source_place(finding: Finding, tree: Tree) -> Place | None:
     """The source line that the machine code names, the file that the compiler's message names, the source that the
-    build step names; ``None`` where nothing does."""
+    build step names, else that of the machine code's lines; ``None`` where nothing does."""
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
         return line
     for path, number in _named_places(finding):
         return _place(tree.relative(path), number)
-    if source := source_of(kernel):
+    if source := source_of(kernel) or _file_in_code(kernel):
         return _place(tree.relative(source), 1)
     return None
+
+
+def _file_in_code(kernel: Kernel) -> str:
+    """The file of the kernel itself, where lines of its code are known: what its inlined code was called from."""
+    line = next((each.source for each in kernel.sass.local.lines), None) if kernel.sass else None
+    while line is not None and line.inlined_at is not None:
+        line = line.inlined_at
+    return "" if line is None else line.file
 
 
 def place_in_input(origin: Origin | None, tree: Tree) -> Place:

@@ -14,12 +14,12 @@ from spillscan.commands import _common, _policy
 from spillscan.commands.show import wanted
 from spillscan.errors import InputError
 from spillscan.output.safe import printable
+from spillscan.output.terminal import hung
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spillscan.compare.causes import Growth
-    from spillscan.output.terminal import Style
 
 NAME = "why"
 HELP = "say why a kernel's registers or spills grew between two builds"
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     reports = [_Report(names.of(each.after.named_by), each) for each in found]
     _common.answer(
         forms,
-        text=lambda style: (line for report in reports for line in report.lines(style)),
+        text=lambda style: hung((line for report in reports for line in report.lines()), style),
         json=lambda: [report.document() for report in reports],
     )
     _common.report_issues([issue for build in builds for issue in build.issues])
@@ -85,7 +85,7 @@ class _Report:
         self.figures["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
-    def lines(self, style: Style) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """Text."""
         from spillscan.model.figures import figure
 
