@@ -382,7 +382,9 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:
-    shown = shown_points(curve)
+    shown = list(shown_points(curve))
+    settings = {point.setting for point in shown}
+    shown += [entry.point for entry in curve.advice if entry.point.setting not in settings]
     winner = timing.winner(curve.points)
     return page.Swept(
         name=called.of(curve.symbol),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spillscan.model import Launch
 from spillscan.sweep import advice
 from spillscan.sweep.model import AS_IS, Curve, Point, Setting
+from spillscan.sweep.report import html
 from tests.sweep.support import point
 
 POINTS = st.builds(
@@ -120,3 +121,11 @@ def test_no_point_is_best_that_advice_beats() -> None:
     assert [each.best for each in curve(as_is).points] == [True]
     assert [each.best for each in made.points] == [False]
     assert [each.point.best for each in made.advice] == [True]
+
+
+def test_the_page_shows_what_advice_compiled() -> None:
+    as_is = replace(point(40, 48, spills=300, blocks=12), setting=AS_IS)
+    made = advice.advised(curve(as_is), [bounds(8, 64)], "")
+    text = "".join(html([made])).replace(": ", ":")
+    assert '"label":"128x8"' in text
+    assert text.count('"best":true') == 2

@@ -155,7 +155,7 @@
     if (found.size < 2) return null;
     const discs = [...found.values()].sort((a, b) => b.n - a.n);
     const draw = (width) => {
-      const height = 250, left = 44, right = 8, top = 12, bottom = 40;
+      const height = 254, left = 44, right = 8, top = 16, bottom = 40;
       const x = (registers) => left + ((width - left - right) * registers) / 256;
       const y = (share) => top + (height - top - bottom) * (1 - share / 1000);
       const radius = (n) => Math.max(2.5, 14 * Math.sqrt(n / discs[0].n));

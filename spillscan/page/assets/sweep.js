@@ -46,7 +46,7 @@
       kernel.facts.map((fact) => h("p", {}, fact)),
       h("div", { class: "pair-up" },
         h("div", {}, drawn((width) => chart(kernel.points, width, across)), measured.length > 1 ? drawn((width) => chart(measured, width, times(kernel.time_unit))) : null),
-        h("div", { class: "scroll" }, h("table", {},
+        h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Points of ${kernel.name}` }, h("table", {},
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "point"), heads.map((text) => h("th", { scope: "col", class: "num" }, text)), h("td", {}))),
           h("tbody", {}, kernel.points.map((point) => h("tr", { class: point.best ? "best" : null },
             h("td", {}, point.label), h("td", { class: "num" }, number(point.registers)),
