@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
-from spillscan.logs.steps import announced, plain, same_object
+from spillscan.logs.steps import announced, is_report, plain, same_object
 from spillscan.logs.words import Words
 from spillscan.model import Issue, Origin
 
@@ -49,8 +49,6 @@ _LONGEST_LINE_BYTES = 1 << 14
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
 
-_REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
-"""A line of a report: no tool's failure. The grammar takes longer to get ready than to read a small log."""
 _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
 _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
@@ -393,7 +391,7 @@ def _stem(path: str) -> str:
 
 
 def _tree(text: str, start: str) -> Tree[Token] | None:
-    if not text or _REPORT.match(text):
+    if not text or is_report(text):
         return None
     return grammar.parse("buildfailure", text, start=start)
 

@@ -22,6 +22,7 @@ WINDOW_BYTES = 1 << 17
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _LANDMARKS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
+_REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
@@ -122,8 +123,15 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
     """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
-    tree = grammar.parse("buildstep", split_prefix(line.rstrip())[1])
+    text = split_prefix(line.rstrip())[1]
+    tree = None if is_report(text) else grammar.parse("buildstep", text)
     return None if tree is None else _step(tree)
+
+
+def is_report(text: str) -> bool:
+    """Whether ``text`` is a line of ptxas's report: no step's, no failure's. Grammars that describe those take longer
+    to get ready than to read a small log."""
+    return _REPORT.match(text) is not None
 
 
 def split_prefix(line: str) -> tuple[str, str]:
