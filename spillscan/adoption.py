@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from spillscan.model import Kernel, Launch
 from spillscan.naming import Names
 from spillscan.output.safe import printable
@@ -131,7 +133,7 @@ def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = (
     compiler says; then a line to fill in for every other family."""
     entries = [kernel for kernel in kernels if kernel.role != "function"]
     given = [
-        KernelLaunch(match=match, arch="", launch=replace(launch, source="given"), seen=1, others=())
+        KernelLaunch(match=match, arch="", launch=structs.replace(launch, source="given"), seen=1, others=())
         for match, launch in said
     ]
     known = known_launches(k for k in entries if not any(match != "*" and matches(k, match) for match, _ in said))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from spillscan import folders
 from spillscan.errors import InputError

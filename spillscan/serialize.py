@@ -312,7 +312,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
     """One of class ``made``, with what ``source`` has under the same names, and ``others``."""
-    names = getattr(made, "__struct_fields__", None) or made.__dataclass_fields__  # type: ignore[attr-defined]
+    names = made.__struct_fields__  # type: ignore[attr-defined]
     return made(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 

@@ -7,8 +7,10 @@ accept that on record; else 0. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec.structs import replace
 
 from spillscan import coverage
 from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from markdown_it import MarkdownIt
+from msgspec import structs
 
 from spillscan import reports, rules
 from spillscan.compare.matrix import matrix
@@ -82,7 +83,7 @@ def pairs() -> Iterator[tuple[str, Kind]]:
 
 def retold(report: Report, message: str) -> Report:
     """The report with another message in each finding."""
-    found = tuple(replace(finding, message=message) for finding in report.findings)
+    found = tuple(structs.replace(finding, message=message) for finding in report.findings)
     return replace(report, findings=found)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.binary.fetch import code_of
 from spillscan.cli import main

@@ -7,8 +7,10 @@ effects and rules are those of ``diff``, and nothing is compared twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from spillscan.baseline.judging import as_copies, compare
 from spillscan.baseline.model import (

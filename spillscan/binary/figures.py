@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from spillscan import workers
 from spillscan.binary import archive, containers, counts

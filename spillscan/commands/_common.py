@@ -7,10 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.structs import replace
 
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.output.safe import printable

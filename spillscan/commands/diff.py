@@ -148,7 +148,7 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from spillscan.compare.matrix import matrix
     from spillscan.compare.pairing import Comparison, comparison

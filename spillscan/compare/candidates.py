@@ -5,7 +5,9 @@ configurations, in one build or in several, and which of them no other of their 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.compare.matrix import ABSENT, by_build
 from spillscan.model import Build, Kernel
@@ -21,8 +23,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """One of them."""
 
     kernel: Kernel
@@ -93,8 +94,7 @@ def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateRow:
+class CandidateRow(Struct, frozen=True, kw_only=True):
     """One candidate in several builds."""
 
     cells: tuple[Candidate | None, ...]

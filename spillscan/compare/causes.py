@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.binary.pressure import Pressure
 from spillscan.machine.liveness import INSTRUCTION
@@ -31,8 +33,7 @@ _REPEATED, _LEAST_MORE = 1.5, 4
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(Struct, frozen=True, kw_only=True):
     """One difference that makes registers."""
 
     kind: Kind

@@ -6,8 +6,9 @@ Without a launch there are no blocks: a build log does not say how kernels are l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from spillscan.errors import UsageError
 from spillscan.model import Effect, Kernel, Launch, Metric, Usage

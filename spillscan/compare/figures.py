@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from spillscan.identity.likeness import digest
 from spillscan.model import Change, Kernel, Metric
@@ -82,8 +83,7 @@ def _getters(coded: bool, wanted: tuple[str, ...] | None) -> tuple[tuple[str, Ca
     return tuple(pair for pair in (_FULL if coded else _BARE) if wanted is None or pair[0] in wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Struct, frozen=True):
     """A figure over all kernels of two builds."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from spillscan.compare.effects import blocks
 from spillscan.compare.pairing import pair
@@ -19,8 +20,7 @@ ABSENT = "·"
 """What people see where a build or arch has no such kernel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """Where a cell's kernel was compiled."""
 
     build: int
@@ -29,8 +29,7 @@ class Column:
     """Of a matrix by arch: which target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRow:
+class KernelRow(Struct, frozen=True, kw_only=True):
     """One kernel."""
 
     kernel: Kernel
@@ -39,8 +38,7 @@ class KernelRow:
     """Its record in each column; ``None`` where that build or arch has no such kernel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
+class Matrix(Struct, frozen=True, kw_only=True):
     """Kernels against builds or archs."""
 
     by: By
@@ -53,7 +51,7 @@ class Matrix:
     """In the order of the builds."""
     metrics: tuple[str, ...]
     """What a person wants to see of it; machine formats hold all figures."""
-    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()
     """How kernels are launched, as far as it is known."""
 
     def values(self, row: KernelRow, metric: str) -> tuple[int | None, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.compare.effects import effects, metrics
 from spillscan.compare.figures import by_rank, compare, damage, figures, messages
@@ -18,8 +20,7 @@ _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """All pairs of two builds, sorted out."""
 
     changes: tuple[Change, ...] = ()

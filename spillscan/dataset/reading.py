@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan.dataset import builds, schema, sql
 from spillscan.dataset import builds as commits
@@ -277,7 +279,7 @@ class Dataset:
         order = {unit_id: at for at, unit_id in enumerate(sorted(units, key=lambda each: units[each]["uri"]))}
         issues = sorted(self.rows("issues", (label,)), key=lambda row: (order[row["unit_id"]], row["position"]))
         stats = sum(
-            (Stats(**{name: row[name] or 0 for name in Stats.__dataclass_fields__}) for row in units.values()), Stats()
+            (Stats(**{name: row[name] or 0 for name in Stats.__struct_fields__}) for row in units.values()), Stats()
         )
         failures = [
             Issue(code="unreadable", message=row["failure"], severity="error", origin=Origin(input=row["uri"]))

@@ -436,7 +436,7 @@ UNITS: tuple[Field, ...] = (
     _column("size_bytes", "whole", "unit.size_bytes", "bytes as stored"),
     _column("failure", "text", "unit.failure", "why it could not be read; null where it was"),
     _of_build("kernels", lambda build: len(build.kernels), "kernels and device functions in it"),
-    *(_of_build(name, attrgetter(f"stats.{name}"), _READ[name]) for name in Stats.__dataclass_fields__),
+    *(_of_build(name, attrgetter(f"stats.{name}"), _READ[name]) for name in Stats.__struct_fields__),
     _column("commit", "text", "commit", "the commit that wrote it"),
     _column("store_tag", "text", "unit.store_tag", "what its store calls this content; null where it does not", 3),
 )

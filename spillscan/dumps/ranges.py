@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan import grammar, workers
 from spillscan.dumps.blocks import SIZE

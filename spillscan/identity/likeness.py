@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
+
+from msgspec import Struct
 
 from spillscan.identity.symbol import canonical
 from spillscan.model import Kernel, Usage
@@ -40,8 +41,7 @@ class Items:
         """Identifiers, numbers and pointers in them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NameParts:
+class NameParts(Struct, frozen=True, kw_only=True, eq=False):
     """A name, taken apart."""
 
     scopes: Items

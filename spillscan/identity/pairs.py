@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import fields
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
@@ -30,7 +29,7 @@ _FEW = 64
 _NUMBERED = ("Ul", "Ut", "lambda", "unnamed", "__nv_dl_tag")
 """What the symbol of a lambda or of an unnamed type holds; other symbols may, too."""
 _COPY = re.compile(r"#\d+\Z")
-_FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")
+_FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 
 _Key = Callable[[Kernel], Hashable]
 _Pairs = list[tuple[Kernel, Kernel]]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from posixpath import basename
+
+from msgspec.structs import replace
 
 from spillscan.inputs.sidecars import place_of
 from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Sidecar, Timing, Usage, agreement

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from spillscan.model import Hidden, Issue, Origin, Severity
 

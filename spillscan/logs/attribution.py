@@ -12,8 +12,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from spillscan.logs.account import ALL, FIGURES, Account, quoted
 from spillscan.logs.interleaved import Reserves, assign, contradicts, may_own, prints_constant_banks, settle_stacks

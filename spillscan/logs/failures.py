@@ -20,9 +20,10 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
@@ -66,8 +67,7 @@ _NO_MAKE = -1
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 
 
-@dataclass(slots=True)
-class Failure:
+class Failure(Struct):
     """A step that failed, or a build that stopped."""
 
     line: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from spillscan import grammar
 from spillscan.inputs.source import Stream

@@ -8,10 +8,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan import grammar
 from spillscan.logs import remnants
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from lark import Token, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class EntryLine:
+class EntryLine(Struct, frozen=True):
     """``Compiling entry function``: a kernel's block begins."""
 
     symbol: str
@@ -32,15 +33,13 @@ class EntryLine:
     """Before release 3.0 it was not printed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Properties:
+class Properties(Struct, frozen=True):
     """``Function properties for``: the stack line that follows belongs to this kernel or device function."""
 
     symbol: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """The stack line; bytes per thread."""
 
     frame_bytes: int
@@ -55,8 +54,7 @@ class Stack:
         return self.spill_store_bytes, self.spill_load_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(Struct, frozen=True):
     """``Used N registers``: names no kernel. The usage has no stack figures."""
 
     usage: Usage
@@ -64,23 +62,20 @@ class Used:
     """Clauses at its end are missing, or are another line's."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompileTime:
+class CompileTime(Struct, frozen=True):
     """``Compile time``: names no kernel."""
 
     milliseconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(Struct, frozen=True):
     """``N bytes gmem``: the first line of one arch of one translation unit."""
 
     usage: Usage
     """Global constant banks; unknown clauses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """An advisory, warning or error."""
 
     advisory: Advisory
@@ -97,13 +92,11 @@ class Note:
         return self.advisory.severity in ("error", "fatal")
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """Understood, and of no use to a record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A message of a known tool that no rule describes."""
 
     text: str
@@ -111,8 +104,7 @@ class Unknown:
     """It stands among the figures, and is no warning or advice: it may be one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Torn:
+class Torn(Struct, frozen=True):
     """A line with pieces of a report that is no whole message: cut, damaged, or of two writers."""
 
     text: str
@@ -134,8 +126,7 @@ class Torn:
         return len(text_pattern("ptxas", "_head").findall(self.text)) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class LinkProperties:
+class LinkProperties(Struct, frozen=True):
     """nvlink's ``Function properties for``."""
 
     symbol: str
@@ -143,8 +134,7 @@ class LinkProperties:
     """nvcc 13 adds the target; without it nvlink names no arch."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkUsed:
+class LinkUsed(Struct, frozen=True):
     """nvlink's ``used N registers``: final figures of the kernel named on the line before."""
 
     usage: Usage

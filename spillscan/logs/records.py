@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from spillscan.logs.account import Doubts
 from spillscan.logs.messages import Note, Stack
@@ -18,8 +20,7 @@ Suspicion = Literal["foreign", "misplaced", "bare", "nameless", "unindented"]
 stack line has no properties before it; its stack line is not indented."""
 
 
-@dataclass(slots=True, eq=False)
-class Section:
+class Section(Struct, eq=False):
     """What one ptxas run printed for one arch, as far as the order of the lines shows."""
 
     arch: str | None = None
@@ -40,8 +41,7 @@ class Section:
     """(advisory that names no kernel, line), printed before the section's first line."""
 
 
-@dataclass(slots=True, eq=False)
-class Draft:
+class Draft(Struct, eq=False):
     """A kernel or device function whose record is being gathered."""
 
     symbol: str
@@ -60,7 +60,7 @@ class Draft:
     """Its stack line; ``None`` until it comes."""
     stack_in_doubt: bool = False
     """Namesakes were open when it came: it may be one of theirs."""
-    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    usage: Usage = Usage()
     """Its registers line's figures."""
     compile_ms: float | None = None
     """Its compile time."""
@@ -89,8 +89,7 @@ class Draft:
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
 
 
-@dataclass(slots=True)
-class PendingUse:
+class PendingUse(Struct):
     """A registers line that several kernels may own."""
 
     usage: Usage
@@ -181,8 +180,7 @@ class Notes:
         yield from ((note, line, "names no kernel") for note, line in self._nameless)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What the whole input shows about each of its kernels."""
 
     input: str
@@ -243,4 +241,4 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
         changes["confidence"] = "ambiguous"
         changes["reasons"] = (*kernel.reasons, "lines near it are torn or missing")
         changes["compile_ms"] = None
-    return replace(kernel, **changes) if changes else kernel  # type: ignore[arg-type]
+    return replace(kernel, **changes) if changes else kernel

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import ANSI
@@ -28,8 +30,7 @@ _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<p
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of a build."""
 
     unit: str = ""

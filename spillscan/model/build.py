@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from spillscan import names
 from spillscan.model.holes import Issue
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, PortableCode, SassFunction, SassStats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """One kernel (or device function) of one arch in one translation unit."""
 
     key: KernelKey
@@ -104,8 +105,7 @@ class Kernel:
         return names.short_name(self.key.symbol)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Stats(Struct, frozen=True, kw_only=True):
     """How much was read, and how much of it was understood."""
 
     inputs: int = 0
@@ -132,8 +132,7 @@ class Stats:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True):
     """What a part of a compilation took, without the parts inside it, as the compiler driver wrote it down."""
 
     milliseconds: float
@@ -156,8 +155,7 @@ class Timing:
     """Where it was read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(Struct, frozen=True, kw_only=True):
     """All that was read from the inputs of one build."""
 
     kernels: tuple[Kernel, ...] = ()
@@ -172,8 +170,17 @@ class Build:
     """Objects that a log says were compiled, and that hold no kernel."""
     timings: tuple[Timing, ...] = ()
     """What compilations took, as the compiler driver wrote it down; in no snapshot."""
-    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """What templates call their parameters, as debug information says; in no snapshot."""
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What templates call their parameters, as debug information says; in no snapshot, and no
+    part of what makes builds equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Build) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "parameters"
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kernels, self.issues, self.stats))
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
@@ -217,8 +224,7 @@ class Build:
         return f"<p>{len(worst):,} kernels and device functions, {spilling:,} spill{issues}{left}</p>{table}"
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRecord:
+class LinkRecord(Struct, frozen=True):
     """The linker's final figures for one kernel of relocatable code."""
 
     symbol: str
@@ -228,8 +234,7 @@ class LinkRecord:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sidecar:
+class Sidecar(Struct, frozen=True, kw_only=True):
     """What a compiler wrote beside the code of one kernel, or of all kernels of one file."""
 
     place: str
@@ -253,8 +258,7 @@ _COLUMNS = ("short_name", "arch", "registers", "spill_store_bytes", "spill_load_
 """What a notebook shows of a build."""
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What one input held."""
 
     kernels: list[Kernel] = field(default_factory=list)

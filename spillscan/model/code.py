@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from spillscan.model import opcodes as mix
 from spillscan.model.usage import LaunchBounds, Origin, Role, Usage
@@ -28,8 +29,7 @@ FlowKind = Literal["followed", "guessed", "none"]
 and BRK); no control flow was read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True, kw_only=True):
     """A place in the source, with the calls that were inlined to get there."""
 
     file: str
@@ -55,8 +55,7 @@ def weight(size: int, depth: int | None) -> int:
     return size * factor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeighedLine:
+class WeighedLine(Struct, frozen=True, kw_only=True):
     """The accesses to local memory of one class that come from one place in the source."""
 
     kind: AccessClass
@@ -75,8 +74,7 @@ class WeighedLine:
     """Of the weight of all accesses of this class, those without a line included: 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAccess:
+class LocalAccess(Struct, frozen=True, kw_only=True):
     """One STL or LDL instruction."""
 
     address: int
@@ -105,8 +103,7 @@ class LocalAccess:
     """Where it comes from; ``None`` without line information."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class Traffic(Struct, frozen=True, kw_only=True):
     """Number and bytes of one group of accesses, counted once per instruction, loops or not."""
 
     stores: int = 0
@@ -184,8 +181,7 @@ def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
     return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalTraffic:
+class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
     """Every access to local memory of one function. The classes always add up to the total."""
 
     accesses: Sequence[LocalAccess] = ()
@@ -335,8 +331,7 @@ class LocalTraffic:
 NO_TRAFFIC = LocalTraffic()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarpRole:
+class WarpRole(Struct, frozen=True, kw_only=True):
     """The code that some warps of a block run with a number of registers of their own (``setmaxnreg``).
 
     It is what control reaches from one USETMAXREG, or from the kernel's start, without coming to another. Code that
@@ -357,8 +352,7 @@ class WarpRole:
     """All its accesses to local memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LivePeak:
+class LivePeak(Struct, frozen=True, kw_only=True):
     """Where the most general registers are live: in a dump as ``nvdisasm -plr`` shows it, else by dataflow over the
     machine code (:mod:`spillscan.machine.liveness`)."""
 
@@ -374,8 +368,7 @@ class LivePeak:
     """More may be live: something in the code is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operands:
+class Operands(Struct, frozen=True, kw_only=True):
     """What the operands of a function's instructions name."""
 
     highest_register: int | None
@@ -402,8 +395,7 @@ class Operands:
         return self.flops / self.global_bytes if self.flops is not None and self.global_bytes else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
+class Maker(Struct, frozen=True, kw_only=True):
     """The tool that wrote a cubin, as far as the cubin says."""
 
     tool: str
@@ -421,8 +413,7 @@ SETS_REGISTERS = "USETMAXREG"
 """``setmaxnreg`` (Hopper and later): from there on a warp has another number of registers than at the start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SassStats:
+class SassStats(Struct, frozen=True, kw_only=True):
     """What one function's machine code holds."""
 
     instructions: int
@@ -474,8 +465,7 @@ class SassStats:
         return mix.unknown(self.opcodes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SassFunction:
+class SassFunction(Struct, frozen=True, kw_only=True):
     """One function of one cubin in a dump."""
 
     symbol: str
@@ -503,8 +493,7 @@ class SassFunction:
     """The kernel in whose code it stands as a callee, of which it is that kernel's copy; empty: it stands alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionUsage:
+class FunctionUsage(Struct, frozen=True, kw_only=True):
     """Resources of one function of one cubin."""
 
     symbol: str
@@ -524,8 +513,7 @@ class FunctionUsage:
 PortableForm = Literal["PTX", "LTO-IR"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortableCode:
+class PortableCode(Struct, frozen=True, kw_only=True):
     """One module of which machine code is still to be made: by the driver, or by the device linker."""
 
     form: PortableForm

@@ -7,9 +7,10 @@ code shows, and what a launch on a device makes of both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from spillscan.model.build import Kernel
 from spillscan.model.usage import PRINTED, Figure, Usage

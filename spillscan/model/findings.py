@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from spillscan.model.build import Kernel
 from spillscan.model.holes import Hidden
@@ -30,8 +31,7 @@ Metric = tuple[str, int | None, int | None]
 """(name, before, after) of one figure; ``None`` where that build does not report it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """What a change makes of a kernel's residency on one device; pairs are (before, after)."""
 
     device: str
@@ -63,8 +63,7 @@ class Effect:
         return None if before is None or after is None else (before, after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What became of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown", "equal"]
@@ -122,8 +121,7 @@ class Changes(list[Change]):
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hole:
+class Hole(Struct, frozen=True, kw_only=True):
     """What keeps a gate from passing: something that it judges may be hidden."""
 
     code: str
@@ -142,8 +140,7 @@ class Hole:
     """Why the policy accepts it, in its own words; ``None`` where it does not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """A figure beyond which a rule finds something. Declared beside the rule that obeys it; the policy's key, its
     environment variable, its option, the schema and the documentation follow from here.
     """
@@ -160,8 +157,7 @@ class Limit:
     """Where it stands in lists: what most teams set comes first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """What is judged; ``docs/rules.md`` explains it."""
 
     id: str
@@ -179,8 +175,7 @@ class Rule:
     own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A rule's verdict on one kernel or change."""
 
     rule: str

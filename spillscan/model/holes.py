@@ -7,8 +7,9 @@ on record. ``docs/holes.md`` says what each means and what to do; ``explain`` an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from spillscan.model.usage import Origin, Severity
 
@@ -95,8 +96,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
 """What each kind of issue may hide from a gate, by code, unless an issue says otherwise; ``()``: nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issue:
+class Issue(Struct, frozen=True, kw_only=True):
     """Something in the input that was not understood, is contradictory, or cannot be decided."""
 
     code: str

@@ -3,12 +3,12 @@
 ``None`` means that the input did not say. It is never 0, and 0 is never invented.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
@@ -16,8 +16,7 @@ Severity = Literal["error", "warning", "note"]
 Printed = Literal["info", "warning", "error", "fatal"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Where a record was read."""
 
     input: str
@@ -31,8 +30,7 @@ class Origin:
         return self.input if self.line is None else f"{self.input}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelKey:
+class KernelKey(Struct, frozen=True, kw_only=True):
     """What a kernel is called in one build."""
 
     symbol: str
@@ -43,8 +41,7 @@ class KernelKey:
     """Object or source of the build step that compiled it; empty where the log does not say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Struct, frozen=True, kw_only=True):
     """All that there is to say of one figure: outputs, comparisons, options, schemas and docs follow from it."""
 
     name: str
@@ -82,118 +79,153 @@ class Figure:
     """Its value of a kernel; ``None``: it is not the kernel's alone."""
 
 
-def figure(label: str, **declared: Any) -> Any:
-    """A field of :class:`Usage` that declares its :class:`Figure`."""
-    return field(default=None, metadata={"label": label, **declared})
+def figure(label: str, **declared: Any) -> dict[str, Any]:
+    """What a field of :class:`Usage` declares of its :class:`Figure`."""
+    return {"label": label, **declared}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Resources of one kernel or device function, as ptxas or nvlink counted them: a field for each figure, and the
     only place to declare it.
     """
 
-    registers: int | None = figure(
-        "registers",
-        about="32-bit registers per thread",
-        rank=40,
-        severe=True,
-        linker="registers",
-        listed=True,
-        contradicts=True,
-    )
-    stack_bytes: int | None = figure(
-        "stack",
-        unit="B",
-        about="stack frame, bytes per thread; a stack frame alone is not a spill",
-        rank=50,
-        clause="stack",
-        listed=True,
-    )
-    cumulative_stack_bytes: int | None = figure(
-        "call stack",  # ptxas 12.4 and later print it, where it is not 0
-        unit="B",
-        about="deepest stack over the call tree, bytes per thread",
-        rank=51,
-        clause="cumulative_stack",
-        linker="stack_bytes",
-    )
-    spill_store_bytes: int | None = figure(
-        "spill stores",
-        unit="B",
-        about="bytes per thread that spill stores write, as the compiler counted: each instruction once",
-        rank=10,
-        severe=True,
-    )
-    spill_load_bytes: int | None = figure(
-        "spill loads",
-        unit="B",
-        about="bytes per thread that spill loads read, as the compiler counted: each instruction once",
-        rank=11,
-        severe=True,
-    )
-    cumulative_spill_store_bytes: int | None = figure(
-        "call spill stores",  # of a kernel whose callees are shown: those that a log lists behind it, or its code holds
-        unit="B",
-        about="spill stores of a kernel and of its callees together, bytes per thread, where callees are shown",
-        rank=12,
-        severe=True,
-        since=5,
-    )
-    cumulative_spill_load_bytes: int | None = figure(
-        "call spill loads",
-        unit="B",
-        about="spill loads of a kernel and of its callees together, bytes per thread, where callees are shown",
-        rank=13,
-        severe=True,
-        since=5,
-    )
-    local_bytes: int | None = figure(
-        "local",  # nvlink prints it, and ptxas for modules without the ABI
-        unit="B",
-        about="local memory (`lmem`), bytes per thread, where the tool prints it",
-        rank=53,
-        clause="local",
-        linker="local_bytes",
-        listed=True,
-    )
-    shared_bytes: int | None = figure(
-        "shared",
-        unit="B",
-        about="static shared memory, bytes per block, without the driver's reserve",
-        rank=60,
-        clause="shared",
-        linker="shared_bytes",
-        listed=True,
-        contradicts=True,
-    )
-    constant_bytes: tuple[tuple[int, int], ...] | None = figure(
-        "cmem",
-        unit="B",
-        about="constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
-        kind="keyed",
-        linker="constant_bytes",
-        listed=True,
-    )
-    barriers: int | None = figure(
-        "barriers",  # ptxas 12.6 and later
-        about="named barriers per block",
-        clause="barriers",
-        linker="barriers",
-    )
-    textures: int | None = figure(
-        "textures",
-        about="texture references, or indirect textures",
-        clause="textures",
-        linker="textures",
-        listed=True,
-    )
-    surfaces: int | None = figure(
-        "surfaces", about="surface references", clause="surfaces", linker="surfaces", listed=True
-    )
-    samplers: int | None = figure(
-        "samplers", about="sampler references", clause="samplers", linker="samplers", listed=True
-    )
+    registers: Annotated[
+        int | None,
+        figure(
+            "registers",
+            about="32-bit registers per thread",
+            rank=40,
+            severe=True,
+            linker="registers",
+            listed=True,
+            contradicts=True,
+        ),
+    ] = None
+    stack_bytes: Annotated[
+        int | None,
+        figure(
+            "stack",
+            unit="B",
+            about="stack frame, bytes per thread; a stack frame alone is not a spill",
+            rank=50,
+            clause="stack",
+            listed=True,
+        ),
+    ] = None
+    cumulative_stack_bytes: Annotated[
+        int | None,
+        figure(
+            "call stack",  # ptxas 12.4 and later print it, where it is not 0
+            unit="B",
+            about="deepest stack over the call tree, bytes per thread",
+            rank=51,
+            clause="cumulative_stack",
+            linker="stack_bytes",
+        ),
+    ] = None
+    spill_store_bytes: Annotated[
+        int | None,
+        figure(
+            "spill stores",
+            unit="B",
+            about="bytes per thread that spill stores write, as the compiler counted: each instruction once",
+            rank=10,
+            severe=True,
+        ),
+    ] = None
+    spill_load_bytes: Annotated[
+        int | None,
+        figure(
+            "spill loads",
+            unit="B",
+            about="bytes per thread that spill loads read, as the compiler counted: each instruction once",
+            rank=11,
+            severe=True,
+        ),
+    ] = None
+    cumulative_spill_store_bytes: Annotated[
+        int | None,
+        figure(
+            "call spill stores",  # of a kernel whose callees a log lists behind it, or its code holds
+            unit="B",
+            about="spill stores of a kernel and of its callees together, bytes per thread, where callees are shown",
+            rank=12,
+            severe=True,
+            since=5,
+        ),
+    ] = None
+    cumulative_spill_load_bytes: Annotated[
+        int | None,
+        figure(
+            "call spill loads",
+            unit="B",
+            about="spill loads of a kernel and of its callees together, bytes per thread, where callees are shown",
+            rank=13,
+            severe=True,
+            since=5,
+        ),
+    ] = None
+    local_bytes: Annotated[
+        int | None,
+        figure(
+            "local",  # nvlink prints it, and ptxas for modules without the ABI
+            unit="B",
+            about="local memory (`lmem`), bytes per thread, where the tool prints it",
+            rank=53,
+            clause="local",
+            linker="local_bytes",
+            listed=True,
+        ),
+    ] = None
+    shared_bytes: Annotated[
+        int | None,
+        figure(
+            "shared",
+            unit="B",
+            about="static shared memory, bytes per block, without the driver's reserve",
+            rank=60,
+            clause="shared",
+            linker="shared_bytes",
+            listed=True,
+            contradicts=True,
+        ),
+    ] = None
+    constant_bytes: Annotated[
+        tuple[tuple[int, int], ...] | None,
+        figure(
+            "cmem",
+            unit="B",
+            about="constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
+            kind="keyed",
+            linker="constant_bytes",
+            listed=True,
+        ),
+    ] = None
+    barriers: Annotated[
+        int | None,
+        figure(
+            "barriers",  # ptxas 12.6 and later
+            about="named barriers per block",
+            clause="barriers",
+            linker="barriers",
+        ),
+    ] = None
+    textures: Annotated[
+        int | None,
+        figure(
+            "textures",
+            about="texture references, or indirect textures",
+            clause="textures",
+            linker="textures",
+            listed=True,
+        ),
+    ] = None
+    surfaces: Annotated[
+        int | None, figure("surfaces", about="surface references", clause="surfaces", linker="surfaces", listed=True)
+    ] = None
+    samplers: Annotated[
+        int | None, figure("samplers", about="sampler references", clause="samplers", linker="samplers", listed=True)
+    ] = None
     unknown_clauses: tuple[str, ...] = ()
     """Clauses of a known line that this version does not know, as printed."""
 
@@ -220,21 +252,24 @@ class Usage:
 def agreement(usages: Sequence[Usage]) -> Usage:
     """The figures on which all ``usages`` (at least one) agree; the others are unknown."""
     first = usages[0]
-    differing = [f.name for f in fields(Usage) if any(getattr(u, f.name) != getattr(first, f.name) for u in usages)]
+    differing = [
+        name for name in Usage.__struct_fields__ if any(getattr(u, name) != getattr(first, name) for u in usages)
+    ]
     unknown = {name: () if name == "unknown_clauses" else None for name in differing}
-    return replace(first, **unknown)  # type: ignore[arg-type]
+    return replace(first, **unknown)
 
 
 PRINTED: tuple[Figure, ...] = tuple(
-    Figure(name=f.name, get=attrgetter(f"usage.{f.name}"), **f.metadata) for f in fields(Usage) if f.metadata
+    Figure(name=name, get=attrgetter(f"usage.{name}"), **declared.__metadata__[0])
+    for name, declared in Usage.__annotations__.items()
+    if hasattr(declared, "__metadata__")
 )
 """What compilers and linkers print, in the order of every table."""
 NUMBERS = tuple(each.name for each in PRINTED if each.kind == "number")
 """The names of those that are one number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchBounds:
+class LaunchBounds(Struct, frozen=True, kw_only=True):
     """What a kernel's code says of how it may be launched."""
 
     max_threads: int | None = None
@@ -253,8 +288,7 @@ class LaunchBounds:
 LaunchSource = Literal["given", "policy", "profile", "sidecar", "required", "bounds", "baseline", "assumed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """How a kernel is launched, and who says so: what no build log does."""
 
     threads_per_block: int
@@ -277,8 +311,7 @@ LOST_SETTING = "setmaxnreg_ignored"
 """Kind of the message that the registers of a kernel's warps are not as its source sets them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advisory:
+class Advisory(Struct, frozen=True, kw_only=True):
     """What the compiler said about a kernel besides its figures."""
 
     kind: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel, Launch, LaunchSource

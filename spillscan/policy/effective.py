@@ -10,6 +10,8 @@ from functools import cached_property
 from posixpath import basename
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from spillscan.model import Hole, Kernel, Launch, Level
 from spillscan.names import Tuned
 from spillscan.occupancy.launches import settled
@@ -226,7 +228,7 @@ class Policy:
         """``hole``, with the reason where a layer accepts it."""
         covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(hole))
         found = next(covering, None)
-        return hole if found is None else replace(hole, accepted=found.reason)
+        return hole if found is None else structs.replace(hole, accepted=found.reason)
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from spillscan.model import Kernel, Launch, Level, Rule
@@ -92,7 +91,7 @@ def _entry(entry: Override) -> Iterator[_Line]:
 
 
 def _launch(launch: Launch) -> str:
-    figures = {field.name: getattr(launch, field.name) for field in fields(launch) if field.name in LAUNCH_KEYS}
+    figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
     unsaid = {"cluster_blocks": 1}
     return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)) + "}"
 

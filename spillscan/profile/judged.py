@@ -13,8 +13,10 @@ As plain data every key is stable, and units are in the names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from spillscan.errors import UsageError
 from spillscan.model import Build, Issue, Launch, Usage

@@ -21,6 +21,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from spillscan.identity import canonical, source_file
 from spillscan.model import (
     SEVERITIES,
@@ -251,7 +253,7 @@ def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
         if level is None:
             yield each
         elif level != "off":
-            yield replace(each, severity=level)
+            yield structs.replace(each, severity=level)
 
 
 def _distinct(found: list[Finding]) -> list[Finding]:
@@ -266,7 +268,7 @@ def _distinct(found: list[Finding]) -> list[Finding]:
     if len(namesakes) == len(found):
         return found
     numbered = {
-        id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
+        id(each): structs.replace(each, fingerprint=f"{each.fingerprint}:{number}")
         for group in namesakes.values()
         for number, each in enumerate(sorted(group, key=_place), 1)
         if number > 1

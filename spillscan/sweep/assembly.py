@@ -6,8 +6,9 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan import binary, workers
 from spillscan.binary.window import Limits

@@ -5,8 +5,10 @@ values of JSON, rows of CSV, a page. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import asdict
 
 from spillscan import names, page
 from spillscan.naming import Names
@@ -277,7 +279,7 @@ def curve_data(curve: Curve) -> dict[str, Any]:
     launch = curve.launch
     return {
         **curve_data_head(curve),
-        "launch": None if launch is None else {each.name: getattr(launch, each.name) for each in fields(launch)},
+        "launch": None if launch is None else asdict(launch),
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
         "measured": curve.measured,

@@ -178,7 +178,7 @@ def test_a_finding_without_figures_is_never_excused() -> None:
 
 
 def _warned(of):  # type: ignore[no-untyped-def]
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return replace(of, advisories=(Advisory(kind="spill_warning", text="spills", severity="warning"),))
 

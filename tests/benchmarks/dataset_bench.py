@@ -23,8 +23,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from spillscan.dataset import Unit, load_build, open_dataset, write_batch
 from spillscan.dataset.answers import rank

@@ -7,12 +7,12 @@ import io
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from spillscan.compare.pairing import changed, comparison
 from spillscan.model import Build, Change, Kernel, at_least

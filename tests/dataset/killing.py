@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan.dataset import Unit, finished, load_build, open_dataset, write_batch
 from spillscan.model import Build

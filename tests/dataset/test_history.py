@@ -6,10 +6,10 @@ import csv
 import io
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.dataset import Unit, answers, builds, history, links, open_dataset, write_batch, writing
 from spillscan.errors import InputError, UndecidedError

@@ -10,6 +10,8 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from spillscan.model import Build, Kernel, KernelKey, Usage
 
 WORDS = re.findall(
@@ -97,8 +99,8 @@ def later(rng: random.Random, before: Usage) -> Usage:
     if fate < 0.5 or before.registers is None:
         return before
     if fate < 0.85:
-        return replace(before, registers=max(8, min(255, before.registers + rng.randint(-8, 16))))
-    return replace(
+        return structs.replace(before, registers=max(8, min(255, before.registers + rng.randint(-8, 16))))
+    return structs.replace(
         before,
         registers=rng.choice((128, 168, 255)),
         stack_bytes=(before.stack_bytes or 0) + 8 * rng.randint(1, 40),
@@ -200,8 +202,8 @@ def renamed_and_changed(seed: int) -> Case:
         after = function_named_anew(random.Random(choices), name)
         case.truth[name.symbol(), ARCHS[0]] = {after.symbol()}
         before = usage(rng)
-        grown = replace(before, registers=255, stack_bytes=400, spill_store_bytes=696, spill_load_bytes=704)
-        changed = rng.choice((replace(before, registers=(before.registers or 0) // 2 + 8), grown))
+        grown = structs.replace(before, registers=255, stack_bytes=400, spill_store_bytes=696, spill_load_bytes=704)
+        changed = rng.choice((structs.replace(before, registers=(before.registers or 0) // 2 + 8), grown))
         case.base.append(kernel(name, ARCHS[0], before))
         case.head.append(kernel(after, ARCHS[0], changed))
     return case

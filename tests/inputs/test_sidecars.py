@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from spillscan import rules, scan
 from spillscan.compare.candidates import candidates, side_by_side

@@ -171,7 +171,7 @@ def test_a_trace_gives_kernels_their_times(capsys: pytest.CaptureFixture[str], t
 
 
 def test_a_kernel_of_several_sources_takes_the_time_of_its_own() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from spillscan.join.records import timed
     from spillscan.model import Kernel, KernelKey, Origin, Timing, Usage

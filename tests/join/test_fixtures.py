@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from spillscan.join.code import attach
 from spillscan.model import Kernel, KernelKey, Origin, Usage

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.model import Kernel, Reading
 from tests.conftest import FIXTURES, read_any, read_log, read_text

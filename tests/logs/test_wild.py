@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from spillscan.model import Kernel
 from spillscan.pipeline import scan

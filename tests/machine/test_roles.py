@@ -93,7 +93,7 @@ def test_registers_that_the_block_does_not_have_are_an_error() -> None:
 
 @pytest.mark.parametrize("form", ["binary", "nvdisasm"])
 def test_other_numbers_are_a_warning(form: str) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     base = built(form, "kept", "sm_90a")
     kernels = []

@@ -27,7 +27,10 @@ PAGE = ROOT / "docs" / "figures.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 DECLARED = """    unknown_clauses: tuple[str, ...] = ()"""
-MADE_UP = """    widgets: int | None = figure("widgets", about="widgets per block", clause="widgets", since=4)\n"""
+MADE_UP = """    widgets: Annotated[
+        int | None, figure("widgets", about="widgets per block", clause="widgets", since=4)
+    ] = None
+"""
 LOG = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_80'
 ptxas info    : Function properties for k
@@ -183,11 +186,11 @@ def test_the_docs_list_the_figures() -> None:
 
 
 def test_the_table_is_whole() -> None:
-    assert tuple(Usage.__dataclass_fields__) == (*(each.name for each in PRINTED), "unknown_clauses")
+    assert tuple(Usage.__struct_fields__) == (*(each.name for each in PRINTED), "unknown_clauses")
     assert len({each.name for each in FIGURES}) == len(FIGURES)
     assert len({each.label for each in FIGURES}) == len(FIGURES)
     assert all(each.about and each.label for each in FIGURES)
-    assert {each.linker for each in PRINTED} <= {"", *Usage.__dataclass_fields__}
+    assert {each.linker for each in PRINTED} <= {"", *Usage.__struct_fields__}
     assert {each.name for each in PRINTED if each.kind == "number"} <= {each.name for each in COMPARED}
     assert all(each.get is not None for each in KEPT)
     assert {each.name for each in FOLLOWED} <= {each.name for each in METRICS}

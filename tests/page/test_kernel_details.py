@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.machine.spillmap import where

@@ -6,11 +6,11 @@ import base64
 import json
 import math
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
 from spillscan.model.build import damage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from spillscan.inputs.source import expand
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
@@ -183,7 +184,7 @@ def test_conventions_are_no_contradictions() -> None:
 
 
 def test_registers_that_are_not_final_are_no_contradiction() -> None:
-    assert said(launched(registers=40), replace(kernel(registers=24), final=False)) == []
+    assert said(launched(registers=40), structs.replace(kernel(registers=24), final=False)) == []
 
 
 def test_an_unknown_device_or_an_impossible_launch_is_unknown() -> None:

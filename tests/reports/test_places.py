@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.join.code import attach
 from spillscan.model import Advisory, Finding, Kernel, Origin

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import rules, scan
 from spillscan.baseline.model import identity_of

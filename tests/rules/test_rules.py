@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import NODEFAULT
+from msgspec.structs import replace
 
 from spillscan import rules
 from spillscan.compare.pairing import comparison
@@ -86,13 +86,13 @@ def test_a_kernel_of_the_same_figures_excuses_none(rule: str, tmp_path: Path) ->
     all_found = findings(example, tmp_path)
     objected = Counter(id(finding.kernel) for finding in all_found)
     found = min((each for each in all_found if each.rule == rule), key=lambda each: objected[id(each.kernel)])
-    for field in dataclasses.fields(Kernel):
-        if field.name == "key" or field.default is dataclasses.MISSING:
+    for name, default in zip(reversed(Kernel.__struct_fields__), reversed(Kernel.__struct_defaults__), strict=False):
+        if name == "key" or default is NODEFAULT:
             continue
-        for value in (field.default, *((0.5,) if isinstance(getattr(found.kernel, field.name), float) else ())):
-            twin = replace(found.kernel, **{field.name: value})
+        for value in (default, *((0.5,) if isinstance(getattr(found.kernel, name), float) else ())):
+            twin = replace(found.kernel, **{name: value})
             judged = rules.check(Build(kernels=(twin, found.kernel)), policy_of(example)).findings
-            assert any(each.rule == rule and each.kernel is found.kernel for each in judged), field.name
+            assert any(each.rule == rule and each.kernel is found.kernel for each in judged), name
 
 
 def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:

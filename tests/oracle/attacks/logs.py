@@ -10,7 +10,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 
@@ -369,7 +369,7 @@ _OF_LINES = ("lost lines", "doubled lines", "swapped lines", "holes", "damaged l
 
 _SUMS = ("cumulative_spill_store_bytes", "cumulative_spill_load_bytes")
 """No line prints them."""
-_FIGURES = tuple(field.name for field in fields(Usage) if field.name != "unknown_clauses")
+_FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 
 
 def wrong(reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = ()) -> Iterator[str]:
