@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from spillscan.model import Build, Hole, Issue, Origin
 from spillscan.names import ISA_OF_RELEASE, arch_family, natural
@@ -34,8 +35,7 @@ class Terms(Protocol):
         """The CUDA release whose drivers must take its PTX; ``None``: any."""
 
 
-@dataclass(slots=True)
-class Archs:
+class Archs(Struct):
     """What a file holds GPU code for."""
 
     machine: set[str] = field(default_factory=set)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from spillscan.folders import shipped
 
@@ -19,8 +20,7 @@ _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P
 _PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """One section of a document; plain text with names in backquotes."""
 
     title: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
+
+from msgspec import Struct
 
 from spillscan.errors import UsageError
 from spillscan.model import Kernel
@@ -21,8 +22,7 @@ _WILD = re.compile(r"[*?]|\[!?\]?[^\]]*\]")
 _EDGE = "\n"  # stands around and between names in the text that needles are looked for in; in no name itself
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A pattern made ready to be tried on very many names."""
 
     needle: str

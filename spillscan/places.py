@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from spillscan.machine.spillmap import Culprit, culprits
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
@@ -36,8 +38,7 @@ def _nothing(path: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class Tree(Struct, frozen=True, kw_only=True):
     """The repository that reports speak of."""
 
     root: str = ""

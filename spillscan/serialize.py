@@ -268,12 +268,12 @@ def texts(values: Iterable[Any], between: str) -> Iterator[str]:
 
 def _batch(values: list[Any], between: str) -> str:
     try:
-        lines = _encoder.encode_lines(values)[:-1].decode()
+        joined = between.encode().join(map(_encoder.encode, values)).decode()
     except UnicodeEncodeError:  # names of files may hold half a surrogate
-        lines = "\n".join([_plain.encode(msgspec.to_builtins(value)) for value in values])
-    if not lines.isascii():
-        lines = lines.encode("ascii", _ESCAPED).decode()
-    return lines.replace("\x7f", "\\u007f").replace("\n", between)
+        joined = between.join([_plain.encode(msgspec.to_builtins(value)) for value in values])
+    if not joined.isascii():
+        joined = joined.encode("ascii", _ESCAPED).decode()
+    return joined.replace("\x7f", "\\u007f")
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

@@ -7,9 +7,9 @@ accept that on record; else 0. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan import coverage
@@ -19,8 +19,7 @@ from spillscan.policy.effective import terms_of
 from spillscan.rules import Undecided
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What a gate says."""
 
     failing: tuple[Finding, ...] = ()

@@ -6,12 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
 from markdown_it import MarkdownIt
-from msgspec import structs
+from msgspec.structs import replace
 
 from spillscan import reports, rules
 from spillscan.compare.matrix import matrix
@@ -83,7 +83,7 @@ def pairs() -> Iterator[tuple[str, Kind]]:
 
 def retold(report: Report, message: str) -> Report:
     """The report with another message in each finding."""
-    found = tuple(structs.replace(finding, message=message) for finding in report.findings)
+    found = tuple(replace(finding, message=message) for finding in report.findings)
     return replace(report, findings=found)
 
 

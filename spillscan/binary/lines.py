@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec import structs
 from numpy.typing import NDArray
 
 from spillscan.binary.elf import Elf
@@ -221,7 +222,7 @@ class Lines:
         if not isinstance(local.accesses, Accesses):
             return local
         sources = self.of(section, local.accesses.addresses.tolist())
-        return local if sources is None else replace(local, accesses=replace(local.accesses, sources=sources))
+        return local if sources is None else structs.replace(local, accesses=replace(local.accesses, sources=sources))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:
         """The source line of each address in a code section; ``None`` where the table says nothing of the section."""

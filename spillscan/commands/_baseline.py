@@ -10,8 +10,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from spillscan.commands import _common
 from spillscan.errors import UsageError
 from spillscan.output.safe import printable
@@ -90,8 +88,10 @@ class Gate:
 
     def report(self, report: Report, result: BaselineResult) -> Report:
         """``report`` with the findings and what the baseline makes of them."""
+        from msgspec import structs
+
         build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result)))
-        return replace(
+        return structs.replace(
             report, build=build, findings=result.findings, baseline=None if self.baseline is None else result
         )
 

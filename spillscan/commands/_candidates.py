@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
@@ -28,6 +27,8 @@ def show(
     builds: Sequence[Build], labels: Sequence[str], arguments: argparse.Namespace, report: Callable[[], Report]
 ) -> None:
     """Write the table in the forms asked for; ``report`` makes the report whose page it stands on."""
+    from msgspec.structs import replace
+
     from spillscan.compare.candidates import COLUMNS, side_by_side
     from spillscan.output.files import parse_forms
     from spillscan.output.terminal import style_of

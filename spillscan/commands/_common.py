@@ -11,8 +11,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec.structs import replace
-
 from spillscan.errors import InputError, UndecidedError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
@@ -248,6 +246,8 @@ def scan(
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     """The kernels that the user asked for."""
+    from msgspec.structs import replace
+
     from spillscan.patterns import matches
 
     if not arches and not globs:

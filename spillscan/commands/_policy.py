@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from msgspec.structs import replace
-
 from spillscan.errors import UsageError
 from spillscan.policy.keys import SETTINGS, Key, keys
 
@@ -123,6 +121,8 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
     Lists of exceptions rot: what they name is renamed, and it goes unseen that they protect nothing any more.
     """
+    from msgspec.structs import replace
+
     from spillscan.model import Issue, Origin
 
     notes: list[Issue] = []

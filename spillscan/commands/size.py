@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import astuple, fields
 from functools import cache, partial
 from os.path import basename
 from typing import TYPE_CHECKING, Any
@@ -166,6 +165,8 @@ def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: S
 
 
 def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int | None) -> None:
+    from msgspec.structs import astuple
+
     from spillscan.naming import Names
     from spillscan.occupancy.text import size
     from spillscan.reports._weights import Duplicate, alike, duplicates
@@ -204,7 +205,7 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
         most=most,
         more=more,
         empty="no code stands there twice",
-        machine=([each.name for each in fields(Duplicate)], [astuple(each) for each in found]),
+        machine=(Duplicate.__struct_fields__, [astuple(each) for each in found]),
     )
 
 

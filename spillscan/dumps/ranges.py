@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from spillscan import grammar, workers
 from spillscan.dumps.blocks import SIZE
@@ -199,12 +200,12 @@ def _member(member: Member, before: Member) -> Member:
 def _filled_in(item: SassFunction | Issue, before: Place) -> SassFunction | Issue:
     """An item of a range, with what stands before it filled in."""
     if isinstance(item, Issue):
-        return replace(item, origin=_moved(item.origin, before))
+        return structs.replace(item, origin=_moved(item.origin, before))
     member, stats = before.member, item.stats
     local = stats.local
     if isinstance(local.accesses, Accesses) and local.accesses.lines is not None:
         lines = local.accesses.lines + before.line - 1
-        local = replace(local, accesses=replace(local.accesses, lines=lines))
+        local = structs.replace(local, accesses=replace(local.accesses, lines=lines))
     arch, code_bytes = item.arch, stats.code_bytes
     if arch == _BEFORE.arch:
         arch = member.arch
@@ -212,19 +213,19 @@ def _filled_in(item: SassFunction | Issue, before: Place) -> SassFunction | Issu
             last = code_bytes - instruction_bytes(_BEFORE.arch, 0)
             code_bytes = last + instruction_bytes(arch, last)
     names = {_BEFORE.identifier: member.identifier or member.unit, _BEFORE.object: member.unit}
-    return replace(
+    return structs.replace(
         item,
         arch=arch,
         member=item.member + member.number,
         identifier=names.get(item.identifier, item.identifier),
-        stats=replace(stats, local=local, code_bytes=code_bytes, origin=_moved(stats.origin, before)),
+        stats=structs.replace(stats, local=local, code_bytes=code_bytes, origin=_moved(stats.origin, before)),
     )
 
 
 def _moved(origin: Origin | None, before: Place) -> Origin | None:
     if origin is None or origin.line is None:
         return origin
-    return replace(origin, line=origin.line + before.line - 1)
+    return structs.replace(origin, line=origin.line + before.line - 1)
 
 
 def _share(extents: Sequence[Extent], origin: str, size: int) -> Iterator[list[_Item]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, AnyStr, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -183,6 +183,8 @@ _ANY_TEXT = ("source_message", "compiler_error")
 """Messages known by their severity and place alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures of a report."""
+OF_KERNELS = (*_WITH_FIGURES, "dynamic_stack", "register_limit_overridden", "min_blocks_out_of_range")
+"""Messages that a build may have of each of its kernels."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
 
 
@@ -330,7 +332,19 @@ def _usual(line: str) -> Message | None:
         return Properties(properties["PROPERTIES_SYMBOL"])
     if time := text_pattern("ptxas", "compile_time").fullmatch(_parted(line)[1]):
         return CompileTime(float(time["MILLISECONDS"]))
-    return _known_clauses(line.encode("utf-8", "surrogateescape"))
+    return _known_clauses(line.encode("utf-8", "surrogateescape")) or _of_kernel(line)
+
+
+def _of_kernel(line: str) -> Note | Torn | None:
+    """What a compiler says of one kernel whose name is mangled; ``None`` for any other line."""
+    text = _parted(line)[1]
+    for kind in OF_KERNELS if text else ():
+        tokens = _groups(text_pattern("ptxas", kind).fullmatch(text))
+        if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
+            head = grammar.line("_head", "ptxas").match(line.encode("utf-8", "surrogateescape"))
+            found = {name.upper(): each.decode() for name, each in _groups(head).items()}
+            return _note(kind, found, tokens, line)
+    return None
 
 
 @lru_cache(maxsize=4096)
@@ -473,6 +487,10 @@ def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) ->
     if kind == "spill_warning" and "SPILL_STORE_BYTES" in tokens:
         spills = int(tokens["SPILL_STORE_BYTES"]), int(tokens["SPILL_LOAD_BYTES"])
     return Note(advisory, symbol, spills, int(tokens["STACK_BYTES"]) if "STACK_BYTES" in tokens else None)
+
+
+def _groups(match: re.Match[AnyStr] | None) -> dict[str, AnyStr]:
+    return {name: text for name, text in match.groupdict().items() if text is not None} if match else {}
 
 
 def _tokens(tree: Tree[Token]) -> dict[str, str]:

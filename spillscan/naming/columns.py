@@ -10,8 +10,9 @@ import re
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from spillscan.naming.tree import Node
 
@@ -57,8 +58,7 @@ _MOST_TRIED = 48
 """Columns of which each is tried for whether it can go; a real template has less."""
 
 
-@dataclass(slots=True)
-class Column:
+class Column(Struct):
     """One place among the arguments of a family; a row for each of its members."""
 
     path: tuple[int, ...]

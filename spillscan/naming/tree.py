@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
@@ -47,8 +48,7 @@ _CONSTANTS = ("C", "Int", "bool_constant", "integral_constant")
 _TUPLES = ("tuple", "Shape", "GemmShape", "MatrixShape", "TensorNHWC", "PitchLinearShape")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Struct, frozen=True, eq=False):
     """A type or value. Equal ones of one :class:`Forest` are one object."""
 
     head: str
@@ -62,8 +62,7 @@ class Node:
         return self.head.rpartition("::")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """A function's name."""
 
     node: Node
@@ -72,8 +71,7 @@ class Parsed:
     """What it takes; ``None`` where the name does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     """What stood in a pair of brackets."""
 
     args: tuple[Node, ...]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
+
+from msgspec import Struct, field
 
 from spillscan.model import Build, Change, Finding, Hole
 from spillscan.model.build import labels_of
@@ -41,8 +42,7 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True, dict=True):
     """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
 
     kind: Kind
@@ -65,7 +65,7 @@ class Report:
     """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
-    launches: Launches = LaunchMap()  # noqa: RUF009 - frozen
+    launches: Launches = LaunchMap()
     """How kernels are launched, as far as it is known."""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What templates call their parameters."""
@@ -75,7 +75,7 @@ class Report:
     """What may be hidden, and the policy accepts."""
     fail_on: str = "error"
     """Mildest severity that fails the check; ``never``."""
-    tree: Tree = Tree()  # noqa: RUF009 - frozen
+    tree: Tree = Tree()
     """The repository that places are relative to."""
     code: Mapping[int, Pressure] = field(default_factory=dict)
     """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""

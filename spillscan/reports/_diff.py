@@ -6,9 +6,10 @@ import re
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from textwrap import wrap
+
+from msgspec import Struct
 
 from spillscan.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
@@ -119,8 +120,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from verdict_lines(report, style, [each for each in counted(report) if id(each.kernel) not in shown_above])
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What changed alike for several archs of one kernel."""
 
     changes: Sequence[Change]

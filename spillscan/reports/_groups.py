@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
@@ -25,8 +26,7 @@ _FEW_ARCHS = 3
 """Archs of one row that are listed; of more the first, the last and their number are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """Kernels that have something in common."""
 
     label: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from spillscan.names import demangle, namespace, natural
 from spillscan.naming import Names
@@ -44,8 +45,7 @@ class Part(NamedTuple):
     """Whether it is of an older input."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class Portion(Struct, frozen=True, kw_only=True):
     """Parts that have something in common."""
 
     label: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from spillscan.binary.weight import Copy, Key, Weight
 from spillscan.coverage import Archs
@@ -60,8 +61,7 @@ def _labels(names: Names) -> dict[str, _Label]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate:
+class Duplicate(Struct, frozen=True, kw_only=True):
     """Code that stands in several places."""
 
     symbol: str
@@ -115,8 +115,7 @@ def _stored(weight: Weight, copy: Copy) -> int:
     return measure.stored * copy.code_bytes // measure.plain if measure is not None and measure.plain else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
+class Alike(Struct, frozen=True, kw_only=True):
     """Two architectures, and how much of their code is equal."""
 
     archs: tuple[str, str]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from spillscan import diff as diff_builds
 from spillscan import rules, scan
@@ -96,7 +95,7 @@ def _hostile_kernels(spills: int) -> list[Kernel]:
         arch = name[:60] if number % 2 else "sm_90"  # of no known arch nothing is drawn
         registers = 32 + spills
         made = kernel(name, spills, registers, arch, unit=name, source=name, origins=(origin,))
-        found.append(structs.replace(made, configuration=(("tile", name), ("num_warps", name))))
+        found.append(replace(made, configuration=(("tile", name), ("num_warps", name))))
     return found
 
 
@@ -135,7 +134,7 @@ def tuned() -> Report:
 
     def of(numbers: tuple[int, ...], more: int) -> Build:
         found = [
-            structs.replace(
+            replace(
                 kernel("mm", 0, registers + more, "sm_90"),
                 configuration=(("tile", tile), ("num_warps", "4"), ("num_stages", str(number))),
                 launch=launch("sidecar", threads_per_block=128, dynamic_shared_bytes=8192),

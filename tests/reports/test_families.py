@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from spillscan.model import Kernel
 from spillscan.output.terminal import Style
@@ -65,7 +64,7 @@ def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
 
 def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
-    base = [structs.replace(each, usage=structs.replace(each.usage, **quiet)) for each in instances()]
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     lines = rendered("text", report_of("diff", instances(), base), Style(width=100, rows=8)).splitlines()
     assert lines[1] == "gemm: 84 errors; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
@@ -89,7 +88,7 @@ def test_results_and_cases_of_a_family_stand_together() -> None:
 
 def test_findings_and_changes_are_grouped_as_asked() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
-    base = [structs.replace(each, usage=structs.replace(each.usage, **quiet)) for each in instances()]
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     check, diff = report_of("check", instances()), report_of("diff", instances(), base)
 
     def lines(report: Report, rows: int | None = None, **how: Any) -> list[str]:
@@ -111,7 +110,7 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
 
 def test_changes_in_the_order_of_a_figure() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
-    base = [structs.replace(each, usage=structs.replace(each.usage, **quiet)) for each in instances()]
+    base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     report = report_of("diff", instances(), base)
     for name in ("registers", "spill_store_bytes"):
         grown = [

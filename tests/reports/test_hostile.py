@@ -7,7 +7,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
@@ -16,7 +15,7 @@ import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
 from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.output.safe import printable
@@ -149,7 +148,7 @@ def hostile_report(draw: st.DrawFn, kind: Any) -> Report:
         Issue(code="unknown-line", message=message, severity="error", origin=Origin(input=message, line=1))
         for message in draw(st.lists(text, max_size=2))
     )
-    report = replace(report, build=structs.replace(report.build, issues=issues))
+    report = replace(report, build=replace(report.build, issues=issues))
     return retold(report, draw(text)) if draw(st.booleans()) else report
 
 

@@ -8,14 +8,13 @@ import hashlib
 import json
 import random
 import re
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import jsonschema
 import pytest
 import xmlschema
-from msgspec import structs
+from msgspec.structs import replace
 
 from spillscan.model import Hole, Issue, Kernel, Usage
 from spillscan.policy import Policy
@@ -205,7 +204,7 @@ def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
     report = report_of(kind, kernels, [kernel(each.key.symbol, arch=each.key.arch or "") for each in kernels[:200]])
     issue = Issue(code="truncated", message=wide * 3, severity="error")
     hole = Hole(code="truncated", message=wide * 3, hides=("spills",), kernel=kernels[0])
-    report = replace(report, build=structs.replace(report.build, issues=(issue,)), holes=(hole,))
+    report = replace(report, build=replace(report.build, issues=(issue,)), holes=(hole,))
     for message in ("short", wide * 3):
         output = rendered("markdown", retold(report, message))
         assert len(output.encode()) < 65_536
@@ -228,7 +227,7 @@ def test_namesakes_have_fingerprints_of_their_own(name: str) -> None:
 def test_what_is_not_decided_does_not_look_green(name: str) -> None:
     whole = report_of("check", [kernel("k")])
     issue = Issue(code="truncated", message="the log is cut off", severity="error")
-    cut = checked(structs.replace(whole.build, issues=(issue,)), Policy())
+    cut = checked(replace(whole.build, issues=(issue,)), Policy())
     unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
     empty = report_of("check", [])
     words = {"github": "not known", "markdown": "not known", "sarif": '"executionSuccessful": false'}
@@ -244,9 +243,7 @@ STATES = ("new", "worse", "outstanding", "better", "suppressed")
 def test_reports_follow_the_baseline() -> None:
     whole = report_of("check", [kernel(f"k{index}", spills=8) for index in range(len(STATES))])
     found = tuple(
-        structs.replace(
-            finding, baseline_state=state, suppression="accepted in review" if state == "suppressed" else None
-        )
+        replace(finding, baseline_state=state, suppression="accepted in review" if state == "suppressed" else None)
         for finding, state in zip(whole.findings, STATES, strict=True)
     )
     report = replace(whole, findings=found)
