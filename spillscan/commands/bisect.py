@@ -84,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows,
         left=("kernel", "arch", "metric", "first build", "last build before", "holds"),
         most=most,
+        fit=lambda room: [names.of(change.series.kernel.named_by, room) for change in changes[:most]],
         more=[f"… {left_out:,} more changes (--all shows them)"] if left_out else [],
         machine=(
             (

@@ -7,7 +7,7 @@ A total that is not known of every kernel is marked (≥), and compared with bui
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.commands import _common, _policy
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spillscan.dataset.reading import Dataset, Held
     from spillscan.dataset.totals import By, Jump, Sum
     from spillscan.naming import Names
+    from spillscan.naming.names import Key
     from spillscan.output.terminal import Style
     from spillscan.policy import Policy
 
@@ -189,6 +190,8 @@ class _Table(NamedTuple):
     rows: list[list[str]]
     left: tuple[str, ...]
     empty: str = "none"
+    kernels: Sequence[Key] = ()
+    """Those that the first column names."""
 
 
 def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Table]:
@@ -230,6 +233,7 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Ta
             for each in past.changes
         ],
         ("kernel", "arch", "change", "first build", "last build before"),
+        kernels=[each.series.kernel.named_by for each in past.changes],
     )
     parts: tuple[tuple[By, str], ...] = (("family", "Families of the newest build"), ("arch", "Archs of it"))
     for by, title in parts:
@@ -263,10 +267,21 @@ def _text(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None,
         if not each.rows:
             yield f"  {each.empty}"
             continue
+        named = each.kernels[:most]
         yield from table(
-            each.heads, [([clip(cell, 60) for cell in row], "") for row in each.rows[:most]], style, each.left
+            each.heads,
+            [([clip(cell, 60) for cell in row], "") for row in each.rows[:most]],
+            style,
+            each.left,
+            spare=("last build before",) if named else (),
+            fit=_fitting(past.names, named),
+            caption=bool(named),
         )
         yield from _more(each, most)
+
+
+def _fitting(names: Names, kernels: Sequence[Key]) -> Callable[[int], Sequence[str]] | None:
+    return (lambda room: [names.of(key, room) for key in kernels]) if kernels else None
 
 
 def _more(each: _Table, most: int | None) -> Iterator[str]:
