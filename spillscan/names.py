@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
@@ -43,10 +43,15 @@ def demangle(symbol: str) -> str:
     mangled = _without_unit(symbol)
     if not mangled.startswith("_Z"):
         return symbol
-    import pydemumble  # LLVM's demangler: no limit on the length of a name
-
-    name = pydemumble.demangle(mangled)
+    name: str = _demangler()(mangled)
     return (_ANONYMOUS.sub(_UNNAMED, name) if "_GLOBAL__N" in name else name) or symbol
+
+
+@cache
+def _demangler() -> Callable[[str], str]:
+    import pydemumble  # LLVM's: no limit on the length of a name
+
+    return pydemumble.demangle  # type: ignore[no-any-return]
 
 
 class Tuned(NamedTuple):

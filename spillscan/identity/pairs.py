@@ -83,7 +83,7 @@ def _unit(kernel: Kernel) -> str:
 def _moved(kernel: Kernel) -> Hashable:
     # A lambda's number is no name: another lambda before it changes it. So its record and code must be the same too.
     key = kernel.key
-    numbered = any(mark in key.symbol for mark in _NUMBERED)
+    numbered = any(map(key.symbol.__contains__, _NUMBERED))
     return kernel.role == "function", key.symbol, key.arch, (kernel.usage, code(kernel)) if numbered else None
 
 

@@ -290,11 +290,13 @@ def _growth(report: Report) -> Iterator[str]:
 def _slowdown(report: Report) -> Iterator[str]:
     """The same of compile times, of all kernels; nothing of differences that are as likely noise."""
     base = report.base or Build()
+    spent = [[_milliseconds(kernel) or 0 for kernel in build.kernels] for build in (base, report.build)]
+    before, after = map(sum, spent)
+    if abs(after - before) <= max(_NOISE_MS, before * _NOISE):
+        return
     pairs = (*((kernel, None) for kernel in base.kernels), *((None, kernel) for kernel in report.build.kernels))
-    slower = _by_family(report, pairs, _milliseconds)
-    before = sum(_milliseconds(kernel) or 0 for kernel in base.kernels)
-    if slower and abs(total := sum(slower.values())) > max(_NOISE_MS, before * _NOISE):
-        yield f"compile time {before:,} ms {total:+,} ms: {_largest(slower, _spent)}"
+    if slower := _by_family(report, pairs, _milliseconds):
+        yield f"compile time {before:,} ms {after - before:+,} ms: {_largest(slower, _spent)}"
 
 
 def _by_family(
