@@ -126,8 +126,8 @@ const spillmap = (() => {
   // What the curve says, in words; what ptxas was allowed, and how many values wait in slots.
   function pressure(code) {
     return [`${code.at_least ? "At least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
-      code.allocated ? ` of ${number(code.allocated)} allocated, the dashed line` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
-      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are, with those that wait in spill slots` : "", "."].join("");
+      code.held ? `; the dashed line: ${code.held}` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
+      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live with those that wait in spill slots` : "", "."].join("");
   }
 
   // The lines that weigh most and those at which most is live, with their text where the page holds it.
