@@ -245,7 +245,7 @@ class SnapshotJson(msgspec.Struct, gc=False):
     tool_version: str = ""
 
 
-_BATCH = 256
+_BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
@@ -260,7 +260,7 @@ def text(value: Any) -> str:
 
 
 def texts(values: Iterable[Any], between: str) -> Iterator[str]:
-    """``values`` as JSON in plain ASCII with ``between`` them, some hundred a piece."""
+    """``values`` as JSON in plain ASCII with ``between`` them, some dozens a piece."""
     rest = iter(values)
     while batch := list(islice(rest, _BATCH)):
         yield _batch(batch, between)
