@@ -373,8 +373,7 @@ class Dump:
         codes = [item for item in self._ready if isinstance(item, Listing)]
         for code in codes:
             if code.tally is not None:
-                for opcode, times in self._rows.opcodes.counted(code.tally).items():
-                    code.count(opcode, times)
+                code.opcodes.update(self._rows.opcodes.counted(code.tally))
         functions = records(codes)
         for item in self._ready:
             if isinstance(item, Issue):
@@ -426,7 +425,7 @@ class Runs:
                 if addresses := [int(address, 16) for address in self._address.findall(piece)]:
                     code.reach(addresses)
                 for opcode, times in Counter(self._opcode.findall(piece)).items():
-                    code.count(opcode.decode(), times)
+                    code.opcodes[opcode.decode()] += times
                 line += piece.count(b"\n")
                 continue
             if kind in ("LOCAL_LINE", "CONTROL_LINE"):
@@ -441,6 +440,6 @@ class Runs:
         assert match, piece  # LOCAL_LINE and CONTROL_LINE begin as an instruction does
         address, guard, opcode, modifiers, operands, note = match.groups(b"")
         code.reach((int(address, 16),))
-        code.count(opcode.decode())
+        code.opcodes[opcode.decode()] += 1
         code.local_count += local
         self._marked.append((address, guard, opcode, modifiers, operands, note, line, None))

@@ -7,6 +7,7 @@ by the grammar; the targets are taken from their columns.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -141,7 +142,7 @@ class Listing:
         self.symbol = symbol
         self.member = member
         self.origin = origin
-        self.opcodes: dict[str, int] = {}
+        self.opcodes: Counter[str] = Counter()
         self.pieces: list[Piece | Sequence[Instruction]] = []
         """What accesses local memory and what moves control, by the way it was read."""
         if asked and asked(symbol):
@@ -152,10 +153,6 @@ class Listing:
         ordered = pairwise([self.last_address, *addresses] if self.opcodes or self.tally is not None else addresses)
         self.disordered |= any(one >= other for one, other in ordered)
         self.last_address = addresses[-1]
-
-    def count(self, opcode: str, times: int = 1) -> None:
-        """Add instructions."""
-        self.opcodes[opcode] = self.opcodes.get(opcode, 0) + times
 
     def record(self, marked: Marked | None) -> SassFunction:
         """What the function is. ``marked`` is what its pieces say; ``None`` where nothing needs it."""

@@ -92,7 +92,7 @@ class Disassembly:
             self._damaged("instructions stand outside of any section", number)
         place = int(address, 16)
         code.reach((place,))
-        code.count(opcode.decode())
+        code.opcodes[opcode.decode()] += 1
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -309,7 +309,7 @@ class JsonDisassembly:
             if not opcode:  # a control word
                 continue
             address = code.last_address = start + index * step
-            code.count(opcode)
+            code.opcodes[opcode] += 1
             name, operands = (
                 opcode.encode(),
                 (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),

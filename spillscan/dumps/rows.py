@@ -235,11 +235,11 @@ def _damaged_modifiers(texts: NDArray[np.void]) -> int | None:
     width = texts.dtype.itemsize
     columns = texts.view(np.uint8).reshape(-1, width)[:, WINDOW : WINDOW + _MOST_MODIFIERS]
     signs = _SIGNS[columns]
-    stops = signs == _STOP
-    open_still = ~np.logical_or.accumulate(stops, axis=1)
-    strange = (signs == 0) & open_still
-    lone = (signs[:, :-1] == _DOT) & (signs[:, 1:] != _WORD_SIGN) & open_still[:, :-1]
-    damaged = strange.any(axis=1) | lone.any(axis=1) | ~stops.any(axis=1)
+    stops = (signs == _STOP).argmax(axis=1)  # 0 where none stops it: no opcode begins so
+    strange = signs == 0
+    strange[:, :-1] |= (signs[:, :-1] == _DOT) & (signs[:, 1:] != _WORD_SIGN)
+    strange[np.arange(len(stops)), stops] = True
+    damaged = (strange.argmax(axis=1) != stops) | (stops == 0)
     return next((row for row in np.flatnonzero(damaged).tolist() if not _is_guarded(texts[row].tobytes())), None)
 
 
