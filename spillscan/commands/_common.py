@@ -318,7 +318,8 @@ def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -
     patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
     for option, pattern in patterns:
         if not any(matches(kernel, pattern) for kernel in kernels):
-            near = get_close_matches(pattern, {kernel.short_name for kernel in kernels}, n=1)
+            known = {kernel.short_name for kernel in kernels}
+            near = get_close_matches(pattern, known, n=1) or get_close_matches(pattern.partition("<")[0], known, n=1)
             hint = f"did you mean {printable(near[0], 60)}? " if near else ""
             raise InputError(
                 f"no kernel matches {option} {pattern!r}", f"{hint}`spillscan scan --all` lists the kernels"

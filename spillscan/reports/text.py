@@ -75,6 +75,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     inputs = len({kernel.origins[0].input for kernel in kernels if kernel.origins})
     units = inputs > 1 or any(kernel.key.unit for kernel in shown)
     dumps = any(kernel.sass for kernel in shown)
+    live = any(kernel.sass and kernel.sass.live_peak for kernel in shown)
     summaries = [alike.summary(kernel) for kernel in shown]
     rows: list[Row] = [
         (
@@ -82,13 +83,14 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
                 *_cells(row, report.names),
                 *_occupancy(kernel, summary),
                 *([_in_loops(kernel)] if dumps else []),
+                *([_live(kernel)] if live else []),
                 *([_unit(row, inputs)] if units else []),
             ],
             _color(kernel),
         )
         for row, kernel, summary in zip(rowed, shown, summaries, strict=True)
     ]
-    columns = [*header, *(["in loops"] if dumps else []), *(["unit"] if units else [])]
+    columns = [*header, *(["in loops"] if dumps else []), *(["live"] if live else []), *(["unit"] if units else [])]
     under = {id(row[0]): group.family for group, several in listed for row in several} if groups else {}
 
     rooms = [style.width]
@@ -162,7 +164,7 @@ class _Alike:
         for kernel in kernels:
             residency = _occupancy(kernel, self.summary(kernel))
             key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence, *residency)
-            rows = alike.setdefault((*key, kernel.spill_bounds), [])
+            rows = alike.setdefault((*key, kernel.spill_bounds, _live(kernel)), [])
             row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # takes long: the last
             if row is not None:
                 row.append(kernel)
@@ -215,6 +217,12 @@ def _in_loops(kernel: Kernel) -> str:
         return NOT_SAID
     looping = kernel.sass.local.spills_in_loops
     return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
+
+
+def _live(kernel: Kernel) -> str:
+    """``≥30``: at least so many registers are live at once."""
+    peak = kernel.sass.live_peak if kernel.sass else None
+    return NOT_SAID if peak is None else f"{'≥' * peak.at_least}{peak.registers:,}"
 
 
 def _cells(archs: Sequence[Kernel], names: Names) -> list[str]:

@@ -257,6 +257,7 @@ def test_what_was_perhaps_meant_of_an_input() -> None:
         (("scan", head, "-f", "jsn"), "did you mean json?"),
         (("scan", head, "--arch", "sm_81"), "did you mean sm_80?"),
         (("scan", head, "--kernel", "gmm"), "did you mean gemm?"),
+        (("scan", head, "--kernel", "gmm<8, true>"), "did you mean gemm?"),
         (("explain", "spil"), "did you mean 'spill'?"),
     ):
         result = run(*words)

@@ -11,8 +11,10 @@ import pytest
 from spillscan.binary import cubins
 from spillscan.binary.pressure import pressures
 from spillscan.binary.registers import registers
+from spillscan.cli import main
 from spillscan.machine.flow import NO_MOVES, Controls, Flow, Kind, Moves
 from spillscan.machine.liveness import WORDS, Effects, Graph, live
+from spillscan.pipeline import scan
 from tests.binary.support import stored
 from tests.conftest import FIXTURES, ROOT, read_any
 
@@ -116,3 +118,15 @@ def test_each_table_is_sound(path: Path) -> None:
     words = np.array([low, high], np.int64)
     effects = table.effects(words[:1], words[1:])
     assert [bin(int(each[0, 0])) for each in (effects.written, effects.read)] == [bin(1 << 4), bin(7 << 5)]
+
+
+def test_scan_has_a_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(FIXTURES / "binary" / "roles-kept-sm_90a-13.5.cubin.zst")
+    assert main(["scan", place]) == 0
+    assert "live" not in capsys.readouterr().out.splitlines()[0].split()
+    assert main(["scan", place, "--live"]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    peaks = {kernel.key.symbol: kernel.sass.live_peak for kernel in scan(place, live=True).kernels if kernel.sass}
+    shown = {row[0]: row[head.index("live") - len(head)] for row in rows if row and row[0] in peaks}
+    assert shown == {symbol: f"{'≥' * peak.at_least}{peak.registers}" for symbol, peak in peaks.items() if peak}
+    assert len(shown) == 4
