@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from spillscan.errors import UsageError, nearest
-from spillscan.output.terminal import say
+from spillscan.output.terminal import hung, say, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,9 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     yield "How to suppress it, or make it milder or more severe, in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield "Until a day only: `suppressions` of the baseline (spillscan baseline write makes one)"
+    yield from hung(
+        ["Until a day only: `suppressions` of the baseline (spillscan baseline write makes one)"], style_of()
+    )
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
@@ -83,12 +85,13 @@ def kind_lines(code: str, about: Explanation) -> Iterator[str]:
 
 
 def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:
-    yield from textwrap.wrap(f"{name}: {about.title}", WIDTH, break_on_hyphens=False)
+    width = min(WIDTH, style_of().width)
+    yield from textwrap.wrap(f"{name}: {about.title}", width, break_on_hyphens=False)
     yield facts
     for heading, text in about.parts.items():
         yield ""
         yield heading
-        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+        yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def suppression(rule: Rule) -> tuple[str, ...]:
