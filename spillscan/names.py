@@ -22,6 +22,8 @@ _DIGITS = re.compile("[0-9]+")
 _TAGS = re.compile(r"\[abi:[^\[\]]*\]")
 # TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
 _INDUCTOR = re.compile(r"triton_([a-z]{1,12})_fused(?:_(\w+))?_(\d{1,9})")
+# What stands before the first bracket, behind scopes and the return type.
+_BASE = re.compile(r"(?:[^<(]*(?:::| ))?([^\W\d]\w*)[<(]")
 _CUTE = "kernel_cutlass_"
 """What CuTe DSL puts before a function's name and its parameters (4.8)."""
 # cuTile: NAME_KCONVENTION and a constraint for each parameter (compilation/_name_mangling.py of cuda-tile 1.7).
@@ -120,7 +122,9 @@ def short_name(symbol: str) -> str:
     plain = _PLAIN.match(mangled)
     if plain:  # not nested: the mangling begins with it
         return mangled[plain.end() : plain.end() + int(plain[1])]
-    name = _TAGS.sub("", demangle(symbol))
+    name = demangle(symbol)
+    if "[abi:" in name:
+        name = _TAGS.sub("", name)
     return _plain_base(name) or _base_and_arguments(name)[0]
 
 
@@ -159,11 +163,10 @@ def _without_unit(symbol: str) -> str:
 
 def _plain_base(name: str) -> str | None:
     """The base name where it takes no look at brackets: nothing but one list of template arguments behind it."""
-    if ">::" in name or "> " in name or "decltype" in name or name.startswith("("):
+    if ">::" in name or "> " in name or "decltype" in name:
         return None
-    ends = [end for end in (name.find("<"), name.find("(")) if end >= 0]
-    base = name[: min(ends)].rpartition("::")[2].rpartition(" ")[2] if ends else ""
-    return base if base.isidentifier() else None
+    found = _BASE.match(name)
+    return found[1] if found else None
 
 
 def _base_and_arguments(name: str) -> tuple[str, str]:
