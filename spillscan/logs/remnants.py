@@ -25,6 +25,7 @@ PIECE = re.compile(
 """What only a compiler's report says; outside of a whole message it shows that a line is torn."""
 _WORDS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
+    r"|^(?:r?e?g?i?s?t|b?a?r?r?i)?ers$"
     r"|spilled to local memory|(?:in (?:the )?function|^f?u?n?c?t?i?on) '[^']+'(?: in line \d+)?$|\w{2}count option$"
 )
 """What other text may say, too, but not at a log's head or among the lines of one kernel."""

@@ -154,7 +154,7 @@ def test_what_is_left_of_two_lines_is_seen(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["es spill loads", "10 registers", "24 bytes cmem[0], 8 bytes cmem[2]", "in function 'spills'"]
+    "line", ["es spill loads", "10 registers", "iers", "24 bytes cmem[0], 8 bytes cmem[2]", "in function 'spills'"]
 )
 def test_what_is_left_inside_of_a_kernel_is_seen(line: str) -> None:
     assert "registers" in hidden(read_log(BLOCK + ENTRY + NAME + STACK + line + "\n" + USED))
