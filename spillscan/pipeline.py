@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from spillscan import folders
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, sidecars, source
-from spillscan.join.records import merge_links
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap.record import draft_of, is_orphan
 
@@ -77,19 +76,23 @@ def scan(
 
 def build_of(reading: Reading) -> Build:
     """What was read, with the linker's figures and the machine code joined to the kernels that they are about."""
-    kernels, issues = merge_links(reading.kernels, reading.links), list(reading.issues)
-    if reading.functions:
-        from spillscan.join.code import attach
+    kernels, issues = list(reading.kernels), list(reading.issues)
+    if reading.links:
+        from spillscan.join import merge_links
 
-        kernels, contradictions = attach(kernels, reading.functions)
+        kernels = merge_links(kernels, reading.links)
+    if reading.functions:
+        from spillscan.join import attach_code
+
+        kernels, contradictions = attach_code(kernels, reading.functions)
         issues += contradictions
     if reading.sidecars:
-        from spillscan.join.records import attach as attach_sidecars
+        from spillscan.join import attach_sidecars
 
         kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
     if reading.timings:
-        from spillscan.join.records import timed
+        from spillscan.join import timed
 
         kernels = timed(kernels, reading.timings)
     said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # by a snapshot

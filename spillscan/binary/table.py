@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.machine.flow import KINDS
-from spillscan.model.code import SETS_REGISTERS
-from spillscan.model.opcodes import CLASSES
+from spillscan.model.code import OPCODE_CLASSES, SETS_REGISTERS
 
 CODE_BITS = 12
 """The opcode's own; what selectors choose stands above them."""
@@ -103,8 +102,16 @@ SHARED = ("STS", "LDS")
 NARROW_BITS = 13
 _ELSEWHERE = frozenset(
     {
-        *(opcode for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert") for opcode in CLASSES[name]),
-        *(opcode for name in ("move", "predicate", "local", "constant", "texture", "nop") for opcode in CLASSES[name]),
+        *(
+            opcode
+            for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert")
+            for opcode in OPCODE_CLASSES[name]
+        ),
+        *(
+            opcode
+            for name in ("move", "predicate", "local", "constant", "texture", "nop")
+            for opcode in OPCODE_CLASSES[name]
+        ),
         *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
         *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
     }

@@ -9,7 +9,7 @@ A reader as all others, for the files of a cache folder that are text:
 | ``MODULE.meta`` | Warp | dynamic shared memory of each kernel |
 | ``MODULE.cu`` | Warp | threads per block |
 
-:mod:`spillscan.join.records` brings them to the kernels of the code that lies beside.
+:mod:`spillscan.join` brings them to the kernels of the code that lies beside.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from spillscan.logs.account import ALL, FIGURES, Account, quoted
 from spillscan.logs.interleaved import Reserves, assign, contradicts, may_own, prints_constant_banks, settle_stacks
 from spillscan.logs.messages import (
     CompileTime,
@@ -34,6 +33,9 @@ from spillscan.logs.messages import (
     Used,
 )
 from spillscan.logs.records import (
+    ALL,
+    FIGURES,
+    Account,
     Context,
     Draft,
     Notes,
@@ -41,6 +43,7 @@ from spillscan.logs.records import (
     Section,
     Suspicion,
     finished,
+    quoted,
     record,
     with_callees,
 )

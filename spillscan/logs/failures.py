@@ -27,8 +27,7 @@ from msgspec import Struct
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
-from spillscan.logs.steps import announced, is_report, plain, same_object
-from spillscan.logs.words import Words
+from spillscan.logs.steps import Words, announced, is_report, plain, same_object
 from spillscan.model import Issue, Origin
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from spillscan.logs.messages import (
     used_line,
 )
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
-from spillscan.logs.steps import WINDOW_BYTES, Steps, split_prefix
-from spillscan.logs.words import Words
+from spillscan.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix
 from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
 
 _TOOLS = Words(b"ptxas", b"info    : ")

@@ -34,8 +34,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from spillscan import grammar
-from spillscan.model import opcodes as mix
-from spillscan.model.code import Operands
+from spillscan.model.code import CLASS_OF, Operands
 
 Wanted = Callable[[str], bool]
 """Whether the operands of the function of this symbol are to be read."""
@@ -206,9 +205,9 @@ def of(opcode: str, modifiers: bytes) -> Work:
         parts = modifiers.split(b".")
         width = next((_WIDTHS[part] for part in parts if part in _WIDTHS), _REGISTER_BYTES)
         return Work(0, _SPACES[opcode], width)
-    if mix.OF.get(opcode) == "tensor" and opcode not in _INTEGER_TENSOR:
+    if CLASS_OF.get(opcode) == "tensor" and opcode not in _INTEGER_TENSOR:
         return Work(_matrix(opcode, modifiers), None, 0)
-    return Work(None if opcode not in mix.OF else _FLOPS.get(opcode, 0), None, 0)
+    return Work(None if opcode not in CLASS_OF else _FLOPS.get(opcode, 0), None, 0)
 
 
 def _matrix(opcode: str, modifiers: bytes) -> int | None:

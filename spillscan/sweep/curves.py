@@ -12,7 +12,7 @@ from spillscan import binary
 from spillscan import logs as buildlog
 from spillscan.errors import UsageError
 from spillscan.inputs.source import Stream
-from spillscan.join.code import attach
+from spillscan.join import attach_code
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
 from spillscan.occupancy.launches import Launches
@@ -35,7 +35,7 @@ def kernels_of(outcome: Compiled) -> dict[str, Kernel]:
     """Every entry that was compiled, by symbol."""
     logged = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
     functions = [item for item in binary.items(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
-    joined, _ = attach(logged, functions)
+    joined, _ = attach_code(logged, functions)
     unlinked = {item.symbol for item in functions if item.final is False}
     entries = (kernel for kernel in joined if kernel.role == "entry")
     return {

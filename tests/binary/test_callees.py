@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.join.code import attach
+from spillscan.join import attach_code
 from spillscan.model import Kernel
 from spillscan.pipeline import scan
 from spillscan.policy.effective import Policy
@@ -117,7 +117,7 @@ def test_a_gate_sees_what_callees_spill(tmp_path: Path, name: str) -> None:
 
 def test_the_sum_alone_makes_a_gate_fail() -> None:
     functions = [each for each in scanned(stored("callees-13.5.cubin"))[0] if each.symbol == "calls_one"]
-    (kernel,) = attach([], functions)[0]
+    (kernel,) = attach_code([], functions)[0]
     assert kernel.spills == (0, 0)
     (found,) = findings(kernel, Policy().terms_of(kernel))
     assert found.rule == "spill"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from spillscan import rules
 from spillscan.compare.effects import effects
-from spillscan.join.code import attach
+from spillscan.join import attach_code
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.occupancy.launches import LaunchMap, launch, settled
 from spillscan.occupancy.summary import summarise
@@ -24,7 +24,7 @@ ARCHS = ("sm_80", "sm_90")
 
 def kernels(name: str) -> dict[str, Kernel]:
     """Those of a fixture, by symbol, as a scan has them."""
-    found, _ = attach([], functions(name))
+    found, _ = attach_code([], functions(name))
     return {kernel.key.symbol: kernel for kernel in found if kernel.role == "entry"}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
-from spillscan.model import opcodes as mix
+from spillscan.model.code import CLASS_OF
 from tests.binary.support import FOLDER, counted, dumped, scanned
 from tests.conftest import FIXTURES, ROOT
 
@@ -48,7 +48,7 @@ def test_local_memory_and_branches_are_where_the_decoder_reads_them(path: Path) 
     assert held.store >= 0
     assert held.load >= 0
     assert "BRA" in held.names
-    known = sum(name in mix.OF for name in held.names)
+    known = sum(name in CLASS_OF for name in held.names)
     assert known > 0.7 * len(held.names)
 
 

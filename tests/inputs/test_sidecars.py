@@ -15,7 +15,7 @@ from spillscan import rules, scan
 from spillscan.compare.candidates import candidates, side_by_side
 from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
-from spillscan.join.records import attach
+from spillscan.join import attach_sidecars
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
@@ -322,7 +322,7 @@ def test_damaged_metadata_says_nothing(text: str, tmp_path: Path) -> None:
 def test_what_lies_beside_other_code_is_not_taken(caches: dict[str, Path]) -> None:
     kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
     bare = replace(kernel, launch=None, configuration=())
-    found, _ = attach([bare], [])
+    found, _ = attach_sidecars([bare], [])
     assert found == [bare]
     bounds = LaunchBounds(max_threads=64)
     assert settled(replace(bare, launch_bounds=bounds), None) == Launch(

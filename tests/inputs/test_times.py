@@ -173,7 +173,7 @@ def test_a_trace_gives_kernels_their_times(capsys: pytest.CaptureFixture[str], t
 def test_a_kernel_of_several_sources_takes_the_time_of_its_own() -> None:
     from msgspec.structs import replace
 
-    from spillscan.join.records import timed
+    from spillscan.join import timed
     from spillscan.model import Kernel, KernelKey, Origin, Timing, Usage
 
     kernel = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit="x/a.cu.o"), role="entry", usage=Usage())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from spillscan.join.code import attach
+from spillscan.join import attach_code
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
 
@@ -46,7 +46,7 @@ SPILL = (access(0, 8, store=True), access(16, 8, store=False))
 
 
 def test_the_log_agrees() -> None:
-    (joined,), issues = attach([kernel(4, 4)], [function(*SPILL)])
+    (joined,), issues = attach_code([kernel(4, 4)], [function(*SPILL)])
     assert not issues
     assert joined.sass
     assert joined.sass.local.evidence == "last-use+log"
@@ -54,7 +54,7 @@ def test_the_log_agrees() -> None:
 
 
 def test_the_log_disagrees() -> None:
-    (joined,), issues = attach([kernel(8, 4)], [function(*SPILL)])
+    (joined,), issues = attach_code([kernel(8, 4)], [function(*SPILL)])
     assert [issue.code for issue in issues] == ["spill-mismatch"]
     assert "(-4, +0)" in issues[0].message
     assert "build.log:7" in issues[0].message
@@ -67,7 +67,7 @@ def test_the_log_decides() -> None:
     """Slots below the lowest refill are spills as well, where only that makes the bytes of the log."""
     more = (access(32, 4, store=True, kind="array"), access(48, 4, store=False, kind="array"))
     array = access(64, 0, store=True, kind="array")
-    (joined,), issues = attach([kernel(8, 8)], [function(array, *more, *SPILL)])
+    (joined,), issues = attach_code([kernel(8, 8)], [function(array, *more, *SPILL)])
     assert not issues
     assert joined.sass
     local = joined.sass.local
@@ -78,30 +78,30 @@ def test_the_log_decides() -> None:
 
 
 def test_registers_contradict() -> None:
-    _, issues = attach([kernel(None, None, registers=40)], [function()])
+    _, issues = attach_code([kernel(None, None, registers=40)], [function()])
     assert [issue.code for issue in issues] == ["registers-mismatch"]
 
 
 def test_missing() -> None:
-    kernels, issues = attach([kernel(0, 0)], [function(symbol="other")])
+    kernels, issues = attach_code([kernel(0, 0)], [function(symbol="other")])
     assert [issue.code for issue in issues] == ["not-in-dump", "not-in-log"]
     assert [k.key.symbol for k in kernels] == ["k", "other"]
 
 
 def test_another_arch_is_not_missing() -> None:
-    _, issues = attach([kernel(0, 0)], [function(arch="sm_80")])
+    _, issues = attach_code([kernel(0, 0)], [function(arch="sm_80")])
     assert [issue.code for issue in issues] == ["not-in-log"]
 
 
 def test_units_decide() -> None:
     both = [function(*SPILL, identifier="src/a.cu"), function(identifier="src/b.cu")]
-    kernels, _ = attach([kernel(0, 0, unit="obj/b.cu.o")], both)
+    kernels, _ = attach_code([kernel(0, 0, unit="obj/b.cu.o")], both)
     assert kernels[0].sass
     assert kernels[0].sass.local.total.accesses == 0
 
 
 def test_a_dump_alone() -> None:
-    kernels, issues = attach([], [function(*SPILL), function()])
+    kernels, issues = attach_code([], [function(*SPILL), function()])
     assert not issues
     assert len(kernels) == 2
     assert len({k.key for k in kernels}) == 2
@@ -116,7 +116,7 @@ def test_a_listing_fills_in() -> None:
         dynamic_stack=False,
         origin=replace(DUMP, format="res_usage"),
     )
-    (joined,), issues = attach([kernel(0, 0)], [listing])
+    (joined,), issues = attach_code([kernel(0, 0)], [listing])
     assert joined.usage.stack_bytes == 8
     assert joined.usage.registers == 32
     assert [issue.code for issue in issues] == ["registers-mismatch"]

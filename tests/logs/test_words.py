@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.logs.words import Words
+from spillscan.logs.steps import Words
 
 WORDS = (b"ab", b"ERROR", b": c ", b"\xff")
 PIECES = st.sampled_from([*WORDS, b"\n", b"a", b"E", b":", b"x" * 700, b" " * 3000, b"ERRO"])

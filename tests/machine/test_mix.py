@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import dumps as sass
-from spillscan.model import opcodes as mix
-from spillscan.model.code import SassFunction
+from spillscan.model.code import OPCODE_CLASSES, SassFunction, classified, unclassified
 from tests.dumps.support import FIXTURES, content
 
 PUBLISHED = """
@@ -37,11 +36,11 @@ INPUTS = sorted(
 
 
 def test_published_opcodes_are_known() -> None:
-    assert mix.unknown((opcode, 1) for opcode in PUBLISHED.split()) == ()
+    assert unclassified((opcode, 1) for opcode in PUBLISHED.split()) == ()
 
 
 def test_an_opcode_has_one_class() -> None:
-    listed = [opcode for opcodes in mix.CLASSES.values() for opcode in opcodes]
+    listed = [opcode for opcodes in OPCODE_CLASSES.values() for opcode in opcodes]
     assert sorted(listed) == sorted(set(listed))
 
 
@@ -55,5 +54,5 @@ def test_opcodes_of_real_dumps_are_known(path: Path) -> None:
 
 
 def test_an_unknown_opcode_is_named() -> None:
-    assert mix.unknown([("FADD", 3), ("QUUX", 2), ("BLAH", 1)]) == ("BLAH", "QUUX")
-    assert mix.classes([("FADD", 3), ("QUUX", 2), ("BLAH", 1)]) == {"fp32": 3, "other": 3}
+    assert unclassified([("FADD", 3), ("QUUX", 2), ("BLAH", 1)]) == ("BLAH", "QUUX")
+    assert classified([("FADD", 3), ("QUUX", 2), ("BLAH", 1)]) == {"fp32": 3, "other": 3}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.join.code import attach
+from spillscan.join import attach_code
 from spillscan.model import Advisory, Finding, Kernel, Origin
 from spillscan.output.terminal import Style
 from spillscan.places import Place, heaviest, log_path, place_of, source_of
@@ -103,7 +103,7 @@ def test_an_advisory_names_its_line_but_not_in_a_temporary_file() -> None:
 
 def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
     kernels = read_any(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass")
-    joined, _ = attach([], kernels.functions)
+    joined, _ = attach_code([], kernels.functions)
     by_name = {each.key.symbol: each for each in joined}
     tree = at("/opt/project", "sass.cu")
     spills = [each for each in check(report_of("scan", joined).build, POLICY).findings if each.rule == "spill-in-loop"]
@@ -136,7 +136,7 @@ def weighed(joined: Kernel, kind: str) -> Counter[tuple[str, int]]:
 
 @pytest.mark.parametrize("form", ["dump", "snapshot"])
 def test_the_heaviest_line_is_named_and_the_inlined_one_beside_it(form: str) -> None:
-    kernels, _ = attach([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
+    kernels, _ = attach_code([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
     report = report_of("scan", kernels)
     if form == "snapshot":
         report = report_of("scan", build_of("".join(render_json(report, Style())).encode()).kernels)

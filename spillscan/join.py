@@ -1,21 +1,183 @@
-"""Joins what a dump says with what a build log says of the same kernel. Pure: records in, records and issues out.
+"""Records of one kernel from several inputs become one kernel: what the linker made of its registers, what a dump says
+of its code, what compilers wrote beside their output. Pure: records in, records and issues out.
 
-Nothing is overwritten: where the two disagree, both stay and an issue names both places.
+Nothing is overwritten: where two disagree, both stay and an issue names both places.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
+from posixpath import basename
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.inputs.sidecars import place_of
+from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Origin, Sidecar, Timing, Usage, agreement
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.wrap.record import object_of
+
+
+def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:
+    """``kernels`` with the linker's final figures where ``links`` has them.
+
+    In relocatable code ptxas's registers are not final: the linker knows what the kernel calls. A link record without
+    arch is taken only where it cannot be another arch's.
+    """
+    records: dict[str, list[LinkRecord]] = defaultdict(list)
+    for link in links:
+        records[link.symbol].append(link)
+    if not records:
+        return list(kernels)
+    merged: list[Kernel] = []
+    used: set[str] = set()
+    kernels = list(kernels)
+    arches: dict[str, set[str | None]] = defaultdict(set)
+    for kernel in kernels:
+        if kernel.role == "entry" and kernel.key.symbol in records:
+            arches[kernel.key.symbol].add(kernel.key.arch)
+    for kernel in kernels:
+        symbol = kernel.key.symbol
+        if kernel.role != "entry" or symbol not in records:
+            merged.append(kernel)
+            continue
+        used.add(symbol)
+        merged.append(_linked(kernel, records[symbol], len(arches[symbol])))
+    for symbol, left in records.items():
+        if symbol not in used:
+            merged.extend(_link_only(link) for link in left)
+    return merged
+
+
+def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
+    mine = [link for link in links if link.arch == kernel.key.arch]
+    nameless = [link for link in links if link.arch is None]
+    candidates = mine or nameless
+    if not candidates:
+        return kernel
+    usages = list({link.usage: None for link in candidates})
+    origins = kernel.origins + tuple(link.origin for link in candidates)
+    figures = _final(kernel.usage, agreement(usages))
+    if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
+        return replace(kernel, usage=figures, final=True, origins=origins)
+    why = "the linker names no arch" if not mine and arches > 1 else "it was linked several times, differently"
+    reasons = (*kernel.reasons, f"{why}: its final figures are one of {len(candidates)}")
+    return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
+
+
+def _final(compiled: Usage, linked: Usage) -> Usage:
+    """The linker's figures; its stack is the whole call tree's, the compiler's is the kernel's own."""
+    return replace(
+        compiled,
+        **{each.name: getattr(linked, each.linker) for each in PRINTED if each.linker},
+        unknown_clauses=tuple(dict.fromkeys(compiled.unknown_clauses + linked.unknown_clauses)),
+    )
+
+
+def _link_only(link: LinkRecord) -> Kernel:
+    usage = replace(link.usage, stack_bytes=None, cumulative_stack_bytes=link.usage.stack_bytes)
+    return Kernel(
+        key=KernelKey(symbol=link.symbol, arch=link.arch),
+        role="entry",
+        usage=usage,
+        final=True,
+        origins=(link.origin,),
+    )
+
+
+def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> tuple[list[Kernel], list[Issue]]:
+    """``kernels`` with what was written beside their code, and an issue where that contradicts it."""
+    found: dict[tuple[str, str], list[Sidecar]] = {}
+    for each in sidecars:
+        found.setdefault((each.place, each.symbol), []).append(each)
+    if not found:
+        return list(kernels), []
+    attached, issues = [], []
+    for kernel in kernels:
+        place = _place(kernel)
+        beside = [*found.get((place, kernel.key.symbol), ()), *found.get((place, ""), ())] if place else []
+        if beside and kernel.role != "function":
+            known, contradictions = _with(kernel, beside)
+            attached.append(known)
+            issues += contradictions
+        else:
+            attached.append(kernel)
+    return attached, issues
+
+
+def _place(kernel: Kernel) -> str:
+    origin = None if kernel.sass is None else kernel.sass.origin
+    return "" if origin is None else place_of(origin.input)
+
+
+def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
+    bounds = kernel.launch_bounds
+    threads = _said(each.threads_per_block for each in beside)
+    dynamic = _said(each.dynamic_shared_bytes for each in beside)
+    named = [each for each in beside if each.symbol]
+    origins = tuple(dict.fromkeys(each.origin for each in beside))
+    configuration = dict(pair for each in named for pair in each.configuration)
+    kernel = replace(
+        kernel,
+        origins=(*kernel.origins, *origins),
+        configuration=tuple(sorted(configuration.items(), key=lambda pair: pair[0] != "tile")),
+    )
+    required = None if bounds is None else bounds.required_threads
+    most = None if bounds is None else bounds.threads
+    if threads is not None and (threads != required if required else most is not None and threads > most):
+        what = f"{kernel.short_name}: {origins[0]} says {threads} threads per block, its code {required or most}"
+        return kernel, [Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol)]
+    threads = threads or required
+    if threads is None or (dynamic is None and kernel.dynamic_shared is not False):
+        return kernel, []
+    launch = Launch(
+        threads_per_block=threads,
+        dynamic_shared_bytes=dynamic or 0,
+        max_dynamic_shared_bytes=dynamic or None,
+        cluster_blocks=_said(each.cluster_blocks for each in beside) or 1,
+        source="sidecar",
+    )
+    return replace(kernel, launch=launch), []
+
+
+def _said(values: Iterable[int | None]) -> int | None:
+    """What all say that say anything; ``None`` where none does, or they differ."""
+    known = {value for value in values if value is not None}
+    return known.pop() if len(known) == 1 else None
+
+
+def timed(kernels: Sequence[Kernel], timings: Iterable[Timing]) -> list[Kernel]:
+    """``kernels`` with the compile times that traces have of them and no log printed. Where several sources hold a
+    kernel of one name and arch, only those whose object or source is known have theirs."""
+    found: dict[tuple[str, str | None], list[Timing]] = {}
+    for each in timings:
+        if each.kernel:
+            found.setdefault((each.symbol, each.arch), []).append(each)
+    if not found:
+        return list(kernels)
+    instances = Counter((kernel.key.symbol, kernel.key.arch) for kernel in kernels)
+    timed_ones = []
+    for kernel in kernels:
+        place = kernel.key.symbol, kernel.key.arch
+        traced = found.get(place, []) if kernel.compile_ms is None else []
+        if len(traced) > 1 or instances[place] > 1:
+            units = {_stem(kernel.key.unit), _stem(kernel.source)} - {""}
+            traced = [each for each in traced if _stem(each.file) in units]
+        if len(traced) == 1:
+            origins = (*kernel.origins, traced[0].origin)
+            timed_ones.append(replace(kernel, compile_ms=traced[0].milliseconds, origins=origins))
+        else:
+            timed_ones.append(kernel)
+    return timed_ones
+
+
+def _stem(path: str) -> str:
+    """``gemm`` of ``src/gemm.cu`` and of ``CMakeFiles/x.dir/gemm.cu.o``."""
+    return basename(path.replace("\\", "/")).partition(".")[0]
+
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
@@ -25,7 +187,7 @@ Bytes = tuple[int, int]
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
 
-def attach(
+def attach_code(
     kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
 ) -> tuple[list[Kernel], list[Issue]]:
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""

@@ -1,1 +1,0 @@
-"""Records of one kernel from several inputs become one."""
