@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
@@ -39,21 +39,23 @@ BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
 """What the parts of a demangled name stand between."""
 
 
-@lru_cache(maxsize=8192)
 def demangle(symbol: str) -> str:
     """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
     mangled = _without_unit(symbol)
     if not mangled.startswith("_Z"):
         return symbol
-    name: str = _demangler()(mangled)
-    return (_ANONYMOUS.sub(_UNNAMED, name) if "_GLOBAL__N" in name else name) or symbol
+    try:
+        name = _demangler()(mangled)
+    except ValueError:  # it begins as a mangled name, and is none
+        return symbol
+    return (_ANONYMOUS.sub(_UNNAMED, name) if name and "_GLOBAL__N" in name else name) or symbol
 
 
 @cache
-def _demangler() -> Callable[[str], str]:
-    import pydemumble  # LLVM's: no limit on the length of a name
+def _demangler() -> Callable[[str], str | None]:
+    import pycxxfilt  # LLVM's: no limit on the length of a name
 
-    return pydemumble.demangle  # type: ignore[no-any-return]
+    return pycxxfilt.itanium_demangle
 
 
 class Tuned(NamedTuple):
@@ -87,7 +89,7 @@ def readable(symbol: str) -> str:
     cuTile's constraints are read as arguments of a template. Of TorchInductor the number stands first, which sets
     kernels apart (``poi0_add_relu``).
     """
-    name = demangle.__wrapped__(symbol)
+    name = demangle(symbol)
     if "[abi:" in name:
         return _TAGS.sub("", name)
     if name.startswith(_CUTE):
@@ -115,14 +117,14 @@ def _constraint(found: re.Match[str]) -> str:
     return {"other": _OTHERS.get(value, value), "pointer": f"{value}*", "int": value.replace("_", "-")}.get(kind, value)
 
 
-@lru_cache(maxsize=8192)
-def short_name(symbol: str) -> str:
-    """The base name: without namespaces, template arguments and parameters."""
+def short_name(symbol: str, name: str = "") -> str:
+    """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
+    ``symbol``, where that is known."""
     mangled = _without_unit(symbol)
     plain = _PLAIN.match(mangled)
     if plain:  # not nested: the mangling begins with it
         return mangled[plain.end() : plain.end() + int(plain[1])]
-    name = demangle(symbol)
+    name = name or demangle(symbol)
     if "[abi:" in name:
         name = _TAGS.sub("", name)
     return _plain_base(name) or _base_and_arguments(name)[0]
@@ -132,7 +134,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
     """All that a person may call a kernel, each once: the symbol, the full name, that without return type and
     parameters (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
     """
-    name = demangle.__wrapped__(symbol)  # not remembered: names can be very long, and who asks for all has very many
+    name = demangle(symbol)
     if name == symbol and "(" not in name:
         return (symbol,)
     bare = _TAGS.sub("", name) if "[abi:" in name else name

@@ -50,6 +50,7 @@ from spillscan.model.code import (
 )
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
+from spillscan.names import demangle, short_name
 
 SCHEMA_VERSION = 1
 
@@ -288,10 +289,11 @@ def kernel_json(kernel: Kernel) -> KernelJson:
     """One kernel."""
     key, usage = kernel.key, kernel.usage
     banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+    name = demangle(key.symbol)
     return KernelJson(
         key.symbol,
-        kernel.name,
-        kernel.short_name,
+        name,
+        short_name(key.symbol, name),
         key.arch,
         key.unit,
         kernel.role,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, PortableCode, SassFunction, SassStats
 
 
-class Kernel(Struct, frozen=True, kw_only=True):
+class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     """One kernel (or device function) of one arch in one translation unit."""
 
     key: KernelKey

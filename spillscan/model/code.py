@@ -457,7 +457,7 @@ class SassStats(Struct, frozen=True, kw_only=True):
 
     @property
     def opcode_classes(self) -> dict[str, int]:
-        """Instructions by class (:data:`spillscan.model.code.OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
+        """Instructions by class (:data:`OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
         return classified(self.opcodes)
 
     @property

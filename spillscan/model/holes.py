@@ -96,7 +96,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
 """What each kind of issue may hide from a gate, by code, unless an issue says otherwise; ``()``: nothing."""
 
 
-class Issue(Struct, frozen=True, kw_only=True):
+class Issue(Struct, frozen=True, kw_only=True, gc=False):
     """Something in the input that was not understood, is contradictory, or cannot be decided."""
 
     code: str

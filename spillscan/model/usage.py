@@ -1,6 +1,7 @@
 """What a compiler says of one kernel: where it was read, how it is called, its resources, its launch bounds.
 
-``None`` means that the input did not say. It is never 0, and 0 is never invented.
+``None`` means that the input did not say. It is never 0, and 0 is never invented. A build has a hundred thousand of
+these records, and none leads back to itself: the garbage collector need not look at them (``gc=False``).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ Severity = Literal["error", "warning", "note"]
 Printed = Literal["info", "warning", "error", "fatal"]
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class Origin(Struct, frozen=True, kw_only=True, gc=False):
     """Where a record was read."""
 
     input: str
@@ -30,7 +31,7 @@ class Origin(Struct, frozen=True, kw_only=True):
         return self.input if self.line is None else f"{self.input}:{self.line}"
 
 
-class KernelKey(Struct, frozen=True, kw_only=True):
+class KernelKey(Struct, frozen=True, kw_only=True, gc=False):
     """What a kernel is called in one build."""
 
     symbol: str
@@ -84,7 +85,7 @@ def figure(label: str, **declared: Any) -> dict[str, Any]:
     return {"label": label, **declared}
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Resources of one kernel or device function, as ptxas or nvlink counted them: a field for each figure, and the
     only place to declare it.
     """
@@ -311,7 +312,7 @@ LOST_SETTING = "setmaxnreg_ignored"
 """Kind of the message that the registers of a kernel's warps are not as its source sets them."""
 
 
-class Advisory(Struct, frozen=True, kw_only=True):
+class Advisory(Struct, frozen=True, kw_only=True, gc=False):
     """What the compiler said about a kernel besides its figures."""
 
     kind: str

@@ -17,10 +17,8 @@ from spillscan.wrap.record import DRAFT
 _DRAFT = f"{DRAFT}report-"
 _YOUNG_SECONDS = 60
 """A younger draft may not be held yet."""
-BATCH_PIECES = 64
-"""Pieces written at once: small enough that their text needs no memory map of its own."""
-LARGE_PIECE = 1 << 18
-"""Characters of a piece that waits for no others."""
+_WRITTEN_CHARACTERS = 1 << 15
+"""So many are written at once: few enough that their memory is used again, not asked of the system each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +210,15 @@ def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) 
 
 def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
     batch: list[str] = []
+    characters = 0
     for piece in pieces:
         if isinstance(piece, bytes):
             file.buffer.write(piece)
             continue
         batch.append(piece)
-        if len(batch) >= BATCH_PIECES or len(piece) >= LARGE_PIECE:
+        characters += len(piece)
+        if characters >= _WRITTEN_CHARACTERS:
             file.write("".join(batch))
             batch.clear()
+            characters = 0
     file.write("".join(batch))

@@ -95,9 +95,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
-        "full": packed(
-            [(printable(symbol), printable(demangle.__wrapped__(symbol))) for symbol in map(symbol_of, keys)]
-        ),
+        "full": packed([(printable(symbol), printable(demangle(symbol))) for symbol in map(symbol_of, keys)]),
     }
 
 

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pydemumble
+import pycxxfilt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,7 +125,15 @@ def test_real_symbols_demangle_to_the_same_words() -> None:
     for name in symbols:
         rest = symbol._STATIC.sub("", name)
         rest = rest[int(symbol._STATIC.match(name)[1]) + 1 :] if rest != name else name  # type: ignore[index]
-        assert pydemumble.demangle(canonical(name)) == plainly(pydemumble.demangle(rest))
+        assert demangled(canonical(name)) == plainly(demangled(rest))
+
+
+def demangled(symbol: str) -> str:
+    """What LLVM's demangler makes of it; nothing where that does not take it."""
+    try:
+        return pycxxfilt.itanium_demangle(symbol) or ""
+    except ValueError:
+        return ""
 
 
 def plainly(text: str) -> str:
@@ -199,8 +207,8 @@ def test_two_spellings_of_one_kernel_meet(pair: tuple[str, str]) -> None:
     assert canonical(canonical(one)) == canonical(one)
     if (quick := symbol._quick(one)) is not None:
         assert quick == symbol._mangled(one)
-    if demangled := pydemumble.demangle(one):
-        assert pydemumble.demangle(canonical(one)) == plainly(demangled)
+    if name := demangled(one):
+        assert demangled(canonical(one)) == plainly(name)
 
 
 pieces = st.lists(st.sampled_from(("_Z", "N", "E", "Ul", "L", "I", "3foo", "1", "9", "_", "S_", "$"))).map("".join)
