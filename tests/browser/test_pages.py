@@ -19,7 +19,7 @@ from spillscan.page.history import history_document
 from spillscan.page.weights import weight_document
 from spillscan.pipeline import scan
 from tests.browser import pages
-from tests.browser.conftest import DESKTOP, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
+from tests.browser.conftest import DESKTOP, DRAWN, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
 from tests.conftest import FIXTURES
 from tests.reporting import rendered
 
@@ -488,13 +488,13 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
     ],
 )
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
-    tab = browse(site[name], color_scheme="light", bypass_csp=True)
+    tab = browse(site[name], color_scheme="light", reduced_motion="reduce", bypass_csp=True)
     tab.page.evaluate(axe)
     for route in routes(name, tab):
         tab.go(route)
         for scheme, rules in (("light", "{}"), ("dark", "{runOnly: ['color-contrast']}"))[: 2 if REQUIRED else 1]:
             tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            tab.page.wait_for_timeout(200)  # colours change by a transition
+            tab.page.evaluate(DRAWN)
             assert serious(tab.page, rules) == [], (route, scheme)
 
 
