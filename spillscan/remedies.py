@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import structs
 
 from spillscan.errors import UsageError
 from spillscan.machine.spillmap import TOP, share_text
@@ -308,7 +310,7 @@ def relaxation(kernel: Kernel, launch: Launch | None, need: Need, on: str | None
         return None
     for cap in bounds_for_more_registers(configuration):
         if cap.registers >= need.registers:
-            after = resident(replace(configuration, registers=cap.registers))
+            after = resident(structs.replace(configuration, registers=cap.registers))
             return Relaxation(
                 threads=cap.threads,
                 blocks=cap.blocks,

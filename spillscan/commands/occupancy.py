@@ -179,7 +179,7 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
 
 
 def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from spillscan.occupancy import data, text
     from spillscan.occupancy.devices import device
@@ -206,7 +206,7 @@ def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
 
 
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None, forms: Sequence[Form]) -> None:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from spillscan.occupancy import data, text
     from spillscan.occupancy.formula import resident
@@ -263,7 +263,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: S
 
 
 def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from spillscan.occupancy import data, text
     from spillscan.occupancy.assumptions import assume, parse

@@ -13,8 +13,9 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct
 
 from spillscan.errors import InputError
 from spillscan.inputs import encoding
@@ -88,8 +89,7 @@ _GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
 """What cubins and fat binaries begin with, wherever they stand in a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One input by the name the user knows it by."""
 
     uri: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device
@@ -15,8 +17,7 @@ from spillscan.occupancy.formula import (
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumption:
+class Assumption(Struct, frozen=True, kw_only=True):
     """One switch of ``--assume``."""
 
     name: str
@@ -38,8 +39,7 @@ ASSUMPTIONS = (
 _KNOWN = {assumption.name: assumption for assumption in ASSUMPTIONS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
+class Assumed(Struct, frozen=True, kw_only=True):
     """An occupancy under assumptions: what a document prints, not what the hardware does."""
 
     assumptions: tuple[str, ...]

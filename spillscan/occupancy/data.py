@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.headroom import (
@@ -47,12 +48,12 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
         "unused_warps": occupancy.unused_warps,
         "unused_registers": occupancy.unused_registers,
         "unused_shared_bytes": occupancy.unused_shared_bytes,
-        "headroom": [asdict(way) for way in headroom(occupancy)],
-        "launch_bounds_for_more_blocks": None if bounds is None else asdict(bounds),
+        "headroom": [to_builtins(way) for way in headroom(occupancy)],
+        "launch_bounds_for_more_blocks": None if bounds is None else to_builtins(bounds),
         "best_block_sizes": list(best.alternatives),
         "wanted_blocks": blocks,
         "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
-        "advice": [asdict(entry) for entry in advice(occupancy)],
+        "advice": [to_builtins(entry) for entry in advice(occupancy)],
     }
 
 
@@ -98,11 +99,11 @@ def device_data(device: Device) -> dict[str, Any]:
         "architecture": device.architecture,
         "chip": device.chip,
         "status": device.status,
-        "gpus": [asdict(gpu) for gpu in device.gpus],
+        "gpus": [to_builtins(gpu) for gpu in device.gpus],
         "figures": {
             name: {"value": getattr(device, name), "source": list(keys)} for name, keys in device.sources.items()
         },
-        "conflicts": [asdict(conflict) for conflict in device.conflicts],
+        "conflicts": [to_builtins(conflict) for conflict in device.conflicts],
         "notes": list(device.notes),
         "register_cliffs": [{"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)],
         "shared_cliffs": [{"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)],

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from spillscan.errors import InputError, UsageError
 
@@ -21,8 +22,7 @@ _BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu"}
 _BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(Struct, frozen=True, kw_only=True):
     """A product with this compute capability."""
 
     name: str
@@ -33,8 +33,7 @@ class Gpu:
     """Keys of ``sources.yaml``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(Struct, frozen=True, kw_only=True):
     """A source that gives another figure than the table."""
 
     figure: str
@@ -47,8 +46,7 @@ class Conflict:
     """Why the table keeps its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True, dict=True):
     """What one SM of a compute capability has, and how it is handed out."""
 
     compute_capability: str
@@ -173,7 +171,7 @@ _OWN = {
     "status",
     "gpus",
 }
-FIGURES = tuple(field.name for field in fields(Device) if field.name not in _OWN)
+FIGURES = tuple(name for name in Device.__struct_fields__ if name not in _OWN)
 """The fields of :class:`Device` that carry a source each."""
 _MAY_BE_UNKNOWN = {"barriers_per_sm", "virtual_resources_per_sm"}
 _TRUTH = {"partitioned_global_caching", "clusters"}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device
@@ -74,8 +75,7 @@ Figure: TypeAlias = Any
 """A whole number, or an array of them with one for each row: the formula is the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True, kw_only=True):
     """The operations that numbers and arrays write in different ways."""
 
     where: Callable[[Figure, Figure, Figure], Figure]

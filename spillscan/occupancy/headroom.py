@@ -4,8 +4,10 @@ occupancy as one figure varies."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.errors import UsageError
 from spillscan.occupancy.devices import WARP_THREADS, Device
@@ -21,8 +23,7 @@ Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockStep:
+class BlockStep(Struct, frozen=True, kw_only=True):
     """A change of one resource that changes the resident blocks."""
 
     resource: Resource
@@ -37,8 +38,7 @@ class BlockStep:
     """Resident blocks then; 0: cannot launch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headroom:
+class Headroom(Struct, frozen=True, kw_only=True):
     """One resource alone, both ways; everything else stays."""
 
     resource: Resource
@@ -143,8 +143,7 @@ def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     return low
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cliff:
+class Cliff(Struct, frozen=True, kw_only=True):
     """The most of a resource that leaves so many warps or blocks on an SM."""
 
     count: int
@@ -187,8 +186,7 @@ PARTITIONS = 4
 """ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterCap:
+class RegisterCap(Struct, frozen=True, kw_only=True):
     """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
 
     threads: int
@@ -231,8 +229,7 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     return RegisterCap(threads=threads, blocks=blocks, registers=min(cap, most), ignored=ignored)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """Launch bounds that would bring more blocks, if registers are what binds."""
 
     threads: int
@@ -335,8 +332,7 @@ def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occu
     return tuple((figure, resident(change(configuration, figure))) for figure in points)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSizes:
+class BlockSizes(Struct, frozen=True, kw_only=True):
     """The block sizes that fill an SM best."""
 
     threads_per_block: int

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.errors import UsageError
@@ -22,8 +22,7 @@ class Launches(Protocol):
         """The launch of ``kernel``; ``None`` where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchMap:
+class LaunchMap(Struct, frozen=True):
     """(glob, launch) in order; the last match counts."""
 
     entries: tuple[tuple[str, Launch], ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from spillscan.occupancy.devices import WARP_THREADS, Device
 
@@ -22,8 +23,7 @@ CachePreference = Literal["none", "shared", "l1", "equal"]
 GlobalCaching = Literal["off", "on", "strict"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class Configuration(Struct, frozen=True, kw_only=True):
     """One occupancy question: a kernel's resources and a launch on a device."""
 
     device: Device
@@ -60,8 +60,7 @@ class Configuration:
         return self.static_shared_bytes + self.dynamic_shared_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True, kw_only=True):
     """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are launched."""
 
     configuration: Configuration

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from spillscan.errors import UsageError
 from spillscan.model import Launch, Usage
@@ -30,8 +31,7 @@ WORTH_SHOWING_BYTES = 64 * 1024 * 1024
 """Below this the footprint is left out of reports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footprint:
+class Footprint(Struct, frozen=True, kw_only=True):
     """Local memory that a launch makes the driver set aside, before its own rounding."""
 
     stack_bytes: int
@@ -86,8 +86,7 @@ COUNTED_BLOCKS_PER_SM = 8
 """``cudaOccupancyMaxActiveClusters`` never counts more blocks per SM (measured on an H200)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clusters:
+class Clusters(Struct, frozen=True, kw_only=True):
     """Clusters that a GPU holds at once."""
 
     cluster_blocks: int
@@ -136,8 +135,7 @@ LABELS: dict[Limiter, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     """One binding limit."""
 
     limiter: Limiter
@@ -288,8 +286,7 @@ ASSUMED_THREADS = (128, 256, 512)
 """Block sizes that a summary shows where the launch is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """What a kernel's resources mean on its device."""
 
     occupancy: Occupancy | None

@@ -6,9 +6,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TextIO
+
+from msgspec import Struct
 
 from spillscan import folders
 from spillscan.errors import UsageError
@@ -21,8 +22,7 @@ _WRITTEN_CHARACTERS = 1 << 15
 """So many are written at once: few enough that their memory is used again, not asked of the system each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A file to write."""
 
     path: str
@@ -150,8 +150,7 @@ class Draft:
         return UsageError(f"cannot write {self._target.path}: {error.strerror}")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """One ``-f FORMAT[:FILE]``."""
 
     name: str

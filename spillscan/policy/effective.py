@@ -5,12 +5,12 @@ accepted on record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from posixpath import basename
 from typing import Any, Generic, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from spillscan.model import Hole, Kernel, Launch, Level
 from spillscan.names import Tuned
@@ -25,8 +25,7 @@ DEFAULT = "default"
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True, kw_only=True):
     """One entry of ``accept``."""
 
     hole: str
@@ -48,8 +47,7 @@ class Acceptance:
         return compiled(self.match).fits(text_of(names), names)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(Generic[T_co]):
+class Setting(Struct, Generic[T_co], frozen=True):
     """A value, and who said so."""
 
     value: T_co
@@ -58,8 +56,7 @@ class Setting(Generic[T_co]):
     """``spillscan.yaml:3``, ``SPILLSCAN_FAIL_ON``, ``--fail-on`` or ``default``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """What holds for the kernels that it names."""
 
     match: tuple[str, ...] = ()
@@ -80,8 +77,7 @@ class Override:
     """Where it begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """What one place said: a file, the environment, or the command line."""
 
     settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
@@ -166,8 +162,7 @@ def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Policy:
+class Policy(Struct, frozen=True, eq=False, dict=True):
     """Layers from weak to strong; without any, the defaults."""
 
     layers: tuple[Layer, ...] = ()
@@ -328,8 +323,7 @@ WITHIN = " > "
 """Between an archive and its member."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
+class FileEntry(Struct, frozen=True, kw_only=True):
     """What holds for the files that it names."""
 
     match: tuple[str, ...]
@@ -348,8 +342,7 @@ class FileEntry:
         return any(compiled(pattern).fits(text_of(names), names) for pattern in self.match)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTerms:
+class FileTerms(Struct, frozen=True, kw_only=True):
     """What a policy demands of a file."""
 
     require_archs: tuple[str, ...] = ()

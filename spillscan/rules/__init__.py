@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from spillscan.identity import canonical, source_file
 from spillscan.model import (
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from spillscan.model import Launch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """What is demanded of one kernel."""
 
     limits: Mapping[str, int | None] = field(default_factory=dict)
@@ -72,8 +71,7 @@ class Demands(Protocol):
         """What holds for ``kernel``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undecided:
+class Undecided(Struct, frozen=True, kw_only=True):
     """A kernel on which a rule cannot decide."""
 
     rule: Rule
@@ -86,8 +84,7 @@ class Undecided:
     """What the input leaves open, and what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """What the rules make of a build."""
 
     findings: tuple[Finding, ...]

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from msgspec import structs
+
 from spillscan.errors import UsageError
 from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device
@@ -207,7 +209,7 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         written = Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks)
         capped = Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG))
         more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
-        now = resident(replace(now.configuration, registers=bounds.registers))
+        now = resident(structs.replace(now.configuration, registers=bounds.registers))
     return (*found, *more), "" if more else "no fewer registers bring another block"
 
 

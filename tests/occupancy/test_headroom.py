@@ -121,7 +121,7 @@ def test_free_dynamic_shared_memory_is_free(configuration, blocks):
     if free is not None:
         there = with_shared(configuration, configuration.static_shared_bytes)
         assert resident(there).resident_blocks >= min(blocks, 1)
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         assert resident(replace(configuration, dynamic_shared_bytes=free)).resident_blocks >= blocks
 

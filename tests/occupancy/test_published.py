@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.occupancy import device, devices, occupancy
 from spillscan.occupancy.assumptions import assume, assumed_device, parse
