@@ -194,7 +194,7 @@ def bare(page: str) -> str:
     """An HTML report without its style sheet, script and tables of devices, which come from files of their own, and
     without hashes."""
     page = re.sub(r'(?m)^"devices":\{.*\},$', '"devices":{},', page)
-    page = re.sub(r"(?s)(<(style|script)>).*?(?=</\2>)", r"\1", page)
+    page = re.sub(r"(<(style|script)>)[^<]*(?:<(?!/\2>)[^<]*)*(?=</\2>)", r"\1", page)
     return re.sub(r"'sha256-[^']*'", "'sha256-'", page)
 
 

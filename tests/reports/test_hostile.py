@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
@@ -152,37 +153,44 @@ def hostile_report(draw: st.DrawFn, kind: Any) -> Report:
     return retold(report, draw(text)) if draw(st.booleans()) else report
 
 
+KINDS = sorted({kind for _, kind in pairs()})
+LINE_ENDS = str.maketrans("", "", "\r\n")
 MARKDOWN_TAGS = frozenset(
     ("p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li")
 )
 JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"))
 
 
-@pytest.mark.parametrize(("name", "kind"), list(pairs()))
+@pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_nothing_acts(name: str, kind: Any, data: st.DataObject) -> None:
+def test_nothing_acts(kind: Any, data: st.DataObject) -> None:
+    """In no format: a report is dearer to draw than to write."""
     report = data.draw(hostile_report(kind))
-    holds(name, report)
-    assert told(name, report) == told(name, report)
+    for name in formats_of(kind):
+        holds(name, report)
+        assert told(name, report) == told(name, report), name
 
 
-@pytest.mark.parametrize(("name", "kind"), list(pairs()))
-def test_no_payload_acts(name: str, kind: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_payload_acts(kind: Any) -> None:
     for payload in map(encodable, PAYLOADS):
         place = Origin(input=payload, line=1, format=payload)
         more = {"arch": payload, "unit": payload, "source": payload, "reasons": (payload,), "origins": (place,)}
         one = kernel(payload, spills=8, registers=255, **more)
         report = report_of(kind, [one], [kernel(payload, registers=8, **more)])
-        holds(name, report)
-        if report.findings:
-            holds(name, retold(report, payload))
-            holds(name, retold(report, f"x {payload} x"))
+        retellings = (retold(report, payload), retold(report, f"x {payload} x")) if report.findings else ()
+        for each, name in product((report, *retellings), formats_of(kind)):
+            holds(name, each)
+
+
+def formats_of(kind: Any) -> list[str]:
+    return [name for name, each in pairs() if each == kind]
 
 
 def holds(name: str, report: Report) -> None:
     """The report, read by its format's rules, says what it shall and does nothing."""
     output = told(name, report)
-    assert all(sign.isprintable() or sign in "\r\n" for sign in output), "no control, format or bidi characters"
+    assert output.translate(LINE_ENDS).isprintable(), "no control, format or bidi characters"
     if name != "github":
         assert commands(output) == [], "printed by a step, it is no command"
     HOLDS[name](output, report)
