@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from spillscan import scan
 from tests.binary.support import stored
-from tests.conftest import FIXTURES, ROOT, run
+from tests.conforming import conforms
+from tests.conftest import FIXTURES, run
 
 
 def put(folder: Path, name: str, as_name: str = "") -> Path:
@@ -32,8 +32,7 @@ def document(*arguments: str | Path, status: int = 0) -> dict[str, list[dict[str
 
 def test_scan_writes_the_same_json(tmp_path: Path) -> None:
     binary = document(put(tmp_path, "sass-sm_90a-13.5.cubin"))
-    schema = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
-    jsonschema.validate(binary, schema)
+    conforms(binary)
     log = document(FIXTURES / "demo" / "head.log")
     assert binary["kernels"][0].keys() == log["kernels"][0].keys()
     assert binary["kernels"][0]["sass"]

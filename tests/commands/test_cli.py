@@ -11,26 +11,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
 from spillscan import reports
 from spillscan.pipeline import scan
 from spillscan.serialize import kernel_json, text
+from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
 SPILLS = FIXTURES / "ptxas" / "spill-13.0.log"
 CLEAN = FIXTURES / "ptxas" / "plain-13.0.log"
 RELOCATABLE = FIXTURES / "ptxas" / "calls-c-13.0.log"
-SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 
 
 def document(*arguments: str | Path, **kwargs: Any) -> dict[str, Any]:
     result = run(*arguments, "-f", "json", **kwargs)
     assert result.stdout, result.stderr
     value: dict[str, Any] = json.loads(result.stdout)
-    jsonschema.validate(value, SCHEMA)
+    conforms(value)
     return value
 
 

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
@@ -23,12 +22,12 @@ from spillscan.policy import Policy
 from spillscan.reports import Report, text
 from spillscan.rules import all_rules, regressions, undecided_changes
 from tests import test_readme
+from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_text, run
 from tests.reporting import kernel
 
 DOCUMENT = ROOT / "docs" / "diff.md"
 GOLDEN = ROOT / "tests" / "golden"
-SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
 SPILLS = [FIXTURES / "ptxas" / f"spill-{release}.log" for release in ("11.8", "12.9", "13.5")]
 TORN = FIXTURES / "parallel" / "13.0" / "capture-8.log.gz"
@@ -69,7 +68,7 @@ def document(*arguments: str | Path) -> dict[str, Any]:
     result = run(*arguments, "-f", "json")
     assert result.stdout, result.stderr
     value: dict[str, Any] = json.loads(result.stdout)
-    jsonschema.validate(value, SCHEMA)
+    conforms(value)
     return value
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from spillscan.cli import main
 from spillscan.model import Kernel
 from spillscan.pipeline import scan
 from spillscan.serialize import build_of
-from tests.conftest import ROOT, kernel_to_json
+from tests.conforming import conforms
+from tests.conftest import kernel_to_json
 from tests.dumps.support import FIXTURES
 
-SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 INPUTS = sorted(path for path in FIXTURES.iterdir() if path.name.split("-")[0] in ("cuobjdump", "fatbin", "nvdisasm"))
 DUMP = next(path for path in INPUTS if path.name.startswith("cuobjdump-sm_80-13.5"))
 
@@ -47,7 +46,7 @@ def test_round_trip(path: Path, operands: bool) -> None:
         assert (again.live_peak, again.origin) == (kernel.sass.live_peak, kernel.sass.origin)
         assert (again.operands is not None) == operands
         if index == 0:
-            jsonschema.validate(written, {**SCHEMA["$defs"]["kernel"], "$defs": SCHEMA["$defs"]})
+            conforms(written, part="kernel")
 
 
 def test_commands_see_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

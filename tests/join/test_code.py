@@ -7,16 +7,15 @@ import json
 import re
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from spillscan.pipeline import scan
-from tests.conftest import FIXTURES, ROOT, read_text, run
+from tests.conforming import conforms
+from tests.conftest import FIXTURES, read_text, run
 
 SASS = FIXTURES / "sass"
 LOG = SASS / "ptxas-13.5.log"
 DUMPS = sorted(SASS.glob("cuobjdump-*-13.5.sass*"))
-SCHEMA = json.loads((ROOT / "spillscan" / "schema" / "build.schema.json").read_text())
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.name)
@@ -36,7 +35,7 @@ def test_spill_bytes_of_code_and_log_agree(dump: Path) -> None:
 def test_json_has_what_the_code_says() -> None:
     result = run("scan", LOG, DUMPS[0], "-f", "json")
     value = json.loads(result.stdout)
-    jsonschema.validate(value, SCHEMA)
+    conforms(value)
     found = [kernel["sass"] for kernel in value["kernels"] if kernel["sass"]]
     assert found
     for sass in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,10 +14,11 @@ from spillscan.nodes import Node, parse_yaml
 from spillscan.policy.keys import FILES, LAUNCH_KEYS, LEVELS, keys, schema
 from spillscan.policy.reading import layer
 from spillscan.rules import all_rules
+from tests.conforming import validator
 from tests.conftest import ROOT
 
 FILE = ROOT / "spillscan" / "schema" / "policy.schema.json"
-VALIDATOR = jsonschema.Draft7Validator(json.loads(FILE.read_text(encoding="utf-8")))
+VALIDATOR = validator(FILE)
 KEYS = keys()
 RULES = tuple(all_rules())
 
@@ -32,7 +33,7 @@ def test_the_file_is_what_the_keys_say() -> None:
 
 
 def test_the_schema_is_one() -> None:
-    jsonschema.Draft7Validator.check_schema(json.loads(text()))
+    jsonschema_rs.meta.validate(json.loads(text()))
 
 
 # ---- schema against reader ----------------------------------------------------------------------------------------
