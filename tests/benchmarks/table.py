@@ -265,22 +265,23 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
 HEAD = "| work | against | bar |"
 
 
-def kept(page: str, figures: Sequence[Figure]) -> str:
-    """The page with a column more; rows of one work and rival stay one row."""
+def kept(page: str, figures: Sequence[Figure], version: str = __version__) -> str:
+    """The page with a column of ``version``, in which what is measured again replaces what stood there. Rows of one
+    work and rival stay one row."""
     lines = page.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith(HEAD))
-    held = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in lines[at + 2 :] if line[:1] == "|"}
+    end = next((n for n in range(at, len(lines)) if not lines[n].startswith("|")), len(lines))
+    if not lines[at].endswith(f" {version} |"):
+        ends = [f" {version} |", "--:|", *[" – |"] * (end - at - 2)]
+        lines[at:end] = [line + cell for line, cell in zip(lines[at:end], ends, strict=True)]
     columns = lines[at].count("|") - 4
+    held = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in lines[at + 2 : end]}
     rows = []
     for each in figures:
-        before = held.pop((each.work, each.against), None)
         bar = f"{'≥' if each.least else '≤'} {each.bar:g}"
-        line = before or f"| {each.work} | {each.against} | {bar} |" + " – |" * columns
-        rows.append(f"{line} {_shown(each)} |")
-    rest = [f"{line} – |" for line in held.values()]
-    head = [f"{lines[at]} {__version__} |", f"{lines[at + 1]}--:|"]
-    end = next((n for n in range(at, len(lines)) if not lines[n].startswith("|")), len(lines))
-    return "\n".join([*lines[:at], *head, *rows, *rest, *lines[end:]]) + "\n"
+        line = held.pop((each.work, each.against), f"| {each.work} | {each.against} | {bar} |" + " – |" * columns)
+        rows.append(f"{line[:-1].rpartition('|')[0]}| {_shown(each)} |")
+    return "\n".join([*lines[: at + 2], *rows, *held.values(), *lines[end:]]) + "\n"
 
 
 def _shown(figure: Figure) -> str:
