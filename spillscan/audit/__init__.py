@@ -1,7 +1,7 @@
 """Whole code bases: every log, dump, object, library and archive below some folders or URLs, into a dataset.
 
 ``find`` lists files, which are dealt into batches; a ``worker`` process carries each out: it reads, writes into the
-dataset, and may die. A ``pool`` of them works on this machine, a ``cluster`` on others: both handle names only.
+dataset, and may die. A ``pool`` of them works on this machine or in a cluster, and handles names only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
 
 
 def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:
-    from spillscan.audit import cluster, pool
+    from spillscan.audit import pool
 
     if not any(items.values()):
         return
@@ -113,9 +113,9 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
         count = plan.processes or workers.processors()
         yield from pool.outcomes(_batches(plan, root, items, count), count)
         return
-    place = cluster.local(plan.workers or 1) if plan.scheduler is None else cluster.remote(plan.scheduler)
+    place = pool.local(plan.workers or 1) if plan.scheduler is None else pool.remote(plan.scheduler)
     with place as client:
-        yield from cluster.outcomes(client, _batches(plan, root, items, cluster.slots(client)))
+        yield from pool.cluster_outcomes(client, _batches(plan, root, items, pool.slots(client)))
 
 
 def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:

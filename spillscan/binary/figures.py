@@ -15,14 +15,12 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from spillscan import workers
-from spillscan.binary import archive, containers, counts
+from spillscan.binary import archive, containers, decode
 from spillscan.binary.containers import Damage, Found, Image, Intermediate, Member, Place
-from spillscan.binary.counts import Counts
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
-from spillscan.binary.decode import Decoded
-from spillscan.binary.table import Table, table
+from spillscan.binary.decode import Counts, Decoded
 from spillscan.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, Window
-from spillscan.binary.words import Code
+from spillscan.binary.words import Code, Table, table
 from spillscan.inputs import ptx
 from spillscan.model import Issue, LaunchBounds, Origin, Role, Severity, Usage
 from spillscan.model.code import (
@@ -246,10 +244,10 @@ def _counted(
         for function in functions:
             yield function, None
         return
-    for neighbours in counts.stretches(functions, opcodes):
+    for neighbours in decode.stretches(functions, opcodes):
         windows = [function.code for function in neighbours]
-        stretch = counts.code_of_stretch(windows, opcodes, number)
-        for function, counted in zip(neighbours, counts.of_stretch(windows, stretch, opcodes), strict=True):
+        stretch = decode.code_of_stretch(windows, opcodes, number)
+        for function, counted in zip(neighbours, decode.of_stretch(windows, stretch, opcodes), strict=True):
             yield function, _MachineWords(counted, stretch, opcodes)
 
 

@@ -58,7 +58,7 @@ class Gate:
         """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``, and what rules
         left ``undecided``. A build is held against the recorded figures, too."""
         from spillscan.baseline.judging import BaselineResult, apply
-        from spillscan.baseline.ratchet import Since, since
+        from spillscan.baseline.recording import Since, since
 
         if self.baseline is None:
             return BaselineResult(findings=tuple(findings))
@@ -78,7 +78,7 @@ class Gate:
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
         build is held against recorded figures."""
-        from spillscan.baseline.ratchet import JUDGED
+        from spillscan.baseline.recording import JUDGED
         from spillscan.rules import judged
 
         needs = judged(terms, "build", self.policy.fail_on)

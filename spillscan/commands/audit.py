@@ -146,9 +146,9 @@ class _Files:
 
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
-    from spillscan.audit import past
+    from spillscan.audit.find import commits, distinct, table
 
-    tables = [past.table(text) for text in arguments.meta if _is_table(text)]
+    tables = [table(text) for text in arguments.meta if _is_table(text)]
     meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
     meta_of: dict[str, dict[str, str]] = {}
     named: dict[str, list[str]] = {}
@@ -160,7 +160,7 @@ def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dic
     if arguments.each:
         if arguments.label or not arguments.inputs:
             raise UsageError("--each takes labels from the names of INPUTs", "give INPUTs, and no --label")
-        builds = past.distinct(arguments.inputs)
+        builds = distinct(arguments.inputs)
     elif named and not arguments.inputs and not arguments.label:
         builds = named
     else:
@@ -170,7 +170,7 @@ def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dic
         raise UsageError(f"no line of the table is about {unknown[0]}", "a build without a date would stand anywhere")
     if arguments.git is not None:
         revisions = {label: (meta | meta_of.get(label, {})).get("commit", label) for label in builds}
-        for label, said in past.commits(arguments.git, revisions).items():
+        for label, said in commits(arguments.git, revisions).items():
             own = meta_of.setdefault(label, {})
             meta_of[label] = said | own | {"commit": said["commit"]}
     return builds, meta, {label: said for label, said in meta_of.items() if label in builds}

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 at the end of the input."""
-    from spillscan.wrap.filter import copy
+    from spillscan.wrap.launcher import copy
 
     def keep(data: bytes) -> None:
         try:

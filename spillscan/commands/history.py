@@ -14,10 +14,10 @@ from spillscan.commands import _common, _policy
 from spillscan.errors import UsageError
 
 if TYPE_CHECKING:
+    from spillscan.dataset.answers import By, Jump, Sum
     from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.history import Happening
     from spillscan.dataset.reading import Dataset, Held
-    from spillscan.dataset.totals import By, Jump, Sum
     from spillscan.naming import Names
     from spillscan.naming.names import Key
     from spillscan.output.terminal import Style
@@ -69,7 +69,7 @@ class _Past(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    from spillscan.dataset import totals
+    from spillscan.dataset import answers
     from spillscan.dataset.history import happenings, histories, names_in
     from spillscan.model.figures import FOLLOWED
 
@@ -81,20 +81,20 @@ def run(arguments: argparse.Namespace) -> int:
     dataset = _common.dataset_of(arguments)
     builds = _common.builds_of(dataset, arguments)
     policy = _policy.policy_of(arguments)
-    summed = totals.totals(dataset, builds, policy, arguments.below / 100)
+    summed = answers.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :]
     metrics = [each.name for each in FOLLOWED]
     known = any(summed["label"][build.label]["kernels"].known for build in latest)
     jumps = [
         jump
-        for total in totals.TOTALS
+        for total in answers.TOTALS
         for sums in ([summed["label"][build.label][total] for build in builds],)
-        for jump in totals.jumps(sums, total, arguments.threshold)
+        for jump in answers.jumps(sums, total, arguments.threshold)
     ]
     past = _Past(
         builds=builds,
         totals=summed,
-        jumps=sorted(jumps, key=lambda jump: (-jump.first, totals.TOTALS.index(jump.total))),
+        jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
         changes=happenings(histories(dataset, latest, "*", policy), metrics) if known else [],
         names=names_in(dataset, [build.label for build in latest], parameters=policy.labels),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
@@ -117,7 +117,7 @@ _COMPARED = 1 << 17
 
 def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, policy: Policy) -> Iterator[str]:
     """Kernels are followed as far back as they are not too many."""
-    from spillscan.dataset import totals
+    from spillscan.dataset import answers
     from spillscan.dataset.history import histories, names_in
     from spillscan.model.figures import FOLLOWED, rank
     from spillscan.output.records import plain
@@ -157,7 +157,7 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
                     unknown=tuple(each[total].unknown for each in sums),
                     jumps=tuple((each.last, each.first, each.threshold) for each in past.jumps if each.total == total),
                 )
-                for total, head in zip(totals.TOTALS, _HEADS, strict=True)
+                for total, head in zip(answers.TOTALS, _HEADS, strict=True)
             ],
             said=said,
             legend=letters((series.kernel.named_by for series in found), names),
@@ -196,15 +196,15 @@ class _Table(NamedTuple):
 
 def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Table]:
     """All parts, in the order in which people ask."""
-    from spillscan.dataset import totals
+    from spillscan.dataset import answers
     from spillscan.output.records import plain
 
-    heads = dict(zip(totals.TOTALS, _HEADS, strict=True))
+    heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
     jumped = {(jump.first, jump.total) for jump in past.jumps}
     rows = []
     for at, build in reversed(list(enumerate(past.builds))):
-        marks = ["*" if (at, total) in jumped else "" for total in totals.TOTALS]
-        cells = totals.texts(past.totals["label"][build.label])
+        marks = ["*" if (at, total) in jumped else "" for total in answers.TOTALS]
+        cells = answers.texts(past.totals["label"][build.label])
         rows.append([build.label, str(plain(build.time))[:10], *map("".join, zip(cells, marks, strict=True))])
     yield _Table("Builds, newest first (* a jump)", ("build", "date", *_HEADS), rows, ("build", "date"))
     yield _Table(
@@ -237,8 +237,8 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Ta
     )
     parts: tuple[tuple[By, str], ...] = (("family", "Families of the newest build"), ("arch", "Archs of it"))
     for by, title in parts:
-        groups = totals.heaviest(past.totals[by])
-        yield _Table(title, (by, *_HEADS), [[name, *totals.texts(sums)] for name, sums in groups], (by,))
+        groups = answers.heaviest(past.totals[by])
+        yield _Table(title, (by, *_HEADS), [[name, *answers.texts(sums)] for name, sums in groups], (by,))
     yield _Table(
         "Not read",
         ("build", "failed files", "holes", "first"),
@@ -315,7 +315,7 @@ def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | N
 def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Namespace) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from spillscan.dataset import totals
+    from spillscan.dataset import answers
 
     def ends(builds: Sequence[KeptBuild], first: int, last: int) -> dict[str, str]:
         return {"first_build": builds[first].label, "last_build_before": builds[last].label}
@@ -325,7 +325,7 @@ def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Name
         "below_percent": arguments.below,
         "builds": [
             {"label": build.label, "time": build.time, "meta": dict(build.meta)}
-            | totals.document(past.totals["label"][build.label])
+            | answers.document(past.totals["label"][build.label])
             for build in past.builds
         ],
         "jumps": [
@@ -348,7 +348,7 @@ def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Name
             | ends(latest, each.first, each.last)
             for each in past.changes
         ],
-        "families": [{"name": name} | totals.document(sums) for name, sums in totals.heaviest(past.totals["family"])],
-        "archs": [{"name": name} | totals.document(sums) for name, sums in totals.heaviest(past.totals["arch"])],
+        "families": [{"name": name} | answers.document(sums) for name, sums in answers.heaviest(past.totals["family"])],
+        "archs": [{"name": name} | answers.document(sums) for name, sums in answers.heaviest(past.totals["arch"])],
         "not_read": [{"label": each.build.label, "failed": each.failed, "holes": each.holes} for each in past.held],
     }

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _is_build(path: str) -> bool:
     """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
     from spillscan.inputs.source import Source, kind_of_binary
-    from spillscan.profile.exports import SQLITE
+    from spillscan.profile.reading import SQLITE
 
     if os.path.isdir(path):
         return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)

@@ -266,11 +266,10 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms:
     from msgspec.structs import asdict
 
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.assumptions import assume, parse
-    from spillscan.occupancy.formula import resident
+    from spillscan.occupancy.formula import assume, parse_assumptions, resident
 
     occupancy = resident(configuration)
-    assumed = assume(configuration, parse(arguments.assume))
+    assumed = assume(configuration, parse_assumptions(arguments.assume))
     row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
     flat = {name: value for name, value in row.items() if name != "limits"}
     flat |= {"assumptions": list(row["assumptions"]), **{f"limit_{name}": at for name, at in row["limits"].items()}}

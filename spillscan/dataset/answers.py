@@ -1,17 +1,26 @@
-"""The worst kernels of one build of a dataset. Of several copies the worst counts."""
+"""What the kernels of builds come to: the worst of one build, of several copies the worst; and over all builds, with
+those in which that jumped.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.compare.effects import resident
-from spillscan.dataset.history import LAUNCHED, light_kernel
+from spillscan.dataset.history import LAUNCHED, light_kernel, names_in
 from spillscan.errors import UndecidedError, UsageError
 from spillscan.identity import canonical
 from spillscan.model import Kernel
 from spillscan.model.figures import RANKED
+from spillscan.model.usage import NUMBERS
+from spillscan.occupancy.summary import summarise
 
 if TYPE_CHECKING:
+    from spillscan.dataset.builds import KeptBuild
     from spillscan.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
     from spillscan.occupancy.model import Occupancy
@@ -121,3 +130,148 @@ def _entry(row: dict[str, Any]) -> Ranked:
 def _lost(occupancy: Occupancy) -> int:
     slots = [limit for name, limit in occupancy.limits.items() if name in ("warps", "blocks") and limit is not None]
     return max(0, min(slots) - occupancy.resident_blocks)
+
+
+TOTALS = ("kernels", "spilling_kernels", "spill_bytes", "low_occupancy_kernels", "code_bytes", "compile_ms")
+"""What is added up over the kernels of a build."""
+_USUAL = 3
+"""A jump is so many times as large as the usual change."""
+_FEW = 10
+"""Of so few changes none is usual."""
+_COLUMNS = (
+    *("symbol", "arch", "role", "final", "confidence", *LAUNCHED),
+    *(name for name in NUMBERS),
+    *("spill_bytes", "code_bytes"),
+)
+
+By = Literal["label", "family", "arch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A figure added up over some kernels."""
+
+    known: float | None
+    """Of those of which it is known; ``None``: of none."""
+    unknown: int = 0
+    """Kernels of which it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """A total that changed by more than usual from one build to the next that knows it."""
+
+    total: str
+    """One of :data:`TOTALS`."""
+    before: float
+    """It was this."""
+    after: float
+    """And is this."""
+    last: int
+    """Index of the build before."""
+    first: int
+    """Index of the build after."""
+    threshold: float
+    """A change must be larger than this to be a jump."""
+
+
+def totals(
+    dataset: Dataset, builds: Sequence[KeptBuild], launches: Launches, below: float
+) -> dict[By, dict[str, dict[str, Sum]]]:
+    """Totals of each build by its label, and of the newest build's families and archs.
+
+    Device functions are left out. ``below``: a share of the SM's warps; what may hold
+    fewer is a kernel of low occupancy.
+    """
+    newest = builds[-1].label
+    names = names_in(dataset, [newest])
+    wanted = {build.label for build in builds}
+    found: dict[By, dict[str, dict[str, list[Any]]]] = {"label": {}, "family": {}, "arch": {}}
+    for build in builds:
+        found["label"][build.label] = defaultdict(lambda: [None, 0])
+    question = (
+        f"SELECT {', '.join(_COLUMNS)}, list(struct_pack(label, compile_ms)) FROM kernels"
+        " WHERE role <> 'function' GROUP BY ALL ORDER BY ALL"
+    )
+    for row in dataset.ask(question).rows:
+        named = dict(zip(_COLUMNS, row[:-1], strict=True))
+        kernel = light_kernel(named)
+        spill = named["spill_bytes"]
+        figures = {
+            "kernels": 1,
+            "spilling_kernels": None if spill is None else int(spill > 0),
+            "spill_bytes": spill,
+            "low_occupancy_kernels": None,
+            "code_bytes": named["code_bytes"],
+        }
+        if kernel.final is not False:
+            summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+            if summary.occupancy is not None and (summary.occupancy.fraction < below or not summary.at_most):
+                figures["low_occupancy_kernels"] = int(summary.occupancy.fraction < below)
+        groups: tuple[tuple[By, str], ...] = ()
+        if any(place["label"] == newest for place in row[-1]):
+            groups = ("family", names.base(kernel.named_by)), ("arch", kernel.key.arch or "arch unknown")
+        for place in row[-1]:
+            if place["label"] not in wanted:
+                continue
+            all_figures = figures | {"compile_ms": place["compile_ms"]}
+            _add(found["label"][place["label"]], all_figures)
+            if place["label"] == newest:
+                for by, group in groups:
+                    _add(found[by].setdefault(group, defaultdict(lambda: [None, 0])), all_figures)
+    return {
+        by: {name: {total: Sum(*sums[total]) for total in TOTALS} for name, sums in groups.items()}
+        for by, groups in found.items()
+    }
+
+
+def _add(sums: dict[str, list[Any]], figures: dict[str, Any]) -> None:
+    for name, value in figures.items():
+        if value is None:
+            sums[name][1] += 1
+        else:
+            sums[name][0] = (sums[name][0] or 0) + value
+
+
+def jumps(sums: Sequence[Sum], total: str, percent: float) -> Iterator[Jump]:
+    """Where a total jumped: by more than ``percent`` of what it was, and by more than thrice the usual change (the
+    median of all that are not 0). A build that knows it of all kernels is compared with the last that does; any other
+    with its neighbour, if that does not know it of as many kernels: else what changed is not known."""
+    from statistics import median  # takes its time to import; few questions need it
+
+    known = [(index, each.known, each.unknown) for index, each in enumerate(sums) if each.known is not None]
+    whole = [each for each in known if not each[2]]
+    pairs = [*pairwise(whole), *((one, other) for one, other in pairwise(known) if one[2] == other[2] > 0)]
+    moved = [abs(other[1] - one[1]) for one, other in pairs if other[1] != one[1]]
+    usual = _USUAL * median(moved) if len(moved) > _FEW else 0.0
+    for (last, before, _), (first, after, _) in pairs:
+        threshold = max(abs(before) * percent / 100, usual)
+        if abs(after - before) > threshold:
+            yield Jump(total=total, before=before, after=after, last=last, first=first, threshold=threshold)
+
+
+def heaviest(groups: dict[str, dict[str, Sum]]) -> list[tuple[str, dict[str, Sum]]]:
+    """Groups, those of most spilled bytes first, then of most code, then of most kernels."""
+
+    def weight(item: tuple[str, dict[str, Sum]]) -> tuple[Any, ...]:
+        return (*(-(item[1][total].known or 0) for total in ("spill_bytes", "code_bytes", "kernels")), item[0])
+
+    return sorted(groups.items(), key=weight)
+
+
+def document(sums: dict[str, Sum]) -> dict[str, Any]:
+    """Totals for JSON: a figure, and beside it of how many kernels it is unknown."""
+    found: dict[str, Any] = {}
+    for total, each in sums.items():
+        found |= {total: each.known, f"{total}_unknown": each.unknown}
+    return found
+
+
+def texts(sums: dict[str, Sum], names: Iterable[str] = TOTALS) -> list[str]:
+    """Totals for people: ``-`` where nothing is known, ``≥`` where not all is."""
+    cells = []
+    for name in names:
+        each = sums[name]
+        mark = "≥" if each.unknown else ""
+        cells.append("-" if each.known is None else f"{mark}{each.known:,.0f}")
+    return cells

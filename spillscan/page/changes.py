@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from spillscan.compare.candidates import CandidateRow
 from spillscan.compare.figures import totals
-from spillscan.compare.matrix import Matrix
+from spillscan.compare.matrix import CandidateRow, Matrix
 from spillscan.model import Change, Finding, Kernel, Metric, Severity
 from spillscan.model.figures import figure, rank
 from spillscan.naming import Names

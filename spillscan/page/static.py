@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from spillscan.compare.candidates import over_builds
+from spillscan.compare.matrix import over_builds
 from spillscan.occupancy.text import size
 from spillscan.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
 from spillscan.page.document import text

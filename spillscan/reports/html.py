@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
-from spillscan.compare.candidates import side_by_side
+from spillscan.compare.matrix import side_by_side
 from spillscan.explained import explanations
 from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from spillscan.baseline.file import parse, text_of
 from spillscan.baseline.model import Baseline
-from spillscan.baseline.ratchet import Since, since
+from spillscan.baseline.recording import Since, since
 from spillscan.compare.pairing import comparison
 from spillscan.model import Build, Kernel, LaunchBounds, Usage
 from spillscan.policy import Policy

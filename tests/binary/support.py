@@ -8,10 +8,10 @@ import zstandard
 
 from spillscan import binary
 from spillscan import dumps as sass
-from spillscan.binary import counts
-from spillscan.binary.counts import Counts
-from spillscan.binary.table import Table
+from spillscan.binary import decode
+from spillscan.binary.decode import Counts
 from spillscan.binary.window import Window
+from spillscan.binary.words import Table
 from spillscan.inputs.source import Source
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
@@ -71,4 +71,4 @@ def without_place(function: SassFunction) -> tuple[object, ...]:
 
 def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
     """The counts of functions that stand one behind the other."""
-    return list(counts.of_stretch(windows, counts.code_of_stretch(windows, held, number), held))
+    return list(decode.of_stretch(windows, decode.code_of_stretch(windows, held, number), held))

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.binary.counts import code_of
-from spillscan.binary.decode import LOAD, OTHER, Branches, Text, kinds_of
-from spillscan.binary.table import Table, table
+from spillscan.binary.decode import LOAD, OTHER, Branches, Text, code_of, kinds_of
 from spillscan.binary.window import Window
+from spillscan.binary.words import Table, table
 from spillscan.machine.flow import Kind
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.binary import counts
-from spillscan.binary.counts import Counts
+from spillscan.binary import decode
 from spillscan.binary.cubin import Function
-from spillscan.binary.table import Pairs, Table, table
+from spillscan.binary.decode import Counts
 from spillscan.binary.window import DamageError, Window
+from spillscan.binary.words import Pairs, Table, table
 from tests.binary.support import counted
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
@@ -95,9 +95,9 @@ def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
 def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)
     windows = functions(sizes, 2 if held.wide else 4)
-    stretch = counts.code_of_stretch(windows, held, number)
+    stretch = decode.code_of_stretch(windows, held, number)
     for window in windows:
-        alone = counts.code_of(window, held, number)
+        alone = decode.code_of(window, held, number)
         part = stretch.part(window.start - stretch.start, window.size)
         rows = np.arange(len(alone.codes))
         assert part.start == alone.start
@@ -111,7 +111,7 @@ def test_only_neighbours_make_a_stretch() -> None:
     buffer = bytes(1 << 16)
     places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
     given = [cast(Function, SimpleNamespace(code=Window(buffer, *place))) for place in places]
-    found = list(counts.stretches(given, opcodes(90)))
+    found = list(decode.stretches(given, opcodes(90)))
     assert [[given.index(function) for function in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
 
 
@@ -120,7 +120,7 @@ def test_what_stands_before_damage_is_kept() -> None:
         yield SimpleNamespace(code=Window(bytes(64)))
         raise DamageError("it breaks off", 64)
 
-    found = counts.stretches(cast("list[Function]", damaged()), opcodes(90))
+    found = decode.stretches(cast("list[Function]", damaged()), opcodes(90))
     assert len(next(found)) == 1
     with pytest.raises(DamageError, match="breaks off"):
         next(found)

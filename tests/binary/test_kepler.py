@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.binary.table import table
+from spillscan.binary.words import table
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.figures import FIGURES
 from tests.binary.support import functions, scanned, stored

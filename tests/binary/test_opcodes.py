@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spillscan.binary.table import Table, table
 from spillscan.binary.window import Window
+from spillscan.binary.words import Table, table
 from spillscan.model.code import CLASS_OF
 from tests.binary.support import FOLDER, counted, dumped, scanned
 from tests.conftest import FIXTURES, ROOT

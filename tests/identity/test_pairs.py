@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from spillscan.compare.pairing import diff
 from spillscan.identity.likeness import name_parts
-from spillscan.identity.pairs import Pair, pair
-from spillscan.identity.renames import candidates, strong, weak
+from spillscan.identity.pairs import Pair, candidates, pair, strong, weak
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats
 from tests.identity import generator

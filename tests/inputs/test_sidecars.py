@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import rules, scan
-from spillscan.compare.candidates import candidates, side_by_side
+from spillscan.compare.matrix import candidates, side_by_side
 from spillscan.compare.pairing import diff
 from spillscan.inputs import sidecars
 from spillscan.join import attach_sidecars

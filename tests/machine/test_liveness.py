@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from spillscan.binary import cubins
-from spillscan.binary.pressure import pressures
-from spillscan.binary.registers import registers
+from spillscan.binary.pressure import pressures, registers
 from spillscan.cli import main
 from spillscan.machine.flow import NO_MOVES, Controls, Flow, Kind, Moves
 from spillscan.machine.liveness import WORDS, Effects, Graph, live

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.occupancy import device, devices, occupancy
-from spillscan.occupancy.assumptions import assume, assumed_device, parse
-from spillscan.occupancy.formula import resident
+from spillscan.occupancy.formula import assume, assumed_device, parse_assumptions, resident
 from spillscan.occupancy.headroom import register_cap, register_cliffs
 from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
@@ -37,7 +36,7 @@ def check_occupancy(example):
     for name, figure in want.items():
         assert getattr(true, name) == figure
 
-    switches = parse(example["assume"]) if example["assume"] else {}
+    switches = parse_assumptions(example["assume"]) if example["assume"] else {}
     assumed = assume(true.configuration, switches)
     changed = resident(replace(true.configuration, device=assumed_device(true.configuration.device, switches)))
     for name, figure in example["printed"].items():
@@ -61,7 +60,7 @@ def test_occupancy(example):
 @pytest.mark.parametrize("example", by_kind("bounds"))
 def test_launch_bounds(example):
     true = device(example["arch"])
-    wrong = assumed_device(true, parse([*example["assume"]]))
+    wrong = assumed_device(true, parse_assumptions([*example["assume"]]))
     for (threads, blocks), registers in example["actual"]:
         assert register_cap(true, threads, blocks).registers == registers
     for bounds, registers in example["printed"]:
@@ -104,7 +103,7 @@ def granule():
     assert {one.register_alloc_unit for one in devices()} == {256}  # 8 a thread, on every device
     full = register_cliffs(device("sm_90"))[0]
     assert (full.count, full.most) == (64, 32)
-    wrong = assumed_device(device("sm_90"), parse(["max-warps=48", "no-granule", "no-partitions"]))
+    wrong = assumed_device(device("sm_90"), parse_assumptions(["max-warps=48", "no-granule", "no-partitions"]))
     assert (register_cliffs(wrong)[0].count, register_cliffs(wrong)[0].most) == (48, 42)
 
 

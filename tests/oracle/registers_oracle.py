@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from spillscan.binary import containers
 from spillscan.binary.cubin import Cubin, Function
-from spillscan.binary.pressure import Pressure, pressures
-from spillscan.binary.registers import registers
+from spillscan.binary.pressure import Pressure, pressures, registers
 from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.machine.liveness import INSTRUCTION, Effects, Graph, Live
 from tests.conftest import FIXTURES, ROOT

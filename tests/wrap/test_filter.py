@@ -12,7 +12,12 @@ from lark.exceptions import UnexpectedInput
 
 from spillscan import grammar
 from spillscan.logs.steps import split_prefix
-from spillscan.wrap.filter import EXPRESSION, Filter, expression, figures_lines
+from spillscan.wrap.launcher import (
+    EXPRESSION,
+    Filter,
+    expression,
+    figures_lines,
+)
 from tests.conftest import FIXTURES, read_text
 
 LOGS = sorted(
