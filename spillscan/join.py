@@ -18,7 +18,7 @@ from spillscan.inputs.sidecars import place_of
 from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Origin, Sidecar, Timing, Usage, agreement
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
 from spillscan.model.usage import PRINTED, Figure
-from spillscan.wrap.record import object_of
+from spillscan.wrap import object_of
 
 
 def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:

@@ -13,7 +13,7 @@ from spillscan import folders
 from spillscan.errors import InputError
 from spillscan.inputs import archives, readers, sidecars, source
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
-from spillscan.wrap.record import draft_of, is_orphan
+from spillscan.wrap import draft_of, is_orphan
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode

@@ -22,7 +22,7 @@ from spillscan.audit.messages import FileOutcome, Item
 from spillscan.errors import InputError, UsageError
 from spillscan.inputs import compile_commands
 from spillscan.output.safe import clip, printable
-from spillscan.wrap.record import DRAFT, draft_of, object_of
+from spillscan.wrap import DRAFT, draft_of, object_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

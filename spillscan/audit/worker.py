@@ -24,7 +24,7 @@ from spillscan.errors import InputError, SpillscanError
 from spillscan.inputs import archives, readers, source
 from spillscan.inputs.source import HEAD_BYTES, Stream
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
-from spillscan.wrap.record import is_orphan
+from spillscan.wrap import is_orphan
 
 if TYPE_CHECKING:
     from spillscan.dataset import Unit

@@ -26,7 +26,7 @@ from spillscan.machine import local
 from spillscan.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
 from spillscan.machine.liveness import INSTRUCTION, Graph
-from spillscan.machine.spills import Plain, StackUse
+from spillscan.machine.local import Plain, StackUse
 
 _STRETCH_BYTES = 1 << 20
 """Columns of so much code stay in a processor's cache."""

@@ -457,7 +457,7 @@ def page_of(
     title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[tuple[str, str, int, bool]]
 ) -> Iterable[str]:
     """What is added up in groups of groups, as a page: for ``answer``."""
-    from spillscan.page.weights import weight_document
+    from spillscan.page.series import weight_document
 
     return weight_document(title, groups, measures)
 

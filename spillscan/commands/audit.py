@@ -90,8 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
-    from spillscan.audit import Plan, Selection, audit
-    from spillscan.audit.summary import counted
+    from spillscan.audit import Plan, Selection, audit, counted
     from spillscan.model.holes import EVERYTHING
     from spillscan.verdict import holes_of_issues, verdict
 

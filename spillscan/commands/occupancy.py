@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> None:
     from spillscan.output.files import Target
-    from spillscan.page.calculator import START, calculator
+    from spillscan.page.details import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):

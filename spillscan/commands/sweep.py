@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.folders import kept
     from spillscan.sweep import model, plan, report
     from spillscan.sweep.compilers import Cache, Compilers
-    from spillscan.sweep.processes import Processes
+    from spillscan.sweep.toolkits import Processes
 
     forms = _common.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]

@@ -23,9 +23,8 @@ from spillscan.dumps.common import DumpAccount, decode
 from spillscan.machine import flow, local
 from spillscan.machine.flow import KINDS, NO_MOVES, Moves, offset
 from spillscan.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
-from spillscan.machine.local import Access
+from spillscan.machine.local import Access, StackUse
 from spillscan.machine.operands import OperandReader, Wanted
-from spillscan.machine.spills import StackUse
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import (
     NO_TRAFFIC,

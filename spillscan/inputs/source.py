@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec import Struct
 
 from spillscan.errors import InputError
-from spillscan.wrap.record import draft_of
+from spillscan.wrap import draft_of
 
 _MARK = "/@"
 

@@ -22,11 +22,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from spillscan.machine import local, loops, spills
+from spillscan.machine import local, loops
 from spillscan.machine.flow import AnyMoves, Flow
-from spillscan.machine.local import Accesses, Part
+from spillscan.machine.local import Accesses, Part, StackUse
 from spillscan.machine.loops import Line
-from spillscan.machine.spills import StackUse
 from spillscan.model import Role
 from spillscan.model.code import NO_TRAFFIC, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
 
@@ -288,13 +287,13 @@ class Analysis:
         together = any(number != part for number, _, _ in extents)
         counts = [self._distinct(begin, end) for _, begin, end in extents]
         last: dict[int, None] = dict.fromkeys(chain.from_iterable(reversed(counts)))
-        around = spills.Surroundings(
+        around = local.Surroundings(
             calls=lambda: together or bool(self._callers[part]),
             frame=partial(self._frame, part),
             taken=lambda: together or self._taken(part),
             refilled=lambda: set() if part else self._refilled(),
         )
-        kinds = spills.classify(
+        kinds = local.classify(
             [local.access(number) for number in reversed(last)],
             around,
             annotations=self.annotations,
@@ -319,7 +318,7 @@ class Analysis:
         if self.annotations:
             rows = slice(part.begin, part.begin + sum(part.counts.values()))
             accesses = map(local.access, self.marked.accesses[rows].tolist())
-            saved = spills.saves([*accesses], self.marked.registers()[rows].tolist(), size)
+            saved = local.saves([*accesses], self.marked.registers()[rows].tolist(), size)
             return None if saved is None else part.traffic("spill") + local.traffic(saved)
         stored, loaded = ({each.target.slot for each in numbers if each.store == way} for way in (True, False))
         apart = None not in stored | loaded and not self._taken(part.number)
@@ -329,7 +328,7 @@ class Analysis:
     def _taken(self, part: int) -> bool:
         """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
         parts = [part] if part else range(len(self._starts))
-        return any(spills.taken(use) for each in parts for use in self._stack_uses(each))
+        return any(local.taken(use) for each in parts for use in self._stack_uses(each))
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
@@ -344,6 +343,6 @@ class Analysis:
 
     def _frame(self, part: int) -> int | None:
         """Bytes that a part takes from the stack, where its first change of the stack pointer is a subtraction."""
-        changes = (spills.change(use) for use in self._stack_uses(part))
+        changes = (local.change(use) for use in self._stack_uses(part))
         first = next((change for change in changes if change is not None), 0)
         return -first if first < 0 else None

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from spillscan import folders
 from spillscan.errors import UsageError
-from spillscan.wrap.record import DRAFT
+from spillscan.wrap import DRAFT
 
 _DRAFT = f"{DRAFT}report-"
 _YOUNG_SECONDS = 60

@@ -13,8 +13,7 @@ from spillscan import __version__
 from spillscan.model.figures import figure as declared
 from spillscan.output.safe import clip
 from spillscan.page.columns import LONGEST_ARCH, LONGEST_NAME
-from spillscan.page.document import document
-from spillscan.page.static import table
+from spillscan.page.document import document, table
 
 _LONGEST_LABEL, _LONGEST_CELL = 60, 300
 

@@ -13,14 +13,20 @@ from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
-from spillscan.page.changes import Index, changes, findings, heat, named, tuned
 from spillscan.page.code import code_of
 from spillscan.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.page.details import details
-from spillscan.page.document import document
-from spillscan.page.overview import overview
-from spillscan.page.static import static
+from spillscan.page.document import document, static
+from spillscan.page.overview import (
+    Index,
+    changes,
+    findings,
+    heat,
+    named,
+    overview,
+    tuned,
+)
 from spillscan.places import place_of
 from spillscan.remedies import facts, registers_needed, relaxation, relief, remedy, why_here
 from spillscan.reports import ALL_KINDS, EXPLAINED, Report

@@ -19,8 +19,7 @@ from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.pipeline import build_of, still_portable
 from spillscan.sweep.compilers import Cache, Compiled, Module, compile_at
 from spillscan.sweep.model import AS_IS
-from spillscan.sweep.processes import Processes
-from spillscan.sweep.toolkits import Toolkit
+from spillscan.sweep.toolkits import Processes, Toolkit
 
 _TIMEOUT_SECONDS = 600
 _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")

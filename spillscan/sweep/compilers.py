@@ -23,8 +23,7 @@ from spillscan.output.progress import Progress
 from spillscan.sweep import ptx
 from spillscan.sweep.command_line import TranslationUnit
 from spillscan.sweep.model import Setting
-from spillscan.sweep.processes import Ended, Processes
-from spillscan.sweep.toolkits import Toolkit
+from spillscan.sweep.toolkits import Ended, Processes, Toolkit
 
 _MAGIC = b"spillscan sweep 1\n"
 _DIGEST_BYTES = 32

@@ -12,10 +12,10 @@ from spillscan.errors import InputError, UsageError
 from spillscan.inputs.compile_commands import Command, commands, is_database
 from spillscan.occupancy.launches import Launches
 from spillscan.patterns import matches
-from spillscan.sweep import advice, command_line, ptx, toolkits
+from spillscan.sweep import command_line, ptx, toolkits
 from spillscan.sweep.command_line import TranslationUnit
 from spillscan.sweep.compilers import Chosen, Compiled, Compilers, CompileTarget
-from spillscan.sweep.curves import Series, curves_of, is_chosen, kernels_of, point
+from spillscan.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point, proposals
 from spillscan.sweep.model import Curve, Setting
 from spillscan.sweep.toolkits import Toolkit
 
@@ -168,7 +168,7 @@ def _advised(
     launches: Launches,
 ) -> list[Curve]:
     """``curves`` with their next steps, each distinct setting compiled once."""
-    proposed = [advice.proposals(curve) for curve in curves]
+    proposed = [proposals(curve) for curve in curves]
     symbols: dict[Setting, set[str]] = {}
     for curve, (steps, _) in zip(curves, proposed, strict=True):
         for _, setting, _ in steps:
@@ -193,5 +193,5 @@ def _advised(
             )
             for step in steps
         ]
-        found.append(advice.advised(curve, list(zip(steps, made, strict=True)), why))
+        found.append(advised(curve, list(zip(steps, made, strict=True)), why))
     return found

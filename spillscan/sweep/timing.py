@@ -20,7 +20,7 @@ from typing import IO
 from spillscan.errors import UsageError
 from spillscan.output.safe import printable
 from spillscan.sweep.model import Curve, Point, Timing, Value
-from spillscan.sweep.processes import end, held_back
+from spillscan.sweep.toolkits import end, held_back
 
 LAST_NUMBER = r"(?s).*(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])"
 """A ``measure`` that takes the last number that a program prints."""

@@ -18,7 +18,7 @@ from functools import cache
 
 from spillscan import compilation
 from spillscan.compilation import Compilation
-from spillscan.wrap.record import Record
+from spillscan.wrap import Record
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """What shells return for a command that cannot be run, or is not there."""

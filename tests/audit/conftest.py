@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.audit.summary import Summary
+from spillscan.audit import Summary
 from tests.audit.support import run, tree
 
 

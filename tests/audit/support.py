@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spillscan.audit import Plan, Selection, audit
-from spillscan.audit.summary import Summary
+from spillscan.audit import Plan, Selection, Summary, audit
 from spillscan.dataset import load_build, open_dataset
 from spillscan.model import Build
 from tests.conftest import FIXTURES

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spillscan.audit import Summary
 from spillscan.audit.messages import FileOutcome
-from spillscan.audit.summary import Summary
 from spillscan.cli import main
 from spillscan.dataset import open_dataset
 from tests.conftest import FIXTURES

@@ -21,7 +21,12 @@ from spillscan.binary import fatbin
 from spillscan.binary.weight import PADDING, UNEXPLAINED, UNOPENED, Weight, weigh
 from spillscan.binary.window import DEFAULT, Window
 from spillscan.commands.size import _LEVELS
-from spillscan.reports._weights import Weighed, alike, duplicates, tree
+from spillscan.reports._portions import (
+    Weighed,
+    alike,
+    duplicates,
+    tree,
+)
 from tests.binary.support import FOLDER, scanned, stored
 
 NAMES = sorted(path.name.removesuffix(".zst") for path in FOLDER.iterdir() if path.suffix == ".zst")

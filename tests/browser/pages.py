@@ -15,7 +15,7 @@ from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
 from spillscan.page import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
 from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
-from spillscan.page.weights import weight_document
+from spillscan.page.series import weight_document
 from spillscan.policy import Policy
 from spillscan.reports import Report
 from tests.conftest import FIXTURES

@@ -16,7 +16,7 @@ from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.text import size
 from spillscan.page.history import history_document
-from spillscan.page.weights import weight_document
+from spillscan.page.series import weight_document
 from spillscan.pipeline import scan
 from tests.browser import pages
 from tests.browser.conftest import DESKTOP, DRAWN, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until

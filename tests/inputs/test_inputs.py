@@ -22,7 +22,7 @@ import zstandard
 from spillscan.errors import InputError
 from spillscan.model import Build
 from spillscan.pipeline import scan
-from spillscan.wrap.record import Record
+from spillscan.wrap import Record
 from tests.conftest import FIXTURES, ROOT
 
 BASE, HEAD = (FIXTURES / "demo" / name for name in ("base.log", "head.log"))

@@ -38,7 +38,7 @@ from spillscan.pipeline import scan
 from spillscan.sweep import plan
 from spillscan.sweep.compilers import Cache, Compilers
 from spillscan.sweep.model import AS_IS
-from spillscan.sweep.processes import Processes
+from spillscan.sweep.toolkits import Processes
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source
 

@@ -24,7 +24,7 @@ import spillscan
 from fixtures.maker.toolchains import Toolchains
 from spillscan.model import Build
 from spillscan.model.usage import PRINTED
-from spillscan.wrap.record import SUFFIX
+from spillscan.wrap import SUFFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 CLANG = ROOT / "fixtures" / "sources" / "clang.cu"

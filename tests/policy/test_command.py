@@ -15,8 +15,7 @@ from spillscan.errors import UsageError
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.nodes import parse_yaml
 from spillscan.policy import Policy
-from spillscan.policy.effective import Layer
-from spillscan.policy.listing import listed
+from spillscan.policy.effective import Layer, listed
 from spillscan.policy.reading import find, layer, load
 from spillscan.rules import all_rules
 from tests.conftest import FIXTURES, run

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spillscan.output.terminal import Style
-from spillscan.sweep import advice, report
+from spillscan.sweep import curves, report
 from spillscan.sweep.model import Curve
 from tests.sweep.support import point
 
-POINTS = advice.mark([point(122, 16), point(72, 24), point(72, 24, spills=8), point(40, 48, spills=900, loops=400)])
+POINTS = curves.mark([point(122, 16), point(72, 24), point(72, 24, spills=8), point(40, 48, spills=900, loops=400)])
 CURVE = Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="1.0", points=POINTS)
 
 

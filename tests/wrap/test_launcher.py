@@ -16,8 +16,8 @@ import pytest
 
 import spillscan
 from spillscan import compilation
+from spillscan.wrap import Record
 from spillscan.wrap.launcher import asks_figures, with_figures
-from spillscan.wrap.record import Record
 from tests.conftest import FIXTURES, ROOT, read_log, read_text, record
 
 WARNING = "ptxas warning : Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"
