@@ -38,7 +38,7 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in CACHES:
         folders[name] = tmp_path_factory.mktemp(name)
         with tarfile.open(FIXTURES / "caches" / f"{name}.tar.xz") as archive:
-            archive.extractall(folders[name], filter="data")
+            archive.extractall(folders[name])
     return folders
 
 
