@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
 
@@ -28,10 +29,14 @@ def room_of(module: str) -> str:
     return module.split(".")[1]
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of the product by its name."""
+@cache
+def modules() -> Mapping[str, frozenset[str]]:
+    """Every module of the product by its name, with those of the product that it names."""
+    found = {}
     for path in sorted(PRODUCT.rglob("*.py")):
-        yield ".".join(path.relative_to(ROOT).with_suffix("").parts), ast.parse(path.read_text(encoding="utf-8"))
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        found[module] = frozenset(imported(module, ast.parse(path.read_text(encoding="utf-8"))))
+    return found
 
 
 def imported(module: str, tree: ast.Module) -> Iterator[str]:
@@ -54,12 +59,12 @@ def _is_module(name: str) -> bool:
 def arrows() -> dict[str, set[str]]:
     """The rooms that each room imports from."""
     found: dict[str, set[str]] = {}
-    for module, tree in modules():
+    for module, named in modules().items():
         room = room_of(module)
         if room in FRONT:
             continue
         mine = found.setdefault(room, set())
-        for name in imported(module, tree):
+        for name in named:
             if name.startswith("spillscan.") and room_of(name) not in (room, "__version__", *FRONT):
                 mine.add(room_of(name))
     return found
@@ -93,14 +98,13 @@ def test_no_circle() -> None:
 
 
 def test_no_circle_of_modules() -> None:
-    known = {module for module, _ in modules()} | {module.removesuffix(".__init__") for module, _ in modules()}
+    known = {*modules(), *(module.removesuffix(".__init__") for module in modules())}
     graph: dict[str, set[str]] = {}
-    for module, tree in modules():
+    for module, named in modules().items():
         if room_of(module) in FRONT:
             continue
         name = module.removesuffix(".__init__")
-        found = {each for each in imported(module, tree) if each in known}
-        graph[name] = found - {name}
+        graph[name] = (named & known) - {name}
     list(TopologicalSorter(graph).static_order())
 
 
