@@ -25,6 +25,8 @@ $(TESTS): $(RUNS)
 run: $(RUNS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh fixtures/demo/run.sh
 
+# Byte code is kept, whatever the environment says: workers, and what tests start, would compile all of it anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(TESTS)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
