@@ -1,13 +1,15 @@
 """Runs the command as users do, without the second that an interpreter needs to start and import.
 
-A process that has imported everything and done nothing waits; for each call it forks a child, which gets the call's
-arguments, folder, environment and standard streams, and ends as the command ends. What the interpreter itself reads
-from the environment needs a start of its own: :func:`suits` says which calls do.
+A process that has imported everything, and has read and shown one log, waits: tables and patterns are made once. For
+each call it forks a child, which gets the call's arguments, folder, environment and standard streams, and ends as the
+command ends. What the interpreter itself reads from the environment needs a start of its own: :func:`suits` says which
+calls do.
 """
 
 from __future__ import annotations
 
 import array
+import contextlib
 import importlib
 import io
 import json
@@ -23,12 +25,21 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+import spillscan
 from spillscan import grammar
+from spillscan.cli import entry, main
 
 ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """What begins so in the environment changes the interpreter or the libraries, not the command."""
-_ROOMS = ("commands", "reports", "rules", "inputs", "occupancy", "policy", "compare", "logs")
+_DEMO = tuple(str(ROOT / "fixtures" / "demo" / name) for name in ("base.log", "head.log"))
+_FIRST = (
+    ("devices",),
+    ("scan", _DEMO[1], "-f", "text", "-f", f"html:{os.devnull}"),
+    ("check", _DEMO[1]),
+    ("diff", *_DEMO, "-f", "text", "-f", f"html:{os.devnull}"),
+)
+"""What fills the caches of what commands have in common."""
 
 
 def suits(environment: Mapping[str, str] | None) -> bool:
@@ -111,14 +122,17 @@ def _server() -> socket.socket:
 
 def serve(descriptor: int) -> None:
     """Fork a child for each request, until nobody asks any more."""
-    for room in _ROOMS:
-        package = importlib.import_module(f"spillscan.{room}")
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"spillscan.{room}.{module.name}")
+    for module in pkgutil.walk_packages(spillscan.__path__, "spillscan."):
+        if module.name != "spillscan.__main__":
+            importlib.import_module(module.name)
     for path in (ROOT / "grammars").glob("*.lark"):
         grammar.lexer(path.stem)
     for name in ("ptxas", "nvlink", "prefix", "buildstep", "buildfailure"):
         grammar.load(name)
+    for words in _FIRST:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            main([*words])
+    assert threading.active_count() == 1, "a fork would lose the others"
     line = socket.socket(fileno=descriptor)
     while True:
         data, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
@@ -138,8 +152,6 @@ def serve(descriptor: int) -> None:
 
 def _command(request: Mapping[str, object], streams: Sequence[int]) -> NoReturn:
     """Be the command."""
-    from spillscan.cli import entry
-
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
