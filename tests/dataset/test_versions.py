@@ -125,7 +125,10 @@ def test_a_compaction_that_was_killed_reads_the_same(tmp_path: Path, monkeypatch
     assert plain(load_build(str(tmp_path), "v1")) == before
 
 
-def many(root: Path, count: int = writing.FEWEST_SHARING) -> dict[str, dict[str, Any]]:
+Held = dict[str, dict[str, Any]]
+
+
+def make_many(root: Path, count: int) -> Held:
     """Small builds that differ, and what they hold."""
     logs = sorted((FIXTURES / "ptxas").glob("plain-1?.*.log"))[:4]
     for number in range(count):
@@ -135,8 +138,22 @@ def many(root: Path, count: int = writing.FEWEST_SHARING) -> dict[str, dict[str,
     return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
 
 
-def test_many_small_builds_share_files_and_read_the_same(tmp_path: Path) -> None:
-    before = many(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Held]:
+    place = tmp_path_factory.mktemp("many")
+    return place, make_many(place, writing.FEWEST_SHARING)
+
+
+@pytest.fixture
+def many(made: tuple[Path, Held], tmp_path: Path) -> Held:
+    """As many small builds as share files, in ``tmp_path``, and what they hold."""
+    place, held = made
+    shutil.copytree(place, tmp_path, dirs_exist_ok=True)
+    return held
+
+
+def test_many_small_builds_share_files_and_read_the_same(many: Held, tmp_path: Path) -> None:
+    before = many
     asked = "SELECT * EXCLUDE (commit) FROM kernels ORDER BY label, unit_id, position"
     rows = open_dataset(str(tmp_path)).query(asked).fetchall()
     done = writing.compact(open_dataset(str(tmp_path)))
@@ -149,8 +166,8 @@ def test_many_small_builds_share_files_and_read_the_same(tmp_path: Path) -> None
     assert not [each for each in tmp_path.rglob("*") if each.is_dir() and not any(each.iterdir())]
 
 
-def test_what_shares_files_is_appended_to_and_compacted_again(tmp_path: Path) -> None:
-    before = many(tmp_path)
+def test_what_shares_files_is_appended_to_and_compacted_again(many: Held, tmp_path: Path) -> None:
+    before = many
     writing.compact(open_dataset(str(tmp_path)))
     log = Path(before["b00"]["kernels"][0]["origins"][0]["input"])
     unit = replace(unit_of(log), content_hash="another")  # what b00, b04, b08 and b12 share: a newer one of b04 alone
@@ -172,8 +189,10 @@ def _kill(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_killed_compaction_of_several_builds_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = many(tmp_path)
+def test_a_killed_compaction_of_several_builds_reads_the_same(
+    many: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = many
     for killed in ("put", "_delete"):
         with monkeypatch.context() as patched:
             patched.setattr(writing, killed, _kill)
