@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return processors() + 1
 
 
+@cache
 def manifest() -> list[dict[str, Any]]:
     """Every fixture with its tool, version and command."""
     document = yaml.load((FIXTURES / "MANIFEST.yaml").read_bytes(), Loader=yaml.CSafeLoader)
