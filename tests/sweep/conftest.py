@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,18 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.conftest import run as command
 
 Sweep = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def run(*words: str | Path, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`spillscan sweep`, with no toolkit but that of the packages and those that are named."""
-    command = [sys.executable, "-m", "spillscan", "sweep", *map(str, words)]
     variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **environment}
     for name in ("CUDA_HOME", "CUDA_PATH"):
         variables.pop(name, None)
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    done = command("sweep", *words, cwd=folder, env=variables)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def curves(*words: str | Path, **keywords: Any) -> list[dict[str, Any]]:
