@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from tests import forked
 from tests.conftest import ROOT
 
 PYTHON = """#!/bin/bash
@@ -33,9 +34,6 @@ fi
 OF_VENV = """#!/bin/bash
 if [ "$1 $2 $3" = "-m pip install" ]; then cp {bin}/spillscan-of-venv "$(dirname "$0")/spillscan"
 else exec {python} "$@"; fi
-"""
-COMMAND = """#!/bin/sh
-exec {python} -m spillscan "$@"
 """
 MAKE = """#!/bin/bash
 cat kernels.cu
@@ -94,15 +92,23 @@ class Machine:
     build_status: int = 0
     steps: list[Step] = field(default_factory=list)
     summary: str = ""
+    ours: int = field(init=False)
+    """The descriptor that the command needs: see :func:`tests.forked.program`."""
 
     def __post_init__(self) -> None:
         for name in ("bin", "home", "artifacts", "caches"):
             (self.folder / name).mkdir(exist_ok=True)
-        own = {"python-of-venv": OF_VENV, "spillscan-of-venv": COMMAND, "python3": PYTHON, "gh": GH}
+        own = {"python-of-venv": OF_VENV, "python3": PYTHON, "gh": GH}
         for name, text in {**own, "make": MAKE, "cmake": CMAKE, "apt-get": "#!/bin/sh\n"}.items():
             program = self.folder / "bin" / name
             program.write_text(text.format(python=sys.executable, bin=program.parent) if name in own else text)
             program.chmod(0o755)
+        self.ours = forked.program(self.folder / "bin" / "spillscan-of-venv")
+
+    def _done(self, words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """A shell that has ended."""
+        own = {"env": environment, "cwd": self.checkout, "pass_fds": [self.ours]}
+        return subprocess.run(words, capture_output=True, text=True, check=False, **own)  # type: ignore[call-overload]
 
     @property
     def comments(self) -> dict[str, str]:
@@ -174,9 +180,7 @@ class Machine:
         )
         own = environment | {name: str(file) for name, file in files.items()}
         own["PATH"] = ":".join([*reversed(paths), own["PATH"]])
-        done = subprocess.run(
-            [*bash, "-c", step["run"]], env=own, cwd=self.checkout, capture_output=True, text=True, check=False
-        )
+        done = self._done([*bash, "-c", step["run"]], own)
         self.steps.append(Step(step.get("name", step["run"][:40]), done.returncode, done.stdout + done.stderr))
         paths += files["GITHUB_PATH"].read_text().split()
         self.summary += files["GITHUB_STEP_SUMMARY"].read_text()
@@ -257,9 +261,7 @@ class Machine:
         variables = {key: str(value) for key, value in (job.get("variables") or {}).items()}
         environment = self.environment(CI_PROJECT_DIR=str(self.checkout), **variables)
         text = "set -eo pipefail\n" + "\n".join(job["script"])
-        done = subprocess.run(
-            ["bash", "-c", text], env=environment, cwd=self.checkout, capture_output=True, text=True, check=False
-        )
+        done = self._done(["bash", "-c", text], environment)
         self.steps = [Step("script", done.returncode, done.stdout + done.stderr)]
         return done.returncode
 
