@@ -246,7 +246,7 @@ class SnapshotJson(msgspec.Struct, gc=False):
     tool_version: str = ""
 
 
-_BATCH = 64
+BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
@@ -263,7 +263,7 @@ def text(value: Any) -> str:
 def texts(values: Iterable[Any], between: str) -> Iterator[str]:
     """``values`` as JSON in plain ASCII with ``between`` them, some dozens a piece."""
     rest = iter(values)
-    while batch := list(islice(rest, _BATCH)):
+    while batch := list(islice(rest, BATCH)):
         yield _batch(batch, between)
 
 

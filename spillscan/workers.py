@@ -14,7 +14,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NoReturn, TypeVar
@@ -78,10 +77,11 @@ class Workers:
     What they send is taken at once and kept until it is asked for, so that none has to wait.
     """
 
-    def __init__(self, parts: Sequence[Iterable[Any]], origin: str) -> None:
+    def __init__(self, parts: Sequence[Iterable[Any]], failure: str, arrivals: Arrivals | None = None) -> None:
+        """``failure``: what a process that dies leaves undone; ``arrivals``: where what all of them send is kept."""
         self._workers: list[Worker] = []
         for part in parts:
-            self._workers.append(Worker(part, origin))
+            self._workers.append(Worker(part, failure, arrivals))
         for worker in self._workers:  # no thread may run while a process is forked
             worker.listen()
 
@@ -96,9 +96,9 @@ class Workers:
 class Worker:
     """One process, and a thread that keeps what it sends."""
 
-    def __init__(self, part: Iterable[Any], origin: str) -> None:
-        self._origin = origin
-        self._messages: SimpleQueue[bytes] = SimpleQueue()
+    def __init__(self, part: Iterable[Any], failure: str, arrivals: Arrivals | None = None) -> None:
+        self._failure = failure
+        self._arrivals: Arrivals = SimpleQueue() if arrivals is None else arrivals
         readable, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -117,21 +117,23 @@ class Worker:
 
     def _listen(self) -> None:
         while message := receive(self._pipe):
-            self._messages.put(message)
-        self._messages.put(b"")
+            self._arrivals.put((self, message))
+        self._arrivals.put((self, b""))
 
     def items(self) -> Iterator[Any]:
         """All that the process makes, as it comes. Raises :class:`SpillscanError` where it did not come to its end."""
-        while message := self._messages.get():
+        while message := self._arrivals.get()[1]:
             yield pickle.loads(message)
+        self.end()
+
+    def end(self) -> None:
+        """See the process off that has sent all. Raises :class:`SpillscanError` where it did not come to its end."""
         _, status = os.waitpid(self._process, 0)
         self._process = 0
         if status:
             code = os.waitstatus_to_exitcode(status)
             how = f"was killed by signal {-code}" if code < 0 else "failed"
-            raise SpillscanError(
-                f"{self._origin} was not read: a process that read a part of it {how}", "is there memory enough?"
-            )
+            raise SpillscanError(f"{self._failure}: a process that had a part of it {how}", "is there memory enough?")
 
     def stop(self) -> None:
         """End the process, if it still runs."""
@@ -143,6 +145,10 @@ class Worker:
         if self._listener.is_alive():
             self._listener.join()
         self._pipe.close()
+
+
+Arrivals = SimpleQueue[tuple[Worker, bytes]]
+"""Messages, and who sent them; an empty one is its last."""
 
 
 def _make(part: Iterable[Any], descriptor: int) -> NoReturn:
@@ -161,8 +167,10 @@ LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
-_OWN_WORK = 0.12
-"""What this process does besides, its start, records of what the others find, a report: as a part of reading all."""
+_PORTIONS = 4
+"""Of what is left, for each process, the next is one: they become smaller, so that at the end none waits long."""
+_MOST_PORTIONS = 256
+"""The least portion is so small a part of all."""
 
 _HEAP_BYTES = 31 << 20
 """glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
@@ -171,33 +179,94 @@ at first."""
 
 
 def shared(
-    found: Sequence[_T], sizes: Sequence[int], read: Callable[[_T], Iterable[Any]], origin: str
+    found: Sequence[_T],
+    sizes: Sequence[int],
+    read: Callable[[_T], Iterable[Any]],
+    failure: str,
+    least: int | None = None,
 ) -> Iterator[tuple[_T, Iterable[Any]]]:
-    """Each thing that was ``found``, in order, with what is ``read`` of it, by as many processes as pay; ``sizes``: how
-    much that is. What is read of one is to be taken before the next is asked for. Raises
-    :class:`~spillscan.errors.SpillscanError` where a process dies."""
-    count = max(1, min(processors(), sum(sizes) // LEAST_BYTES, _MOST)) if POSSIBLE else 1
-    owners = dealt(sizes, count)
+    """Each thing that was ``found``, in order, with what is ``read`` of it, by as many processes as pay. ``sizes``: how
+    much that is; ``least``: of a share (default: :data:`LEAST_BYTES`). What is read of one is to be taken before the
+    next is asked for. Raises :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it
+    leaves undone.
+
+    Whoever is free takes the next portion, this process between what else it does; what comes before its turn is kept.
+    """
+    count = max(1, min(processors(), sum(sizes) // (least or LEAST_BYTES), _MOST)) if POSSIBLE else 1
     bytes(_HEAP_BYTES)
+    if count == 1:
+        for each in found:
+            yield each, read(each)
+        return
+    parts = portions(sizes, count)
+    done: dict[int, list[list[Any]]] = {}
+    arrivals: Arrivals = SimpleQueue()
+    with Tickets(len(parts)) as tickets:
 
-    def share(owner: int) -> Iterator[list[Any]]:
-        for each, by in zip(found, owners, strict=True):
-            if by == owner:
-                yield list(read(each))
+        def share() -> Iterator[tuple[int, list[list[Any]]]]:
+            for number in iter(tickets.take, None):
+                yield number, [list(read(found[at])) for at in parts[number]]
 
-    with Workers([share(owner) for owner in range(1, count)], origin) as running:
-        said: list[Iterator[Any]] = [iter(()), *(worker.items() for worker in running)]
-        for each, by in zip(found, owners, strict=True):
-            yield each, next(said[by]) if by else read(each)
-        for others in said[1:]:
-            next(others, None)
+        with Workers([share() for _ in range(1, count)], failure, arrivals) as running:
+            left = len(running)
+            for number, part in enumerate(parts):
+                mine = None
+                while number not in done and mine != number:
+                    if arrivals.empty() and (mine := tickets.take()) is not None:
+                        if mine != number:
+                            done[mine] = [list(read(found[at])) for at in parts[mine]]
+                    else:
+                        left -= _arrived(arrivals, done)
+                if mine == number:
+                    yield from ((found[at], read(found[at])) for at in part)
+                else:
+                    yield from zip((found[at] for at in part), done.pop(number), strict=True)
+            while left:
+                left -= _arrived(arrivals, done)
 
 
-def dealt(sizes: Sequence[int], count: int) -> list[int]:
-    """For each size whose it is: neighbours belong together, so that this process, which is first, seldom waits. Its
-    share is smaller by what else it does."""
-    total = max(1, sum(sizes))
-    own = total * max(0.0, (1 - _OWN_WORK * (count - 1)) / count)
-    other = (total - own) / max(1, count - 1)
-    middles = [end - size / 2 for size, end in zip(sizes, accumulate(sizes), strict=True)]
-    return [0 if middle <= own else min(count - 1, 1 + int((middle - own) / other)) for middle in middles]
+def _arrived(arrivals: Arrivals, done: dict[int, list[list[Any]]]) -> bool:
+    """Wait for a message; whether it is the last of a process."""
+    worker, message = arrivals.get()
+    if not message:
+        worker.end()
+        return True
+    number, items = pickle.loads(message)
+    done[number] = items
+    return False
+
+
+class Tickets:
+    """Numbers from 0 on, each of which is taken once, by any of the processes that are forked while they are there."""
+
+    def __init__(self, count: int) -> None:
+        self._readable, writable = os.pipe()
+        os.write(writable, b"".join(map(_TICKET.pack, range(count))))  # a pipe holds a page at least
+        os.close(writable)
+
+    def __enter__(self) -> Tickets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._readable)
+
+    def take(self) -> int | None:
+        """The next one; ``None``: there is none left."""
+        ticket = os.read(self._readable, _TICKET.size)
+        return _TICKET.unpack(ticket)[0] if ticket else None
+
+
+_TICKET = struct.Struct("<I")
+
+
+def portions(sizes: Sequence[int], count: int) -> list[range]:
+    """Neighbours that one process reads together, for so many processes: smaller ones the less is left."""
+    found, left = [], sum(sizes)
+    least = left // _MOST_PORTIONS
+    begin = held = 0
+    for end, size in enumerate(sizes, 1):
+        held += size
+        if end == len(sizes) or held > max(least, left // (_PORTIONS * count)):
+            found.append(range(begin, end))
+            begin, left, held = end, left - held, 0
+    return found

@@ -566,7 +566,8 @@ def together(
     """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
     pages = Pages()
     sizes = [functions.work_of(each) for _, each in found]
-    yield from workers.shared(found, sizes, lambda pair: _of_member(functions, pair[1], pages), origin)
+    failure = f"{origin} was not read"
+    yield from workers.shared(found, sizes, lambda pair: _of_member(functions, pair[1], pages), failure)
 
 
 def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:

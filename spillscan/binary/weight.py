@@ -155,7 +155,7 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
         read = ((each, reader.read(each)) for each in passed)  # small, or each member is decompressed where it is found
     else:
         passed = list(passed)
-        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file")
+        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file was not read")
     for each, contents in read:
         scales.put(each, contents)
     scales.close(0)

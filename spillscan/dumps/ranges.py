@@ -137,7 +137,7 @@ class Ranges:
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         turns = [self._ranges[first :: self._processes] for first in range(1, self._processes)]
         shares = [_share(extents, self._origin, self._size) for extents in turns if extents]
-        with workers.Workers(shares, self._origin) as running:
+        with workers.Workers(shares, f"{self._origin} was not read") as running:
             said = [worker.items() for worker in running]
             end = _End(self.account, Place(1, BEFORE_ALL), complete=True)
             for number, extent in enumerate(self._ranges):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from spillscan import __version__
+from spillscan import __version__, workers
 from spillscan.compare.figures import figures
 from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.machine.spillmap import TOP
@@ -31,6 +31,7 @@ from spillscan.output.terminal import Style
 from spillscan.places import Tree, heaviest, place_of
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.serialize import (
+    BATCH,
     SCHEMA_VERSION,
     Count,
     IssueJson,
@@ -264,7 +265,7 @@ def _pieces(report: Report) -> Iterator[str]:
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
-        yield from _array("kernels", map(kernel_json, report.build.kernels))
+        yield from _listed("kernels", _kernels(report.build.kernels))
         if report.build.portable:
             yield from _array("portable", report.build.portable)
         if report.build.empty_units:
@@ -278,13 +279,37 @@ def _pieces(report: Report) -> Iterator[str]:
     yield f' "stats": {text(stats_json(report.build))}}}\n'
 
 
+_BETWEEN = ",\n  "
+"""Items of an array."""
+
+
 def _array(name: str, values: Iterable[Any]) -> Iterator[str]:
+    yield from _listed(name, texts(values, _BETWEEN))
+
+
+def _listed(name: str, pieces: Iterable[str]) -> Iterator[str]:
     yield f' "{name}": ['
     before = "\n  "
-    for piece in texts(values, ",\n  "):
+    for piece in pieces:
         yield before + piece
-        before = ",\n  "
+        before = _BETWEEN
     yield "],\n"
+
+
+_LEAST_KERNELS = 1000
+"""For a process: below, it costs more than it saves."""
+
+
+def _kernels(kernels: Sequence[Kernel]) -> Iterator[str]:
+    """By as many processes as pay."""
+    batches = [kernels[at : at + BATCH] for at in range(0, len(kernels), BATCH)]
+    failure = "the kernels were not written as JSON"
+    for _, pieces in workers.shared(batches, list(map(len, batches)), _of_batch, failure, _LEAST_KERNELS):
+        yield from pieces
+
+
+def _of_batch(kernels: Sequence[Kernel]) -> Iterator[str]:
+    return texts(map(kernel_json, kernels), _BETWEEN)
 
 
 def _change(change: Change) -> ChangeJson:

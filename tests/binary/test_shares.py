@@ -5,17 +5,22 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from spillscan import binary, workers
+from spillscan import binary, pipeline, workers
 from spillscan.binary import containers, fatbin
 from spillscan.binary.weight import weigh
 from spillscan.binary.window import DEFAULT
 from spillscan.errors import SpillscanError
+from spillscan.model import Reading
+from spillscan.model.code import SassFunction
+from spillscan.output.terminal import style_of
+from spillscan.reports import Report, json
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(not workers.POSSIBLE, reason="needs fork")
@@ -54,10 +59,14 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 2)
     parent, window = os.getpid(), containers.Image.window.fget
+    taken: list[containers.Image] = []
 
     def deadly(image: containers.Image) -> object:
         if os.getpid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
+        while not taken and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT) is None:
+            pass  # the other takes the next portion meanwhile
+        taken.append(image)
         return window(image)
 
     monkeypatch.setattr(containers.Image, "window", property(deadly))
@@ -66,12 +75,28 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_neighbours_stay_together() -> None:
-    assert workers.dealt([5, 5, 0, 10, 1, 9], 3) == [0, 0, 1, 1, 2, 2]
-    assert workers.dealt([4, 6], 1) == [0, 0]
-    assert workers.dealt([1] * 10, 2).count(0) == 4  # the first has more to do than to read
-    assert workers.dealt([1] * 10, 8) == [1, 1, 2, 3, 4, 4, 5, 6, 6, 7]
-    assert workers.dealt([], 2) == []
-    assert set(workers.dealt([0, 0], 2)) == {0}
+    assert workers.portions([5, 5, 0, 10, 1, 9], 1) == [range(2), range(2, 4), range(4, 6)]
+    assert workers.portions([], 2) == []
+    assert workers.portions([0, 0], 2) == [range(2)]
+    several = workers.portions([1] * 10_000, 8)
+    assert [at for part in several for at in part] == [*range(10_000)]
+    assert len(several[0]) > 8 * len(several[-1])  # none waits long for the last
+    assert len(workers.portions([1] * 100_000, 8)) <= 512
+
+
+def test_whoever_is_free_takes_the_next() -> None:
+    """In order, each once, whatever each takes; of one that is slow the others come before their turn."""
+    parent = os.getpid()
+
+    def read(number: int) -> Iterator[tuple[int, int]]:
+        if os.getpid() != parent:
+            time.sleep(0.002)
+        yield number, os.getpid()
+
+    found = [item for _, items in workers.shared(range(200), [1] * 200, read, "it was not read", 50) for item in items]
+    assert [number for number, _ in found] == [*range(200)]
+    if workers.processors() > 1:
+        assert {pid == parent for _, pid in found} == {True, False}
 
 
 def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +110,17 @@ def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.Mon
         several = weigh(mapped, len(mapped), DEFAULT, copies=True)
         assert (several.sums, several.copies, several.gaps) == (alone.sums, alone.copies, alone.gaps)
         assert [str(each) for each in several.damages] == [str(each) for each in alone.damages]
+
+
+def test_what_is_written_of_it_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = pipeline.build_of(
+        Reading(functions=[each for each in binary.items(mapped, "all.fatbin") if isinstance(each, SassFunction)])
+    )
+    report = Report(kind="scan", build=build, read=(build,))
+    alone = "".join(json.render(report, style_of(None, False)))
+    assert len(build.kernels) > 10
+    monkeypatch.setattr(json, "BATCH", 4)
+    monkeypatch.setattr(json, "_LEAST_KERNELS", 1)
+    for count in (2, 3):
+        monkeypatch.setattr(workers, "processors", lambda count=count: count)
+        assert "".join(json.render(report, style_of(None, False))) == alone
