@@ -217,8 +217,12 @@ _SASS = "sass"
 """The grammar whose lines most readers of machine code ask for."""
 
 
-def terminal(lark: Lark, name: str) -> str:
-    """The expression of one terminal."""
+def terminal(terminal_name: str, name: str = _SASS) -> str:
+    """The expression of one terminal of grammar ``name``."""
+    return _derived(name, f"terminal {terminal_name}", lambda: _terminal(lexer(name), terminal_name))
+
+
+def _terminal(lark: Lark, name: str) -> str:
     return lark.get_terminal(name).pattern.to_regexp()
 
 
@@ -241,7 +245,7 @@ def rule_expression(lark: Lark, rule: str, only: str = "") -> str:
         raise ValueError(f"rule {rule} is not a sequence of terminals")
     parts = []
     for name, may in zip(longest, optional, strict=True):
-        expression = terminal(lark, name)
+        expression = _terminal(lark, name)
         group = name.lower()
         hidden = name.startswith("_") or only not in ("", group)
         expression = f"(?:{expression})" if hidden else f"(?P<{group}>{expression})"
@@ -253,17 +257,21 @@ def _without(names: tuple[str, ...], index: int) -> tuple[str, ...]:
     return names[:index] + names[index + 1 :]
 
 
+def line_expression(rule: str, name: str = _SASS, only: str = "") -> str:
+    """:func:`rule_expression` of a line rule of grammar ``name``."""
+    return _derived(name, f"line {rule} {only}", lambda: rule_expression(lexer(name), rule, only))
+
+
 @cache
 def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     """The compiled expression of a line rule of grammar ``name``, over bytes."""
-    return re.compile(_derived(name, f"line {rule}", lambda: rule_expression(lexer(name), rule)).encode())
+    return re.compile(line_expression(rule, name).encode())
 
 
 @cache
 def line_starts(rule: str, name: str = _SASS, only: str = "") -> re.Pattern[bytes]:
     """As :func:`line`, but only where a line begins, to go through many lines at once."""
-    expression = _derived(name, f"line {rule} {only}", lambda: rule_expression(lexer(name), rule, only))
-    return re.compile(b"(?m:^)" + expression.encode())
+    return re.compile(b"(?m:^)" + line_expression(rule, name, only).encode())
 
 
 @cache

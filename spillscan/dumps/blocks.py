@@ -19,6 +19,7 @@ from spillscan import grammar
 from spillscan.dumps.common import Readable
 from spillscan.dumps.layout import WINDOW, Layout
 from spillscan.dumps.listing import LOCAL
+from spillscan.machine.flow import distinct
 
 SIZE = 1 << 21
 """Bytes read at once: a block stays in the processor's cache while it is scanned."""
@@ -180,7 +181,7 @@ def _in_rows(text: _Text, layout: Layout) -> list[int]:
         begin = text.begin + lane * layout.width
         column = begin + layout.opcode + text.shift - WINDOW
         copy = np.ndarray((rows,), f"V{size}", text.block.buffer, column, (layout.stride,)).copy()
-        starts.append(np.unique(_places(copy.view(np.uint8)) // size) * layout.stride + begin)
+        starts.append(distinct(_places(copy.view(np.uint8)) // size) * layout.stride + begin)
     found: list[int] = np.sort(np.concatenate(starts)).tolist()
     return found
 

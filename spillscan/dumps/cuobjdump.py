@@ -58,9 +58,8 @@ class Place(NamedTuple):
 @cache
 def _turn() -> re.Pattern[bytes]:
     """From the end of one function to the body of the next in the same cubin: what stands between most of them."""
-    lark = grammar.lexer()
-    end, flags = (grammar.rule_expression(lark, rule, only="none") for rule in ("end", "flags"))
-    blank, function = grammar.rule_expression(lark, "blank", "none"), grammar.rule_expression(lark, "function")
+    end, flags, blank = (grammar.line_expression(rule, only="none") for rule in ("end", "flags", "blank"))
+    function = grammar.line_expression("function")
     return re.compile(f"{end}(?:{blank})*{function}{flags}".encode())
 
 

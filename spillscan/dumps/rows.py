@@ -53,7 +53,7 @@ class Numbers:
         tries = 0
         while True:
             slots = ((keys * _U(self._factor)) >> _U(64 - self._bits)).astype(np.int64)
-            if len(np.unique(slots)) == len(keys):
+            if len(set(slots.tolist())) == len(keys):  # np.unique imports a part of NumPy that nothing else needs
                 break
             self._factor = (self._factor * 6364136223846793005 + 1442695040888963407) % (1 << 64) | 1
             tries += 1
@@ -76,9 +76,8 @@ class Numbers:
             new = self._keys.take(slots) != keys
             if not new.any():
                 return self._values.take(slots)
-            unknown, first = np.unique(keys[new], return_index=True)
-            rows = np.flatnonzero(new)[first]
-            for key, row in zip(unknown.tolist(), rows.tolist(), strict=True):
+            rows = np.flatnonzero(new)[::-1]
+            for key, row in dict(zip(keys[rows].tolist(), rows.tolist(), strict=True)).items():
                 if key not in self._known:
                     if len(self._known) == self._most:
                         raise FullError
@@ -110,13 +109,12 @@ class Opcodes:
     """The beginnings met so far, their opcodes and kinds."""
 
     def __init__(self) -> None:
-        lark = grammar.lexer()
-        guard, opcode = (grammar.terminal(lark, name) for name in ("GUARD", "OPCODE"))
+        guard, opcode = map(grammar.terminal, ("GUARD", "OPCODE"))
         self._read: dict[bytes, int] = {}
         self._special = re.compile(f"(?P<guard>{guard})?(?P<opcode>{opcode})".encode())
-        self._local = re.compile(grammar.terminal(lark, "LOCAL_LINE").encode())
-        self._control = re.compile(grammar.terminal(lark, "CONTROL_LINE").encode())
-        self._plain = re.compile(grammar.terminal(lark, "PLAIN_RUN").encode())
+        self._local = re.compile(grammar.terminal("LOCAL_LINE").encode())
+        self._control = re.compile(grammar.terminal("CONTROL_LINE").encode())
+        self._plain = re.compile(grammar.terminal("PLAIN_RUN").encode())
         self.names = [""]
         """By number: opcodes; the first stands for all special beginnings."""
         self.kinds = np.zeros(MAX_OPCODES, np.uint8)
@@ -248,8 +246,7 @@ class Rows:
     """Scans spans of a block; remembers opcodes and predicates from block to block."""
 
     def __init__(self) -> None:
-        guard = grammar.terminal(grammar.lexer(), "GUARD")
-        self._guard = re.compile(b" *" + guard.encode())
+        self._guard = re.compile(b" *" + grammar.terminal("GUARD").encode())
         self._guards = Numbers(_MAX_GUARDS)
         self.opcodes = Opcodes()
         self._reserve(1 << 12, 1)
