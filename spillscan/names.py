@@ -22,8 +22,6 @@ _DIGITS = re.compile("[0-9]+")
 _TAGS = re.compile(r"\[abi:[^\[\]]*\]")
 # TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
 _INDUCTOR = re.compile(r"triton_([a-z]{1,12})_fused(?:_(\w+))?_(\d{1,9})")
-# What stands before the first bracket, behind scopes and the return type.
-_BASE = re.compile(r"(?:[^<(]*(?:::| ))?([^\W\d]\w*)[<(]")
 _CUTE = "kernel_cutlass_"
 """What CuTe DSL puts before a function's name and its parameters (4.8)."""
 # cuTile: NAME_KCONVENTION and a constraint for each parameter (compilation/_name_mangling.py of cuda-tile 1.7).
@@ -41,8 +39,8 @@ BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
 
 def demangle(symbol: str) -> str:
     """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
-    mangled = _without_unit(symbol)
-    if not mangled.startswith("_Z"):
+    mangled = symbol
+    if not symbol.startswith("_Z") and not (mangled := _without_unit(symbol)).startswith("_Z"):
         return symbol
     try:
         name = _demangler()(mangled)
@@ -120,9 +118,8 @@ def _constraint(found: re.Match[str]) -> str:
 def short_name(symbol: str, name: str = "") -> str:
     """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
     ``symbol``, where that is known."""
-    mangled = _without_unit(symbol)
-    plain = _PLAIN.match(mangled)
-    if plain:  # not nested: the mangling begins with it
+    mangled = symbol if symbol.startswith("_ZN") else _without_unit(symbol)
+    if plain := None if mangled.startswith("_ZN") else _PLAIN.match(mangled):  # not nested: the mangling begins with it
         return mangled[plain.end() : plain.end() + int(plain[1])]
     name = name or demangle(symbol)
     if "[abi:" in name:
@@ -167,8 +164,10 @@ def _plain_base(name: str) -> str | None:
     """The base name where it takes no look at brackets: nothing but one list of template arguments behind it."""
     if ">::" in name or "> " in name or "decltype" in name:
         return None
-    found = _BASE.match(name)
-    return found[1] if found else None
+    head, angle, _ = name.partition("<")
+    before, bracket, _ = head.partition("(")
+    base = before.rpartition("::")[2].rpartition(" ")[2]
+    return base if (angle or bracket) and base.isidentifier() else None
 
 
 def _base_and_arguments(name: str) -> tuple[str, str]:

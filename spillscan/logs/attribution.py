@@ -9,7 +9,6 @@ when the account shows that no line is missing.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -40,15 +39,18 @@ from spillscan.logs.records import (
     Draft,
     Notes,
     PendingUse,
+    Run,
     Section,
     Suspicion,
     finished,
+    first_line,
     quoted,
     record,
+    shown_by,
     with_callees,
 )
 from spillscan.logs.steps import Step
-from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, LinkRecord, Origin, Usage
+from spillscan.model import LOST_SETTING, Issue, Kernel, LinkRecord, Origin, Usage
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
 
@@ -77,7 +79,7 @@ class Writer:
         """The steps in which a module began, which may hold no kernel."""
         self._account = Account(input_name)
         self._drafts: list[Draft] = []
-        self._kernels: list[tuple[int, Section, Step, Kernel]] = []
+        self._runs: list[Run] = []
         self._links: list[LinkRecord] = []
         self._section = Section()
         self._sections: list[Section] = []  # those with advisories that name no kernel
@@ -139,29 +141,32 @@ class Writer:
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
-    def block(self, symbol: str, arch: str, usage: Usage, compile_ms: float | None, line: int, step: Step) -> None:
-        """A kernel whose lines stand together while nothing else is open: the same as feeding them one by one."""
-        self._registers_lines += 1
-        self._stack_lines += 1
-        self._names += 1
-        self._messages += 1
-        self._compile_times += compile_ms is not None
-        self._enter(arch)
+    def blocks(self, kernels: list[Kernel], step: Step, *, barriers: int, linked: bool) -> None:
+        """Kernels of one arch, all of them with a compile time or none, whose lines stand together while nothing else
+        is open: the same as feeding them one by one. ``barriers`` and ``linked`` are what their figures show of the
+        :class:`~spillscan.logs.records.Section`."""
+        count, first = len(kernels), kernels[0]
+        self._registers_lines += count
+        self._stack_lines += count
+        self._names += count
+        self._messages += count
+        self._compile_times += 0 if first.compile_ms is None else count
+        self._enter(first.key.arch, first_line(kernels[-1]), count)
         section = self._section
-        section.linked |= usage.cumulative_stack_bytes is not None
-        section.barriers |= 2 if usage.barriers is None else 1
-        self._timed(section, compile_ms, line)
-        kernel = Kernel(
-            key=KernelKey(symbol=symbol, arch=arch, unit=step.unit),
-            role="entry",
-            usage=usage,
-            advisories=self._notes.take(symbol, usage.spills) if symbol in self._notes else (),
-            origins=(Origin(input=self._input, line=line),),
-            compile_ms=compile_ms,
-            source=step.source,
-        )
-        self._kernels.append((line, self._section, step, kernel))
+        section.linked |= linked
+        section.barriers |= barriers
+        self._timed(section, first.compile_ms, first_line(first))
+        if notes := self._notes:
+            kernels = [self._noted(kernel) if kernel.key.symbol in notes else kernel for kernel in kernels]
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.section is section and last.step is step:
+            last.kernels += kernels
+        else:
+            self._runs.append(Run(section, step, kernels))
         self._last = None
+
+    def _noted(self, kernel: Kernel) -> Kernel:
+        return replace(kernel, advisories=self._notes.take(kernel.key.symbol, kernel.usage.spills))
 
     def feed(self, message: Message, line: int, step: Step, text: str = "") -> None:
         """One message, on ``line`` with ``text``, printed during ``step``."""
@@ -258,7 +263,7 @@ class Writer:
                 section.notes = mine
         settle_stacks(self._drafts)
         of_drafts = ((draft.symbol, draft.stack.spills) for draft in self._drafts if draft.stack)
-        of_kernels = ((kernel.key.symbol, kernel.usage.spills) for _, _, _, kernel in self._kernels)
+        of_kernels = ((kernel.key.symbol, kernel.usage.spills) for kernel in self._whole())
         self._drafts.extend(self._notes.drafts(chain(of_drafts, of_kernels)))
         for note, noted, why in self._notes.unattached():
             self._unattached(note, noted, why)
@@ -272,18 +277,17 @@ class Writer:
         doubts = self._account.doubts(interleaved=self._interleaved)
         return [link for link in self._links if (link.origin.line or 0) not in doubts]
 
-    def kernels(self, *, units_in_doubt: bool) -> Iterator[tuple[int, Kernel]]:
-        """(line, kernel) of all that was read; complete after :meth:`end`.
+    def kernels(self, *, units_in_doubt: bool) -> list[Kernel]:
+        """All that was read; complete after :meth:`end`.
 
         ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted.
         """
-        sections = {id(section): section for _, section, _, _ in self._kernels}
-        sections |= {id(draft.section): draft.section for draft in self._drafts}
+        sections = [*(run.section for run in self._runs), *(draft.section for draft in self._drafts)]
         several = self._interleaved and len(self._arches() - {None}) > 1
         context = Context(
             input=self._input,
             interleaved=self._interleaved,
-            relocatable=self._relocatable(sections.values()),
+            relocatable=self._relocatable(sections),
             units_in_doubt=units_in_doubt,
             arch_in_doubt=several,
             doubts=self._account.doubts(interleaved=self._interleaved),
@@ -295,43 +299,42 @@ class Writer:
         if self._account.complete and not (self._unended or self._interleaved or context.relocatable):
             callees = self._callees()
         summed: dict[tuple[int, tuple[int, int]], Usage] = {}  # equal figures share one record
-        for line, section, step, kernel in self._kernels:
-            if line in callees:
-                figures = id(kernel.usage), callees[line]
-                usage = summed.get(figures) or summed.setdefault(figures, with_callees(kernel.usage, callees[line]))
-                kernel = replace(kernel, usage=usage)  # noqa: PLW2901
-            if plain and not section.notes and not step.relocatable:
-                yield line, kernel
-            else:
-                yield line, finished(kernel, section, step, context)
+
+        def calling(kernel: Kernel, spills: tuple[int, int]) -> Kernel:
+            figures = id(kernel.usage), spills
+            usage = summed.get(figures) or summed.setdefault(figures, with_callees(kernel.usage, spills))
+            return replace(kernel, usage=usage)
+
+        found: list[Kernel] = []
+        for run in self._runs:
+            kernels = run.kernels
+            if callees:
+                spills = ((kernel, callees.get(first_line(kernel))) for kernel in kernels)
+                kernels = [kernel if each is None else calling(kernel, each) for kernel, each in spills]
+            if not plain or run.section.notes or run.step.relocatable:
+                kernels = [finished(kernel, run.section, run.step, context) for kernel in kernels]
+            found += kernels
         for draft in self._drafts:
             kernel = record(draft, context)
             if draft.line in callees:
-                kernel = replace(kernel, usage=with_callees(kernel.usage, callees[draft.line]))
-            yield draft.line, finished(kernel, draft.section, draft.step, context)
+                kernel = calling(kernel, callees[draft.line])
+            found.append(finished(kernel, draft.section, draft.step, context))
+        return found
+
+    def _whole(self) -> Iterator[Kernel]:
+        """The kernels whose lines stood together."""
+        return chain.from_iterable(run.kernels for run in self._runs)
 
     def _callees(self) -> dict[int, tuple[int, int]]:
         """What the callees of each kernel spill, by the kernel's line, where that is known of all of them: whole
         programs list them behind it, relocatable code and debug builds before all kernels of a module."""
-        entries: dict[int, list[int]] = defaultdict(list)
-        for line, section, _, _ in self._kernels:
-            entries[id(section)].append(line)
-        functions = []
-        for draft in self._drafts:
-            if draft.role == "entry":
-                entries[id(draft.section)].append(draft.line)
-            elif draft.role == "function" and not draft.section.relocatable and not draft.step.relocatable:
-                functions.append(draft)
-        ordered = {section: sorted(lines) for section, lines in entries.items()}
         found: dict[int, tuple[int, int] | None] = {}
-        for draft in functions:
-            lines = ordered.get(id(draft.section), [])
-            if place := bisect_left(lines, draft.line):
-                caller, spills = lines[place - 1], draft.spills
-                before = found.get(caller, (0, 0))
-                found[caller] = (
-                    None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])
-                )
+        for draft in self._drafts:
+            caller = draft.caller_line
+            if not caller or draft.role != "function" or draft.section.relocatable or draft.step.relocatable:
+                continue
+            spills, before = draft.spills, found.get(caller, (0, 0))
+            found[caller] = None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])
         return {caller: spills for caller, spills in found.items() if spills is not None}
 
     def _relocatable(self, sections: Iterable[Section]) -> bool:
@@ -348,24 +351,27 @@ class Writer:
         return any(section.relocatable and not section.linked for section in sections)
 
     def _arches(self) -> set[str | None]:
-        return {kernel.key.arch for _, _, _, kernel in self._kernels} | {draft.arch for draft in self._drafts}
+        return {kernel.key.arch for kernel in self._whole()} | {draft.arch for draft in self._drafts}
 
     def _namesakes(self) -> frozenset[str]:
         arches: dict[str, set[str | None]] = defaultdict(set)
-        for _, _, _, kernel in self._kernels:
+        for kernel in self._whole():
             arches[kernel.key.symbol].add(kernel.key.arch)
         for draft in self._drafts:
             arches[draft.symbol].add(draft.arch)
         return frozenset(symbol for symbol, found in arches.items() if len(found) > 1)
 
     def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
-        """A device function whose lines stand together while nothing else is open."""
-        self._named = (symbol, line)
+        """A device function whose lines stand together while nothing else is open: the same as feeding them."""
         self._names += 1
+        self._stack_lines += 1
         self._messages += 1
-        self._stack(stack, line, step, None)
+        draft = self._begin_function(symbol, stack, line, step)
         if compile_ms is not None:
-            self.feed(CompileTime(compile_ms), line, step)
+            self._messages += 1
+            self._compile_times += 1
+            self._measured(draft, compile_ms)
+            self._last = None
 
     # ---- one kernel's lines ------------------------------------------------------------------------------------
 
@@ -374,18 +380,20 @@ class Writer:
             self._interleaved = self._crossed = self._overlapped = True
         if len(self._open) >= MOST_OPEN:
             self._give_up(line)
-        self._enter(entry.arch)
+        self._enter(entry.arch, line)
         self._last = Draft(entry.symbol, entry.arch, "entry", line, step, self._section)
         self._open.append(self._last)
 
-    def _enter(self, arch: str | None) -> None:
+    def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
+        """So many kernels of one arch begin, the last of them on ``line``."""
         section = self._section
         if section.headed and section.arch not in (None, arch):
             self._interleaved = self._crossed = True  # one ptxas run compiles for one arch
         section.arch = arch
-        section.entries += 1
+        section.entries += kernels
+        section.last_kernel_line = line
         self._with_arch |= arch is not None
-        self._entries += 1
+        self._entries += kernels
 
     def _stack(self, stack: Stack, line: int, step: Step, before: Draft | None) -> None:
         self._stack_lines += stack.indented
@@ -405,17 +413,12 @@ class Writer:
         namesakes = [draft for draft in self._open if draft.symbol == symbol]
         waiting = [draft for draft in namesakes if draft.stack is None]
         if not waiting:
-            # Before any kernel of its section: only relocatable code has that (-c, -rdc=true).
-            self._section.relocatable |= not self._section.entries
-            self._last = Draft(symbol, None, "function", named_line, step, self._section, stack)
-            self._doubt_stack(self._last, stack, lost)
+            function = self._begin_function(symbol, stack, named_line, step)
+            self._doubt_stack(function, stack, lost)
             for draft in self._open:
                 if not _CALLEES_FIRST.fullmatch(draft.arch or ""):
                     draft.suspicions |= {"foreign"}
-                    self._last.suspicions |= {"misplaced"}
-            if symbol in self._notes:
-                self._last.advisories = self._notes.take(symbol, stack.spills)
-            self._drafts.append(self._last)
+                    function.suspicions |= {"misplaced"}
             return
         doubtful = symbol in self._owed or any(draft.stack_in_doubt for draft in namesakes)
         if doubtful or len({draft.identity for draft in waiting}) > 1:
@@ -425,6 +428,15 @@ class Writer:
         self._doubt_stack(waiting[0], stack, lost)
         if symbol in self._notes:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
+
+    def _begin_function(self, symbol: str, stack: Stack, line: int, step: Step) -> Draft:
+        section = self._section
+        section.relocatable |= not section.entries  # only relocatable code has them before kernels (-c, -rdc=true)
+        self._last = Draft(symbol, None, "function", line, step, section, stack, caller_line=section.last_kernel_line)
+        if symbol in self._notes:
+            self._last.advisories = self._notes.take(symbol, stack.spills)
+        self._drafts.append(self._last)
+        return self._last
 
     def _doubt_stack(self, draft: Draft, stack: Stack, lost: bool) -> None:
         """``lost``: the stack line of the properties before is missing, unless this is it."""
@@ -470,8 +482,9 @@ class Writer:
                 draft.stack, holder.stack = holder.stack, None
         draft.usage = usage
         section = draft.section
-        section.linked |= usage.cumulative_stack_bytes is not None
-        section.barriers |= 2 if usage.barriers is None else 1
+        barriers, linked = shown_by(usage)
+        section.linked |= linked
+        section.barriers |= barriers
         self._open.remove(draft)
         self._drafts.append(draft)
         self._last = draft
@@ -500,9 +513,12 @@ class Writer:
             self._interleaved = True
             self._stray_times.append(line)
             return
-        if before.role == "function":
-            before.section.relocatable = True  # device functions of whole programs have no compile time of their own
-        before.compile_ms = milliseconds
+        self._measured(before, milliseconds)
+
+    def _measured(self, draft: Draft, milliseconds: float) -> None:
+        if draft.role == "function":
+            draft.section.relocatable = True  # device functions of whole programs have no compile time of their own
+        draft.compile_ms = milliseconds
 
     # ---- what is missing ---------------------------------------------------------------------------------------------
 
@@ -540,8 +556,9 @@ class Writer:
     def _lacks_times(self, line: int) -> None:
         """Where the last kernel alone has no compile time, the log was cut behind its registers line."""
         last: tuple[int, float | None] = (0, 0)
-        if self._kernels:
-            last = self._kernels[-1][0], self._kernels[-1][3].compile_ms
+        if self._runs:
+            kernel = self._runs[-1].kernels[-1]
+            last = first_line(kernel), kernel.compile_ms
         for draft in self._drafts:
             if draft.role == "entry":
                 self._timed(draft.section, draft.compile_ms, draft.line)
@@ -610,7 +627,7 @@ class Writer:
     def _assign(self) -> None:
         """Settle what was set aside, with what the sure kernels of the whole input prove."""
         reserves = Reserves()
-        for _, _, _, kernel in self._kernels:
+        for kernel in self._whole():
             reserves.witness(kernel.key.symbol, kernel.key.arch, kernel.usage)
         for draft in self._drafts:
             if draft.role == "entry":
@@ -651,9 +668,7 @@ class Writer:
         """What ptxas said once of each kernel of a section. Of setmaxnreg it says once a function that it is ignored
         (measured, 12.4 to 13.5): of as many kernels as there are messages, all are meant."""
         ignored = [(note, line) for note, line in section.notes if note.advisory.kind == LOST_SETTING]
-        owners = ((each, kernel.role) for _, each, _, kernel in self._kernels)
-        drafts = ((draft.section, draft.role) for draft in self._drafts)
-        alone = all(role != "function" for each, role in chain(owners, drafts) if each is section)
+        alone = all(draft.role != "function" for draft in self._drafts if draft.section is section)
         return ignored[:1] if alone and len(ignored) == section.entries and not self._interleaved else []
 
     def _unattached(self, note: Note, line: int, why: str) -> None:

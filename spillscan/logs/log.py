@@ -34,9 +34,10 @@ from spillscan.logs.messages import (
     plain,
     used_line,
 )
+from spillscan.logs.records import first_line, shown_by
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
 from spillscan.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix
-from spillscan.model import Issue, Kernel, Origin, Reading, Stats, Usage
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats, Usage
 
 _TOOLS = Words(b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
@@ -50,6 +51,9 @@ _LONGEST_WRAPPED_BYTES = 1 << 16
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
 _USAGE_MEMO_ENTRIES = 1 << 16
+
+_Figures = tuple[Usage, str, int, bool]
+"""Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
 
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
 _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
@@ -81,7 +85,7 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._usages: dict[tuple[bytes, ...], Usage | None] = {}
+        self._figures: dict[tuple[bytes, ...], _Figures] = {}
         self._parsed: dict[bytes, Used] = {}
         self._cut = ""
         self._unended = False
@@ -131,11 +135,10 @@ class _Log:
     def finish(self) -> Reading:
         """The input has ended."""
         reading = Reading()
-        placed: list[tuple[int, Kernel]] = []
         for writer, steps in self._writers.values():
             cut = self._cut if writer is self._default[0] else ""
             writer.end(cut=cut, unended=self._unended, line=self._line - 1)
-            placed.extend(writer.kernels(units_in_doubt=steps.overlapping))
+            reading.kernels += writer.kernels(units_in_doubt=steps.overlapping)
             reading.links.extend(writer.links())
             reading.empty_units.extend(
                 step.unit for step in writer.modules if step.unit and (step.buffered or not steps.overlapping)
@@ -146,14 +149,15 @@ class _Log:
                 reading.issues.append(
                     Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
                 )
-        placed.sort(key=lambda pair: pair[0])
-        reading.kernels = [kernel for _, kernel in placed]
-        filled = {kernel.key.unit for kernel in reading.kernels}
+        reading.kernels.sort(key=first_line)
+        filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()
         reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
-        reading.issues.extend(self._failures.issues(self._line - 1, placed[-1][0] if placed else 0))
-        clauses = sum(len(kernel.usage.unknown_clauses) for kernel in reading.kernels)
-        if clauses:
-            first = next(kernel for kernel in reading.kernels if kernel.usage.unknown_clauses)
+        last_report = first_line(reading.kernels[-1]) if reading.kernels else 0
+        reading.issues.extend(self._failures.issues(self._line - 1, last_report))
+        strange = [kernel for kernel in reading.kernels if kernel.usage.unknown_clauses]
+        clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
+        if strange:
+            first = strange[0]
             message = f"{clauses} clauses are not understood, such as {first.usage.unknown_clauses[0]!r}; they are kept"
             reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
         reading.stats = Stats(
@@ -170,57 +174,96 @@ class _Log:
 
     def _blocks(self, text: bytes, position: int) -> int:
         """Take whole blocks of kernels and device functions from ``position`` on; return where they end."""
-        writer, steps = self._default
         while True:
-            match = self._kernel_block.match(text, position)
-            if match is None:
-                match = self._function_block.match(text, position)
-                if match is None:
-                    return position
-                symbol, frame, stores, loads, time = match.group(*_FUNCTION_FIELDS)
-                arch = named = used = None
-            else:
-                symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
-            # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
-            if (named is not None and named != symbol) or b" " in symbol or match.end() == len(text):
-                return position
-            usage = None
-            if used is not None and arch is not None:
-                usage = self._usage(used, frame, stores, loads, arch)
-                if usage is None:
-                    return position
-            self._gap.close(steps)
-            steps.output()
-            name = symbol.decode("utf-8", "replace")
-            compile_ms = None if time is None else float(time)
-            count = 2 if time is None else 3
-            if usage is None or arch is None:
-                stack = Stack(int(frame), int(stores), int(loads))
-                writer.function(name, stack, compile_ms, self._line, steps.current)
-            else:
-                writer.block(name, arch.decode(), usage, compile_ms, self._line, steps.current)
-                count += 2
-            self._line += count
-            self._recognised += count
-            position = match.end()
+            end = self._kernels(text, position)
+            if end == position:
+                end = self._function(text, position)
+                if end == position:
+                    return end
+            position = end
 
-    def _usage(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, arch: bytes) -> Usage | None:
-        """The figures of a kernel block; equal lines share one record. ``None`` where the line is not whole."""
-        key = (used, frame, stores, loads, arch)
-        if key in self._usages:
-            return self._usages[key]
+    def _kernels(self, text: bytes, position: int) -> int:
+        """Take blocks of kernels of one arch, all of them with a compile time or none; return where they end.
+
+        Most of what reading a log costs is spent here: what kernels share is done once for all of them.
+        """
+        block = self._kernel_block.match
+        match = block(text, position)
+        if match is None:
+            return position
+        writer, steps = self._default
+        name, line, size, known = self._name, self._line, len(text), self._figures
+        kernels: list[Kernel] = []
+        step, of_arch, untimed, lines, barriers, linked = steps.current, b"", False, 0, 0, False
+        while match is not None:
+            symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
+            # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
+            if named != symbol or b" " in symbol or match.end() == size:
+                break
+            figures = known.get((used, frame, stores, loads, arch)) or self._whole(used, frame, stores, loads, arch)
+            if figures is None:
+                break
+            if not kernels:
+                self._gap.close(steps)
+                step, of_arch, untimed = steps.current, arch, time is None
+                lines = 4 if untimed else 5
+            elif arch != of_arch or (time is None) != untimed:
+                break
+            usage, target, shown, summed = figures
+            barriers, linked = barriers | shown, linked | summed
+            kernels.append(
+                Kernel(
+                    key=KernelKey(symbol=symbol.decode("utf-8", "replace"), arch=target, unit=step.unit),
+                    role="entry",
+                    usage=usage,
+                    origins=(Origin(input=name, line=line),),
+                    compile_ms=None if untimed else float(time),
+                    source=step.source,
+                )
+            )
+            line += lines
+            position = match.end()
+            match = block(text, position)
+        if kernels:
+            steps.output()
+            writer.blocks(kernels, step, barriers=barriers, linked=linked)
+            self._recognised += line - self._line
+            self._line = line
+        return position
+
+    def _whole(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, arch: bytes) -> _Figures | None:
+        """The figures of a kernel block; equal lines share one record. ``None`` where its registers line is not
+        whole."""
         parsed = self._parsed.get(used)
         if parsed is None:
             parsed = self._parsed[used] = used_line(used)
-        usage = None
-        if not (parsed.cut or (parsed.usage.constant_bytes is None and prints_constant_banks(arch.decode()))):
-            stack, store, load = int(frame), int(stores), int(loads)
-            usage = replace(parsed.usage, stack_bytes=stack, spill_store_bytes=store, spill_load_bytes=load)
-        if len(self._usages) >= _USAGE_MEMO_ENTRIES:
-            self._usages.clear()
+        target, usage = arch.decode(), parsed.usage
+        if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):
+            return None
+        if len(self._figures) >= _USAGE_MEMO_ENTRIES:
+            self._figures.clear()
             self._parsed.clear()
-        self._usages[key] = usage
-        return usage
+        usage = replace(usage, stack_bytes=int(frame), spill_store_bytes=int(stores), spill_load_bytes=int(loads))
+        found = usage, target, *shown_by(usage)
+        self._figures[used, frame, stores, loads, arch] = found
+        return found
+
+    def _function(self, text: bytes, position: int) -> int:
+        """Take the block of a device function; return where it ends."""
+        match = self._function_block.match(text, position)
+        if match is None or match.end() == len(text) or b" " in match["PROPERTIES_SYMBOL"]:
+            return position
+        symbol, frame, stores, loads, time = match.group(*_FUNCTION_FIELDS)
+        writer, steps = self._default
+        self._gap.close(steps)
+        steps.output()
+        stack = Stack(int(frame), int(stores), int(loads))
+        compile_ms = None if time is None else float(time)
+        writer.function(symbol.decode("utf-8", "replace"), stack, compile_ms, self._line, steps.current)
+        lines = 2 if time is None else 3
+        self._line += lines
+        self._recognised += lines
+        return match.end()
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.

@@ -339,8 +339,9 @@ def _of_kernel(line: str) -> Note | Torn | None:
     """What a compiler says of one kernel whose name is mangled; ``None`` for any other line."""
     text = _parted(line)[1]
     for kind in OF_KERNELS if text else ():
-        tokens = _groups(text_pattern("ptxas", kind).fullmatch(text))
-        if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
+        whole = text_pattern("ptxas", kind).fullmatch(text)
+        tokens = _groups(whole)
+        if whole and any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
             head = grammar.line("_head", "ptxas").match(line.encode("utf-8", "surrogateescape"))
             found = {name.upper(): each.decode() for name, each in _groups(head).items()}
             return _note(kind, found, tokens, line)

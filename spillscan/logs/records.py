@@ -146,8 +146,19 @@ class Section(Struct, eq=False):
     """1: a kernel has a compile time, 2: one has none; a release does either."""
     entries: int = 0
     """Kernels begun in it."""
+    last_kernel_line: int = 0
+    """Where the last of them begins; 0: none has."""
     notes: list[tuple[Note, int]] = field(default_factory=list)
     """(advisory that names no kernel, line), printed before the section's first line."""
+
+
+class Run(Struct, eq=False):
+    """Kernels that one ptxas run printed one behind the other, whose records are made."""
+
+    section: Section
+    step: Step
+    """The build step whose output they stand in."""
+    kernels: list[Kernel]
 
 
 class Draft(Struct, eq=False):
@@ -167,6 +178,8 @@ class Draft(Struct, eq=False):
     """The ptxas run that it stands in, by the order of the lines."""
     stack: Stack | None = None
     """Its stack line; ``None`` until it comes."""
+    caller_line: int = 0
+    """Of a device function: where the last kernel before it in its section begins; 0: there is none."""
     stack_in_doubt: bool = False
     """Namesakes were open when it came: it may be one of theirs."""
     usage: Usage = Usage()
@@ -207,6 +220,16 @@ class PendingUse(Struct):
     """Kernels that were waiting for one."""
 
 
+def shown_by(usage: Usage) -> tuple[int, bool]:
+    """What a kernel's figures show of its ptxas run: (barriers, linked) of :class:`Section`."""
+    return 2 if usage.barriers is None else 1, usage.cumulative_stack_bytes is not None
+
+
+def first_line(kernel: Kernel) -> int:
+    """Where its record begins."""
+    return kernel.origins[0].line or 0
+
+
 @lru_cache(maxsize=4096)
 def _with_stack(usage: Usage, stack: Stack) -> Usage:
     """Equal figures share one record."""
@@ -232,6 +255,10 @@ class Notes:
     def __init__(self) -> None:
         self._by_symbol: dict[str, list[tuple[Note, int]]] = defaultdict(list)
         self._nameless: list[tuple[Note, int]] = []
+
+    def __bool__(self) -> bool:
+        """Whether any names a symbol."""
+        return bool(self._by_symbol)
 
     def __contains__(self, symbol: str) -> bool:
         return symbol in self._by_symbol

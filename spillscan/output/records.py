@@ -77,7 +77,7 @@ def compact(value: Any) -> str:
 def harmless(text: str) -> str:
     """JSON that means the same and holds no ``##[command]``, which GitHub's runner obeys anywhere in a line that a step
     prints. Outside of strings JSON has no ``#``."""
-    return text.replace("##", "#\\u0023") if "##" in text else text
+    return text.replace("##", "#\\u0023") if "#" in text else text
 
 
 def plain(value: Any) -> Any:
