@@ -372,7 +372,8 @@ class Dump:
         codes = [item for item in self._ready if isinstance(item, Listing)]
         for code in codes:
             if code.tally is not None:
-                code.opcodes.update(self._rows.opcodes.counted(code.tally))
+                for opcode, count in self._rows.opcodes.counted(code.tally):
+                    code.opcodes[opcode] += count
         functions = records(codes)
         for item in self._ready:
             if isinstance(item, Issue):

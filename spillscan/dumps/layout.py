@@ -147,8 +147,8 @@ _CACHED = 24
 @lru_cache(maxsize=1)
 def _digits() -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """The four digits of each word address of a region."""
-    text = "".join(f"{address:0{SHORTEST_ADDRESS}x}" for address in range(0, REGION, WORD)).encode()
-    return np.frombuffer(text, np.uint8).reshape(-1, SHORTEST_ADDRESS)
+    places = np.arange(4 * (SHORTEST_ADDRESS - 1), -1, -4)
+    return np.frombuffer(b"0123456789abcdef", np.uint8).take(np.arange(0, REGION, WORD)[:, None] >> places & 0xF)
 
 
 @lru_cache(maxsize=_CACHED)

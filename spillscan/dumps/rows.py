@@ -10,7 +10,7 @@ meaning once, by the grammar. Rows that differ in any of this are not counted he
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -89,8 +89,8 @@ PLAIN, LOCAL, CONTROL, SPECIAL = range(4)
 """Kinds of a row: none of the others; an access to local memory; what moves control; an opcode that eight bytes do not
 hold, for it is longer, or has a uniform predicate before it."""
 
-MAX_OPCODES = 512
-"""Distinct opcodes of all dumps read by one scanner; NVIDIA's tables name some 300."""
+MAX_OPCODES = 1024
+"""Distinct opcodes of all dumps read by one scanner, with modifiers and without; NVIDIA's tables name some 300."""
 
 MAX_WORDS = 1 << 12
 """Distinct beginnings that are remembered; real dumps have some hundreds."""
@@ -98,7 +98,10 @@ MAX_WORDS = 1 << 12
 SPECIAL_BYTES = 16
 """How far a special row is read."""
 
-_STOPS = _U(0x4040404040404040)
+_ENDS = ";} \t\r\n"
+"""What stands behind an opcode and its modifiers."""
+
+_NO_STOPS = ~_U(0x8080808080808080)
 
 
 class UnreadableError(Exception):
@@ -109,8 +112,10 @@ class Opcodes:
     """The beginnings met so far, their opcodes and kinds."""
 
     def __init__(self) -> None:
-        guard, opcode = map(grammar.terminal, ("GUARD", "OPCODE"))
+        guard, opcode, modifiers = map(grammar.terminal, ("GUARD", "OPCODE", "MODIFIERS"))
         self._read: dict[bytes, int] = {}
+        self._whole = re.compile(f"(?:{guard})?{opcode}(?:{modifiers})?(?=[{_ENDS}])".encode())
+        self._known_whole: set[bytes] = set()
         self._special = re.compile(f"(?P<guard>{guard})?(?P<opcode>{opcode})".encode())
         self._local = re.compile(grammar.terminal("LOCAL_LINE").encode())
         self._control = re.compile(grammar.terminal("CONTROL_LINE").encode())
@@ -123,7 +128,9 @@ class Opcodes:
         self.marks = np.zeros(MAX_OPCODES, bool)
         self.marks[0] = True
         """By number: not plain."""
-        self._number_of: dict[str, int] = {}
+        self.ended = np.zeros(MAX_OPCODES, bool)
+        """By number: the beginning holds what ends opcode and modifiers."""
+        self._number_of: dict[tuple[str, bool], int] = {}
         self._words = Numbers(MAX_WORDS)
 
     def find(self, words: Words, room: Words, line: Callable[[int], bytes]) -> Ints:
@@ -136,12 +143,10 @@ class Opcodes:
         keys, slots = room
         np.left_shift(words, _U(2), out=slots)
         np.bitwise_or(slots, words, out=slots)
-        np.invert(slots, out=slots)
-        np.bitwise_and(slots, _STOPS, out=slots)
-        np.negative(slots.view(np.int64), out=keys.view(np.int64))
-        np.bitwise_and(keys, slots, out=keys)  # the first of them
-        np.left_shift(keys, _U(2), out=keys)
-        np.subtract(keys, _U(1), out=keys)
+        np.left_shift(slots, _U(1), out=slots)
+        np.bitwise_or(slots, _NO_STOPS, out=slots)  # the highest bit of each byte: it stops nothing
+        np.add(slots, _U(1), out=keys)
+        np.bitwise_xor(keys, slots, out=keys)  # up to the first that does
         np.bitwise_and(keys, words, out=keys)
         return self._words.find(keys, slots, lambda word, row: self._learn(word, row, line(row)))
 
@@ -152,11 +157,11 @@ class Opcodes:
         name = match["opcode"]
         if len(name) >= WINDOW or not word.to_bytes(WINDOW, "little").startswith(name):
             return 0
-        return self._number(name.decode(), row, text)
+        return self._number(name.decode(), row, text, ended=word >> 8 * len(name) & 0xFF in _ENDS.encode())
 
-    def _number(self, name: str, row: int, line: bytes) -> int:
+    def _number(self, name: str, row: int, line: bytes, *, ended: bool = False) -> int:
         """The grammar knows the opcodes that matter: their lines have terminals of their own."""
-        if name not in self._number_of:
+        if (name, ended) not in self._number_of:
             if len(self.names) == MAX_OPCODES:
                 raise UnreadableError(row)
             local, control = self._local.match(line), self._control.match(line)
@@ -164,9 +169,10 @@ class Opcodes:
                 raise UnreadableError(row)  # damaged behind the opcode: of what kind it is, such a line does not say
             self.kinds[len(self.names)] = LOCAL if local else CONTROL if control else PLAIN
             self.marks[len(self.names)] = bool(local or control)
-            self._number_of[name] = len(self.names)
+            self.ended[len(self.names)] = ended
+            self._number_of[name, ended] = len(self.names)
             self.names.append(name)
-        return self._number_of[name]
+        return self._number_of[name, ended]
 
     def special(self, texts: Sequence[bytes], line: Callable[[int], bytes]) -> list[int]:
         """The numbers of special rows; ``texts`` are their bytes from the opcode's column on.
@@ -188,11 +194,24 @@ class Opcodes:
             self._read[text] = number
         return number
 
-    def counted(self, tally: Ints) -> dict[str, int]:
-        """Rows by opcode of a tally by number."""
+    def damaged(self, texts: NDArray[np.void]) -> int | None:
+        """The first of some kept texts that do not begin with a whole opcode and its modifiers; few beginnings are
+        distinct."""
+        beginnings = np.ndarray((len(texts),), f"V{SPECIAL_BYTES}", texts, WINDOW, texts.strides).tolist()
+        unknown = set(beginnings) - self._known_whole
+        if not unknown:
+            return None
+        whole = {text for text in unknown if self._whole.match(text)}
+        if len(self._known_whole) < MAX_WORDS:
+            self._known_whole |= whole
+        unknown -= whole
+        rows = (row for row, text in enumerate(beginnings) if text in unknown)  # longer ones, too
+        return next((row for row in rows if not self._whole.match(texts[row].tobytes(), WINDOW)), None)
+
+    def counted(self, tally: Ints) -> Iterator[tuple[str, int]]:
+        """Rows by opcode of a tally by number; an opcode may stand there twice."""
         present = tally.nonzero()[0]
-        names = self.names
-        return {names[number]: count for number, count in zip(present.tolist(), tally[present].tolist(), strict=True)}
+        return zip(map(self.names.__getitem__, present.tolist()), tally[present].tolist(), strict=True)
 
 
 _BLANKS = _U(int.from_bytes(b" " * WINDOW, "little"))
@@ -353,8 +372,9 @@ class Rows:
             lines=batch.numbers(marked, lanes),
             local=is_local,
         )
-        if (damaged := _damaged_modifiers(kept.texts)) is not None:
-            raise batch.departure(int(marked[damaged]))
+        unsure = np.flatnonzero(~opcodes.ended.take(numbers.take(marked)))
+        if len(unsure) and (damaged := opcodes.damaged(kept.texts[unsure])) is not None:
+            raise batch.departure(int(marked[unsure[damaged]]))
         size = len(opcodes.names)
         for span in batch.spans:
             layout = span.layout
@@ -377,35 +397,6 @@ class Rows:
             return self.opcodes.special(texts, lambda index: batch.line(int(rows[index])))
         except UnreadableError as error:
             raise batch.departure(int(rows[error.args[0]])) from None
-
-
-_WORD_SIGN, _DOT, _STOP = 1, 2, 4
-_SIGNS = np.zeros(256, np.uint8)
-_SIGNS[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"]] = _WORD_SIGN
-_SIGNS[[*b"."]] = _DOT
-_SIGNS[[*b";} \t\r\n"]] = _STOP
-_GUARDED = re.compile(rb"@!?U?P[0-9T] [A-Z][A-Z0-9_]*(?:\.\w+)*(?![^;} \t\r\n])")
-_MOST_MODIFIERS = 32
-"""Characters; longer than any that is known."""
-
-
-def _damaged_modifiers(texts: NDArray[np.void]) -> int | None:
-    """The first of some kept texts whose opcode and modifiers are not ``LDL.LU.64`` and a blank, ``;`` or ``}``."""
-    width = texts.dtype.itemsize
-    columns = texts.view(np.uint8).reshape(-1, width)[:, WINDOW : WINDOW + _MOST_MODIFIERS]
-    signs = _SIGNS[columns]
-    stops = (signs == _STOP).argmax(axis=1)  # 0 where none stops it: no opcode begins so
-    strange = signs == 0
-    strange[:, :-1] |= (signs[:, :-1] == _DOT) & (signs[:, 1:] != _WORD_SIGN)
-    strange[np.arange(len(stops)), stops] = True
-    damaged = (strange.argmax(axis=1) != stops) | (stops == 0)
-    return next((row for row in np.flatnonzero(damaged).tolist() if not _is_guarded(texts[row].tobytes())), None)
-
-
-@lru_cache(maxsize=1 << 12)
-def _is_guarded(text: bytes) -> bool:
-    """Whether an opcode with a uniform predicate before it begins a kept text, and is whole."""
-    return _GUARDED.match(text, WINDOW) is not None
 
 
 def _equal_rows(copy: bytes | bytearray, at: int, wanted: bytes | memoryview, size: int) -> int:
