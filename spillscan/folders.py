@@ -1,21 +1,33 @@
-"""Where files lie that are no code: what the package carries, what may be kept for the next run; and drafts of files,
-which a process holds as long as it lives."""
+"""Where files lie: plug-ins, what the package carries, what may be kept for the next run; and drafts of files, which a
+process holds as long as it lives."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spillscan.errors import SpillscanError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def modules(package: Iterable[str]) -> list[str]:
+    """The modules of a package, by its ``__path__``, that are plug-ins: whose names begin with no underscore. The
+    standard library's ``pkgutil`` loads half of itself for that."""
+    files = (name for folder in package for name in os.listdir(folder))
+    return sorted(name.removesuffix(".py") for name in files if name.endswith(".py") and not name.startswith("_"))
 
 
 @cache
 def shipped(name: str) -> Path:
     """A folder inside the installed package, or beside it in a checkout."""
+    from pathlib import Path
+
     package = Path(__file__).parent
     for candidate in (package / name, package.parent / name):
         if candidate.is_dir():
@@ -25,6 +37,8 @@ def shipped(name: str) -> Path:
 
 def kept(name: str) -> Path:
     """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below ``~/.cache``."""
+    from pathlib import Path
+
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "spillscan" / name
 

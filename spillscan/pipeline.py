@@ -213,7 +213,7 @@ def _text(name: str, stream: source.Stream, operands: bool, deeper: int) -> Read
             elif source.kind_of_binary(head) is None and (reader := readers.reader_for(head)) is not None:
                 read = getattr(reader, "read_operands", reader.read) if operands else reader.read
                 total.add(read(stream, name))
-    except (InputError, *archives.ERRORS) as error:
+    except archives.errors(InputError) as error:
         total.add(_unreadable(name, error))
     return total
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.machine.spillmap import Culprit, culprits
 from spillscan.model import Finding, Kernel, Origin
@@ -69,22 +68,29 @@ class Tree(Struct, frozen=True, kw_only=True):
         return path[len(root) + 1 :] if self.root and path.startswith(root + "/") else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True, eq=False):
     """A line of a file."""
 
     path: str
     """Relative to the repository's root, forward slashes, printable."""
     line: int
     """1-based; 1 where only the file is known."""
-    inner: str = field(default="", compare=False)
+    inner: str = ""
     """Of code inlined from elsewhere: ``softmax.h:118``, the line itself."""
-    share: float | None = field(default=None, compare=False)
+    share: float | None = None
     """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.line))
 
     @property
     def uri(self) -> str:
         """The path as a relative URI reference (RFC 3986)."""
+        from urllib.parse import quote
+
         return quote(self.path, safe="/", errors="replace")
 
     def __str__(self) -> str:

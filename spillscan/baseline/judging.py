@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.baseline.model import (
@@ -29,8 +29,7 @@ from spillscan.policy import Policy
 from spillscan.rules import Undecided, all_rules, measure, recorded_as
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(Struct, frozen=True, kw_only=True):
     """A finding that the baseline records and the build does not have."""
 
     identity: Identity
@@ -43,8 +42,7 @@ class Accepted:
     """How severe a finding of it would be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineResult:
+class BaselineResult(Struct, frozen=True, kw_only=True):
     """What a build's findings are to a baseline."""
 
     findings: tuple[Finding, ...]

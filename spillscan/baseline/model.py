@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import date
-from hashlib import blake2s
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from spillscan.identity import canonical
 from spillscan.model import Finding, Kernel
@@ -52,13 +52,12 @@ class Identity(NamedTuple):
     """Whether it is a device function."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownKernel:
+class KnownKernel(Struct, frozen=True, kw_only=True):
     """What is recorded of one kernel of one arch."""
 
     name: str
     """Short name, for people."""
-    recorded: dict[str, Copies] = field(default_factory=dict)
+    recorded: dict[str, Copies] = {}
     """Accepted figures by rule; empty for a kernel that is only known."""
     figures: Copies = ()
     """What its copies took, by field of :class:`~spillscan.model.Usage`; empty where an older release wrote it."""
@@ -66,8 +65,7 @@ class KnownKernel:
     """Its launch, by field of :class:`~spillscan.model.Launch`; empty where it was not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suppression:
+class Suppression(Struct, frozen=True, kw_only=True):
     """A finding that is excused by hand, until a day."""
 
     kernel: str
@@ -84,11 +82,10 @@ class Suppression:
     """Where it stands in the file, 1-based."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Struct, frozen=True, kw_only=True):
     """A baseline file's content."""
 
-    entries: dict[Identity, KnownKernel] = field(default_factory=dict)
+    entries: dict[Identity, KnownKernel] = {}
     """Every known kernel, and device functions with findings."""
     suppressions: tuple[Suppression, ...] = ()
     """In the order of the file."""
@@ -118,6 +115,8 @@ def shortened(symbol: str) -> str:
     """``symbol``, or its beginning, ``~`` and a digest of all of it (64 bits) where it is very long."""
     if len(symbol) <= LONGEST_SYMBOL:
         return symbol
+    from hashlib import blake2s
+
     return f"{symbol[:KEPT]}~{blake2s(symbol.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 

@@ -8,11 +8,11 @@ effects and rules are those of ``diff``, and nothing is compared twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.baseline.file import PREAMBLE
 from spillscan.baseline.judging import BaselineResult, apply, as_copies, compare
@@ -45,8 +45,7 @@ LONGEST_NAME = 80
 """Characters of a kernel's name in a baseline."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(Struct, frozen=True, kw_only=True):
     """A new baseline, and what it leaves out."""
 
     baseline: Baseline
@@ -159,8 +158,7 @@ JUDGED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared",
 """What rules may need that judge by these figures."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Since:
+class Since(Struct, frozen=True, kw_only=True):
     """What became of kernels since they were recorded."""
 
     worse: tuple[Finding, ...] = ()
@@ -222,7 +220,7 @@ def since(
     said |= {(id(each.kernel), recorded_as(each.rule.id)) for each in open_end}
     least_severe = "note" if policy.fail_on == "note" else "warning"
     worse = [
-        structs.replace(finding, baseline_state="worse")
+        replace(finding, baseline_state="worse")
         for finding in regressions(changes, policy)
         if _judges(finding.rule)
         and at_least(finding.severity, least_severe)

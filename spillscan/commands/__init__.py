@@ -8,13 +8,11 @@ must stay quick.
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import re
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
-from spillscan import __version__
+from spillscan import __version__, folders
 
 
 class Command(Protocol):
@@ -39,7 +37,7 @@ def all_commands(only: str | None = None) -> list[Command]:
     """
     if only == "--version":
         return []
-    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    names = folders.modules(__path__)
     if only in names:
         names = [only]
     found = [cast(Command, import_module(f"{__name__}.{name}")) for name in names]
@@ -73,6 +71,8 @@ class Parser(argparse.ArgumentParser):
         """Usage and one line, with what is nearest to what was written."""
         found = re.search(r"unrecognized arguments: (?P<option>--[^ =]+)|invalid choice: '(?P<word>[^']*)'", message)
         if found:
+            from difflib import get_close_matches
+
             known = list(self._option_string_actions) if found["option"] else self._choices(message)
             near = get_close_matches(found["option"] or found["word"], known, n=1)
             message += f"; did you mean {near[0]}?" if near else ""

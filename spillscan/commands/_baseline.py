@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.commands import _common
 from spillscan.errors import UsageError
@@ -29,22 +27,21 @@ LONGEST_BYTES = 256 << 20
 MOST_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(NamedTuple):
     """What a build is held against besides its limits."""
 
     path: str | None
     """The baseline file, as the user gave it; ``None`` without one."""
     baseline: Baseline | None
     """What excuses findings."""
-    own: Baseline | None = None
-    """With ``--baseline-from``: the baseline of the change itself."""
     policy: Policy
     """What makes the findings."""
     today: date
     """The day on which suppressions hold or not."""
     allow_fewer: bool
     """Whether fewer kernels than known are all right."""
+    own: Baseline | None = None
+    """With ``--baseline-from``: the baseline of the change itself."""
 
     def judge(
         self,
@@ -57,11 +54,14 @@ class Gate:
     ) -> BaselineResult:
         """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``, and what rules
         left ``undecided``. A build is held against the recorded figures, too."""
+        from msgspec.structs import replace
+
         from spillscan.baseline.judging import BaselineResult, apply
-        from spillscan.baseline.recording import Since, since
 
         if self.baseline is None:
             return BaselineResult(findings=tuple(findings))
+        from spillscan.baseline.recording import Since, since
+
         became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
         result = apply(
             (*findings, *became.worse),
@@ -78,12 +78,13 @@ class Gate:
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
         build is held against recorded figures."""
-        from spillscan.baseline.recording import JUDGED
         from spillscan.rules import judged
 
         needs = judged(terms, "build", self.policy.fail_on)
         if self.baseline is None or not any(entry.figures for entry in self.baseline.entries.values()):
             return needs
+        from spillscan.baseline.recording import JUDGED
+
         return needs | judged(terms, "change", self.policy.fail_on) & JUDGED
 
     def report(self, report: Report, result: BaselineResult) -> Report:
@@ -237,6 +238,8 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
     """What ``baseline`` has of the archs that the user asked for."""
     if not archs:
         return baseline
+    from msgspec.structs import replace
+
     return replace(baseline, entries={key: entry for key, entry in baseline.entries.items() if key.arch in archs})
 
 
@@ -256,8 +259,8 @@ def _day(text: str) -> date:
 
 def at_merge_base(path: str, ref: str) -> tuple[str, str]:
     """(commit, text) of the file ``path`` at the merge base of HEAD and ``ref``."""
-    folder = Path(os.path.realpath(path)).parent
-    if not folder.is_dir():
+    folder, name = os.path.split(os.path.realpath(path))
+    if not os.path.isdir(folder):
         raise UsageError(f"cannot read {path}: its folder does not exist")
     if ref.startswith("-") or not ref:
         raise UsageError(f"{ref!r} is no git ref", "give a branch, tag or commit: origin/main")
@@ -274,7 +277,6 @@ def at_merge_base(path: str, ref: str) -> tuple[str, str]:
         hint = f"this clone is shallow: {deeper}" if shallow else "they have no common history"
         raise UsageError(f"--baseline-from: HEAD and {ref!r} have no merge base", hint)
     commit = base.decode().split()[0]
-    name = Path(os.path.realpath(path)).name
     content = _git(folder, "show", f"{commit}:./{name}")
     if content is None:
         raise UsageError(
@@ -293,12 +295,12 @@ def decoded(content: bytes, label: str) -> str:
         raise UsageError(f"{label}:{line}: not UTF-8") from error
 
 
-def _git(folder: Path, *arguments: str) -> bytes | None:
+def _git(folder: str, *arguments: str) -> bytes | None:
     """What git printed; ``None`` where it says no."""
     import subprocess
 
     try:
-        result = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
+        result = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=False)
     except OSError as error:
         raise UsageError(f"--baseline-from: cannot run git: {error.strerror}") from error
     return result.stdout if result.returncode == 0 else None

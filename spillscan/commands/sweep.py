@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.commands import _common, _policy
 from spillscan.output.progress import Progress
@@ -169,8 +168,7 @@ def _archs(words: Sequence[str]) -> list[str]:
 RUNS, WARMUPS, TIMEOUT_SECONDS = 5, 1, 600
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(NamedTuple):
     """What is to be run."""
 
     template: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
@@ -189,7 +188,7 @@ def _lines(
             yield f"  {label}: {known[0]:,}"
             continue
         yield f"  {label}: {known[0]:,} → {known[-1]:,}"
-        narrow = replace(style, width=min(style.width, _WIDEST))
+        narrow = style._replace(width=min(style.width, _WIDEST))
         yield from chart.builds(values, labels[0], labels[-1], narrow, fewer_is_worse=shown.worse == "fewer")
         for step in changed[-_STEPS_SHOWN:]:
             yield f"    {labels[step.first]}: {step.before:,} → {step.after:,} ({step.after - step.before:+,})"

@@ -5,7 +5,6 @@ A line that holds pieces of a report and is no whole message is :class:`Torn`: c
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -195,7 +194,9 @@ def plain(line: str) -> str:
     if "\x1b" in line:
         line = ANSI.sub("", line)
     if "&" in line and _ENTITY.search(line):
-        line = html.unescape(line)
+        from html import unescape
+
+        line = unescape(line)
     if "\t" in line or "`" in line or not line.isascii():
         line = line.translate(_AS_PRINTED)
     line = line.rstrip()

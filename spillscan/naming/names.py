@@ -18,7 +18,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from hashlib import blake2s
 from itertools import chain, count
 from typing import Final
 
@@ -571,6 +570,8 @@ def _bracketed(length: int) -> int:
 
 
 def _digest(text: str, size: int) -> str:
+    from hashlib import blake2s  # it loads OpenSSL
+
     return blake2s(text.encode("utf-8", "replace"), digest_size=32).hexdigest()[: 2 * size]
 
 

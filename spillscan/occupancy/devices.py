@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -215,7 +214,9 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
         return names[wanted]
     known = {plain: gpu.name for plain, (_, gpu) in names.items()}
     known |= {found.target: found.target for found in devices()}
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, known, n=1, cutoff=0.4)
     hint = f"nearest known: {known[near[0]]}" if near else "try sm_90, 9.0 or H100"
     raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan devices` lists all")
 

@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import TextIO
 
 from msgspec import Struct
@@ -174,6 +173,8 @@ def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
 def _form(text: str, names: Sequence[str]) -> Form:
     name, colon, path = text.partition(":")
     if name not in names:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"there is no format {name!r}", f"{hint}choose from {', '.join(names)}")

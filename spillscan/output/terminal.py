@@ -8,12 +8,10 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from spillscan.output.safe import printable
 
@@ -32,8 +30,7 @@ Row = tuple[Sequence[str], str]
 """Cells and the color of the row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class Style(NamedTuple):
     """How a person wants it; machine formats ignore it."""
 
     width: int = 100
@@ -56,9 +53,15 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
     dumb = os.environ.get("TERM") == "dumb"
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
     color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb and _acts_on_colors()))
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
+    width = _columns() if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
     ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
     return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size((PLAIN_WIDTH, 24)).columns
 
 
 def watched() -> bool:

@@ -7,9 +7,8 @@ are checked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.names import ISA_OF_RELEASE
 
@@ -35,8 +34,7 @@ LARGEST_FILE = 2**50
 """Nor any file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(NamedTuple):
     """One setting."""
 
     name: str

@@ -8,7 +8,6 @@ holds every format to that.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import import_module
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from msgspec import Struct, field
 
+from spillscan import folders
 from spillscan.model import Build, Change, Finding, Hole
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
@@ -141,8 +141,7 @@ class ReportFormat(Protocol):
 @cache
 def names() -> tuple[str, ...]:
     """Of all formats; each is that of its module."""
-    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(name for name in modules if name != "render" and not name.startswith("_"))
+    return tuple(name for name in folders.modules(__path__) if name != "render")
 
 
 @cache

@@ -12,10 +12,8 @@ Severity follows effect: a less severe case is a rule of its own. It never falls
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import blake2s
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
+from spillscan import folders
 from spillscan.identity import canonical, source_file
 from spillscan.model import (
     SEVERITIES,
@@ -98,8 +97,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 @cache
 def families() -> tuple[ModuleType, ...]:
     """Every module of this folder, by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(import_module(f"{__name__}.{name}") for name in names)
+    return tuple(import_module(f"{__name__}.{name}") for name in folders.modules(__path__))
 
 
 @cache
@@ -231,6 +229,8 @@ def recorded_as(rule: str) -> str:
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     """A finding at the kernel's own place. Its fingerprint is of the rule and the identity that a baseline has for the
     kernel: no line number, checkout or object changes it."""
+    from hashlib import blake2s  # it loads OpenSSL
+
     role = "function" if kernel.role == "function" else ""
     identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
     return Finding(

@@ -43,7 +43,7 @@ def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
     timed = any(point.timing for point in shown)
     header = [*_HEADER, *_TIMES] if timed else _HEADER
     rows: list[Row] = [(cells(group) + (times(group[0]) if timed else []), _color(group)) for group in _alike(shown)]
-    for line in table(header, rows, replace(style, width=style.width - 2), left=_LEFT, spare=_SPARE):
+    for line in table(header, rows, style._replace(width=style.width - 2), left=_LEFT, spare=_SPARE):
         yield f"  {line}"
     yield from (f"  {line}" for line in sentences(curve))
 
