@@ -39,9 +39,6 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
     A figure that is absent on one side is neither equal nor different. Registers of relocatable code before the link
     and after it are not the same figure. Of code that is the same byte for byte only what stands beside it can differ.
     """
-    same = before.usage == after.usage and before.sass is after.sass and before.launch == after.launch
-    if same and (before.final is False) == (after.final is False):
-        return (), ()
     differing, unknown = [], []
     same_code = digest(before) is not None and digest(before) == digest(after)
     for metric in sides(before, after):
@@ -54,6 +51,16 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
         elif old != new:
             differing.append(metric)
     return tuple(differing), tuple(unknown)
+
+
+def reported_alike(before: Kernel, after: Kernel) -> bool:
+    """Whether two records are equal in all that is compared, without a look at each figure."""
+    return (
+        before.usage == after.usage
+        and before.sass is after.sass
+        and before.launch == after.launch
+        and (before.final is False) == (after.final is False)
+    )
 
 
 def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) -> list[Metric]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.compare.effects import effects, metrics
-from spillscan.compare.figures import by_rank, compare, damage, figures, messages
+from spillscan.compare.figures import by_rank, compare, damage, figures, messages, reported_alike
 from spillscan.identity.pairs import pair
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Kernel, KernelKey
 from spillscan.occupancy.launches import Launches, LaunchMap
@@ -93,9 +93,11 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
 
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
     """What differs between two records of one kernel; ``None`` where they are known to be equal."""
-    differing, unknown = compare(before, after)
-    appeared, vanished = messages(before, after)
-    if not differing and not unknown and not appeared and not vanished and _settled(before) and _settled(after):
+    alike = reported_alike(before, after)
+    differing, unknown = ((), ()) if alike else compare(before, after)
+    appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
+    same = not (differing or unknown or appeared or vanished)
+    if same and _settled(after) and ((alike and before.role == after.role) or _settled(before)):
         return None
     found = effects(before, after, launches, devices) if differing or unknown else ()
     known = [metric for metric in metrics(found) if None not in metric]

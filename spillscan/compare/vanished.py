@@ -148,7 +148,7 @@ def _few(base: Build) -> int:
 
 
 def _families(build: Build) -> set[str | None]:
-    return {arch_family(kernel.key.arch) for kernel in build.kernels}
+    return set(map(arch_family, {kernel.key.arch for kernel in build.kernels}))
 
 
 def _archs_missing(groups: dict[_Group, list[Kernel]]) -> Iterator[Hole]:

@@ -44,8 +44,6 @@ from spillscan.names import arch_family
 
 _FEW = 64
 """More namesakes than this are not compared with each other, which costs their number squared."""
-_NUMBERED = ("Ul", "Ut", "lambda", "unnamed", "__nv_dl_tag")
-"""What the symbol of a lambda or of an unnamed type holds; other symbols may, too."""
 _COPY = re.compile(r"#\d+\Z")
 _FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 
@@ -99,10 +97,12 @@ def _unit(kernel: Kernel) -> str:
 
 
 def _moved(kernel: Kernel) -> Hashable:
-    # A lambda's number is no name: another lambda before it changes it. So its record and code must be the same too.
+    # The number of a lambda or of an unnamed type is no name: another one before it changes it. So the record and the
+    # code must be the same, too, of every symbol that may hold one.
     key = kernel.key
-    numbered = any(map(key.symbol.__contains__, _NUMBERED))
-    return kernel.role == "function", key.symbol, key.arch, (kernel.usage, code(kernel)) if numbered else None
+    symbol = key.symbol
+    numbered = "Ul" in symbol or "Ut" in symbol or "lambda" in symbol or "unnamed" in symbol or "__nv_dl_tag" in symbol
+    return kernel.role == "function", symbol, key.arch, (kernel.usage, code(kernel)) if numbered else None
 
 
 def _canonical_unit(kernel: Kernel) -> Hashable:
@@ -142,7 +142,8 @@ def _without_candidates(
     configuration. Another is never one that changed. Where only block sizes are known and some candidates are the same,
     one compiler made both sides of one source: then other code is another candidate.
     """
-    ours, theirs = (_grouped(filter(configuration, side), _candidates) for side in (left, right))
+    tuned = ([kernel for kernel in side if kernel.configuration or kernel.launch_bounds] for side in (left, right))
+    ours, theirs = (_grouped(filter(configuration, side), _candidates) for side in tuned)
     alone: tuple[list[Kernel], list[Kernel]] = ([], [])
     for name in [name for name, group in ours.items() if len(group) + len(theirs.get(name, ())) > 2]:
         mine, others = ours[name], theirs.get(name, [])
@@ -157,7 +158,8 @@ def _without_candidates(
         alone[0].extend(_but(mine, same))
         alone[1].extend(_but(others, same))
     settled = {id(kernel) for kernel in chain(*alone, *pairs)}
-    left, right = ([kernel for kernel in side if id(kernel) not in settled] for side in (left, right))
+    if settled:
+        left, right = ([kernel for kernel in side if id(kernel) not in settled] for side in (left, right))
     return left, right, alone
 
 

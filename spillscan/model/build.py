@@ -59,9 +59,8 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
         where no input says.
         """
-        if self.usage.spills is None and self.sass is not None:
-            return self.sass.spills(self.role)
-        return self.usage.spills
+        spills = self.usage.spills
+        return self.sass.spills(self.role) if spills is None and self.sass is not None else spills
 
     @property
     def cumulative_spills(self) -> tuple[int, int] | None:

@@ -244,6 +244,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         said = self._terms.get((mask, None))
         if said is None:
             said = self._terms[mask, None] = self._resolved(mask)
+        if said.launch is None and kernel.launch is None and kernel.launch_bounds is None:
+            return said
         launch = settled(kernel, said.launch)
         if launch == said.launch:
             return said

@@ -166,21 +166,22 @@ def _judged(kernels: Sequence[tuple[Kernel, Terms]]) -> Judgement:
 def regressions(changes: Iterable[Change], policy: Demands) -> list[Finding]:
     """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
     found: list[Finding] = []
+    judges = [family.regressions for family in families() if hasattr(family, "regressions")]
     for change in changes:
         terms = policy.terms_of(change.kernel)
-        for family in families():
-            if hasattr(family, "regressions"):
-                found += _in_force(family.regressions(change, terms), terms)
+        for judge in judges:
+            found += _in_force(judge(change, terms), terms)
     return _distinct(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
 def undecided_changes(changes: Iterable[Change], policy: Demands) -> list[Undecided]:
     """Kernels of which it is not known whether they got worse, in the order of ``changes``."""
     found: list[Undecided] = []
+    judges = [family.undecided_change for family in families() if hasattr(family, "undecided_change")]
     for change in changes:
         terms = policy.terms_of(change.kernel)
-        for family in families():
-            open_end = family.undecided_change(change, terms) if hasattr(family, "undecided_change") else None
+        for judge in judges:
+            open_end = judge(change, terms)
             if open_end is not None:
                 rule, reason = open_end
                 severity = terms.level(rule)
