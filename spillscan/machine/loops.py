@@ -175,19 +175,24 @@ class Line:
 
 
 class _Nest:
-    """The natural loops of a graph: how many hold each node. Dominators by Lengauer and Tarjan ("A fast algorithm for
-    finding dominators in a flowgraph", 1979), loops from the inside out, each taken for one node by those around it.
-    Nodes are numbered as a walk into the depth meets them, from 1 on; 0 leads to all ``roots``.
+    """The natural loops of a graph: how many hold each node. They are found from the inside out, each taken for one
+    node by those around it. A jump back is one of a loop if no way to it passes its target by, which is seen while the
+    loop is gathered; only where some does (it takes a jump into the middle of a loop), dominators are looked for, by
+    Lengauer and Tarjan ("A fast algorithm for finding dominators in a flowgraph", 1979).
+
+    Every way round stands between a jump back and its target. Only such nodes are numbered, as a walk into the depth
+    meets them, from 1 on; 0 leads to all that others lead to.
     """
 
     def __init__(self, ways: Sequence[Sequence[int]], roots: Sequence[int]) -> None:
-        self._size = len(ways)
+        span = _spans(ways)
+        self._reached, entries = _reached(ways, roots, span)
         self._number: list[int] = [0] * len(ways)
-        """By node; 0: nothing leads to it."""
+        """By node; 0: there is no way round."""
         self._parents: list[int] = [0]
         self._preceding: list[list[int]] = [[]]
         """By number: the numbers of the nodes that lead to it."""
-        work = [(root, 0) for root in reversed(roots)]
+        work = [(entry, 0) for entry in reversed(entries)]
         arrows: list[tuple[int, int]] = []
         while work:
             node, parent = work.pop()
@@ -197,20 +202,32 @@ class _Nest:
             number = self._number[node] = len(self._parents)
             self._parents.append(parent)
             self._preceding.append([])
-            work.extend((behind, number) for behind in reversed(ways[node]))
+            own = span[node]
+            work.extend([(behind, number) for behind in reversed(ways[node]) if span[behind] == own])
         for source, node in arrows:
             self._preceding[self._number[node]].append(source)
 
     def depths(self) -> list[int | None]:
         """By node; ``None`` where nothing leads to it."""
-        inside = self._inside(self._dominators())
-        around = [0] * len(inside)
+        count = len(self._parents)
+        last = [*range(count)]
+        """The last node that the walk meets below each."""
+        for number in range(count - 1, 0, -1):
+            parent = self._parents[number]
+            last[parent] = max(last[parent], last[number])
+        inside = self._inside(range(count), last)
+        if inside is None:
+            inside = self._inside(*_walked(self._dominators()))
+            assert inside is not None  # a dominator is passed by on no way
+        around = [0] * count
         for number, loop in enumerate(inside):
             if loop != number:
                 around[number] = around[loop] if loop else 0
             elif number:
                 around[number] = 1 + (around[self._outer[number]] if self._outer[number] else 0)
-        return [around[number] if number else None for number in self._number]
+        return [
+            around[number] if reached else None for number, reached in zip(self._number, self._reached, strict=True)
+        ]
 
     def _dominators(self) -> list[int]:
         """By number: the last node that every way to it passes."""
@@ -247,23 +264,11 @@ class _Nest:
                 dominator[number] = dominator[dominator[number]]
         return dominator
 
-    def _inside(self, dominator: Sequence[int]) -> list[int]:
-        """By number: the head of the innermost loop that holds it; 0: none."""
-        count = len(dominator)
-        first, last = [0] * count, [*range(count)]
-        """Of the tree of dominators: where a walk meets each, and the last that it meets below."""
-        below: list[list[int]] = [[] for _ in range(count)]
-        for number in range(1, count):
-            below[dominator[number]].append(number)
-        work, met = [0], 0
-        walked: list[int] = []
-        while work:
-            number = work.pop()
-            first[number], met = met, met + 1
-            walked.append(number)
-            work.extend(below[number])
-        for number in reversed(walked):
-            last[number] = max([first[number], *(last[each] for each in below[number])])
+    def _inside(self, first: Sequence[int], last: Sequence[int]) -> list[int] | None:
+        """By number: the head of the innermost loop that holds it; 0: none. By a tree in which what stands below a
+        dominator of it stands below it, of which ``first`` and ``last`` say where a walk meets each, and the last below
+        it; ``None`` where others stand below one, too."""
+        count = len(first)
         inside, merged = [0] * count, [*range(count)]
         self._outer = [0] * count
 
@@ -276,7 +281,8 @@ class _Nest:
             return root
 
         for number in range(count - 1, 0, -1):
-            tails = [each for each in self._preceding[number] if first[number] <= first[each] <= last[number]]
+            begin, end = first[number], last[number]
+            tails = [each for each in self._preceding[number] if begin <= first[each] <= end]
             if not tails:
                 continue
             inside[number] = number
@@ -290,5 +296,68 @@ class _Nest:
                     self._outer[node] = number
                 else:
                     inside[node] = number
-                reaching.extend(head(each) for each in self._preceding[node])
+                for each in self._preceding[node]:
+                    if not begin <= first[each] <= end:
+                        return None
+                    reaching.append(head(each))
         return inside
+
+
+def _spans(ways: Sequence[Sequence[int]]) -> list[int]:
+    """By node: the number of the stretch of jumps back over each other that it stands in; 0: none."""
+    farthest = {}
+    """From where a node is jumped back to, at last."""
+    for node, several in enumerate(ways):
+        for behind in several:
+            if behind <= node:
+                farthest[behind] = node
+    span = [0] * len(ways)
+    number = 0
+    end = -1
+    for begin in sorted(farthest):
+        if begin > end:
+            number += 1
+            end = begin - 1
+        if (new := farthest[begin]) > end:
+            span[end + 1 : new + 1] = [number] * (new - end)
+            end = new
+    return span
+
+
+def _reached(
+    ways: Sequence[Sequence[int]], roots: Sequence[int], span: Sequence[int]
+) -> tuple[bytearray, Sequence[int]]:
+    """By node: whether something leads to it; and what is led to from outside of its span."""
+    reached = bytearray(len(ways))
+    entries = dict.fromkeys(root for root in roots if span[root])
+    work = list(roots)
+    for root in roots:
+        reached[root] = 1
+    while work:
+        node = work.pop()
+        for behind in ways[node]:
+            if span[behind] != span[node] and span[behind]:
+                entries[behind] = None
+            if not reached[behind]:
+                reached[behind] = 1
+                work.append(behind)
+    return reached, list(entries)
+
+
+def _walked(above: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of a tree by what stands above each: where a walk meets each, and the last that it meets below."""
+    count = len(above)
+    first, last = [0] * count, [*range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    for number in range(1, count):
+        below[above[number]].append(number)
+    work, met = [0], 0
+    walked: list[int] = []
+    while work:
+        number = work.pop()
+        first[number], met = met, met + 1
+        walked.append(number)
+        work.extend(below[number])
+    for number in reversed(walked):
+        last[number] = max([first[number], *(last[each] for each in below[number])])
+    return first, last
