@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -289,11 +290,9 @@ def kernel_json(kernel: Kernel) -> KernelJson:
     """One kernel."""
     key, usage = kernel.key, kernel.usage
     banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
-    name = demangle(key.symbol)
     return KernelJson(
         key.symbol,
-        name,
-        short_name(key.symbol, name),
+        *_names(key.symbol),
         key.arch,
         key.unit,
         kernel.role,
@@ -310,6 +309,13 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.launch,
         dict(kernel.configuration),
     )
+
+
+@lru_cache(maxsize=512)
+def _names(symbol: str) -> tuple[str, str]:
+    """Whole and short. A source's kernels for several architectures stand near each other in a binary."""
+    name = demangle(symbol)
+    return name, short_name(symbol, name)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
