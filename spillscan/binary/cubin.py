@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
@@ -96,7 +97,7 @@ _TELLING = frozenset(
 """Attributes that :func:`of_function` reads."""
 
 
-class FunctionInfo(NamedTuple):
+class FunctionInfo(Struct, frozen=True, gc=False):
     """What the records of one function say; ``None``: no such record."""
 
     max_threads: tuple[int, int, int] | None = None
@@ -249,7 +250,7 @@ _TEXT_MASK = (1 << 8 * len(b".text.")) - 1
 """How the names of sections begin, as :attr:`Elf.heads` has it."""
 
 
-class Function(NamedTuple):
+class Function(Struct, frozen=True, gc=False):
     """One function: a ``.text`` section and what belongs to it."""
 
     symbol: str

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, overload
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.binary.cubin import Function
@@ -49,6 +50,9 @@ class Opcodes(Sequence[tuple[str, int]]):
         self._rest = tuple(rest)
         self._known: tuple[tuple[str, int], ...] | None = None
 
+    def __reduce__(self) -> tuple[type[Opcodes], tuple[Pairs, bytes, Sequence[tuple[str, int]]]]:
+        return Opcodes, (self._named, self._packed, self._rest)  # names that were looked up already are no part of it
+
     def _pairs(self) -> tuple[tuple[str, int], ...]:
         if self._known is None:
             numbers = np.frombuffer(self._packed, np.int64).tolist()
@@ -80,7 +84,7 @@ class Opcodes(Sequence[tuple[str, int]]):
         return repr(self._pairs())
 
 
-class Counts(NamedTuple):
+class Counts(Struct, frozen=True, gc=False):
     """What one function holds."""
 
     instructions: int

@@ -12,7 +12,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from spillscan import workers
 from spillscan.binary import archive, containers, decode
@@ -38,7 +39,7 @@ FIRST_WITH_ANNOTATIONS = (12, 6)
 """ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
 
 
-class Resources(NamedTuple):
+class Resources(Struct, frozen=True, gc=False):
     """The fields of :class:`~spillscan.model.Usage` that a binary says."""
 
     registers: int | None
@@ -57,12 +58,12 @@ class Resources(NamedTuple):
     samplers: int | None
 
 
-_UNKNOWN = Resources._make([None] * len(Resources._fields))
+_UNKNOWN = Resources(*[None] * len(Resources.__struct_fields__))
 Pair = tuple[int | None, int | None]
 """Stored and loaded bytes."""
 
 
-class Figures(NamedTuple):
+class Figures(Struct, frozen=True, gc=False):
     """One function."""
 
     symbol: str
@@ -228,7 +229,7 @@ def _peaks(cubin: Cubin) -> dict[int, LivePeak]:
     return {each.section: held.peak for each, held in pressures(cubin)}
 
 
-class _MachineWords(NamedTuple):
+class _MachineWords(Struct, frozen=True, gc=False):
     """Those of one function."""
 
     counts: Counts
@@ -340,7 +341,7 @@ def _figures(
             arch=arch,
             role="function",
             final=None,
-            resources=_UNKNOWN._replace(stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads),
+            resources=replace(_UNKNOWN, stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads),
             bounds=None,
             dynamic_shared=None,
             counts=held,
@@ -492,7 +493,7 @@ class Records:
             self._unknown_codes[figures.arch] += counts.unknown
         usage = self._usages.get(figures.resources)
         if usage is None:
-            usage = self._usages[figures.resources] = Usage(**figures.resources._asdict())
+            usage = self._usages[figures.resources] = Usage(**asdict(figures.resources))
         return SassFunction(
             symbol=figures.symbol,
             arch=figures.arch,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,19 +83,25 @@ def test_neighbours_stay_together() -> None:
     assert len(workers.portions([1] * 100_000, 8)) <= 512
 
 
-def test_whoever_is_free_takes_the_next() -> None:
-    """In order, each once, whatever each takes; of one that is slow the others come before their turn."""
+def test_whoever_is_free_takes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, each once, whoever takes it."""
+    monkeypatch.setattr(workers, "processors", lambda: 2)
     parent = os.getpid()
+    readable, writable = os.pipe()
+    begun: list[bytes] = []
 
     def read(number: int) -> Iterator[tuple[int, int]]:
         if os.getpid() != parent:
-            time.sleep(0.002)
+            os.write(writable, b".")
+        elif not begun:
+            begun.append(os.read(readable, 1))  # when the other has taken one
         yield number, os.getpid()
 
     found = [item for _, items in workers.shared(range(200), [1] * 200, read, "it was not read", 50) for item in items]
+    os.close(readable)
+    os.close(writable)
     assert [number for number, _ in found] == [*range(200)]
-    if workers.processors() > 1:
-        assert {pid == parent for _, pid in found} == {True, False}
+    assert {pid == parent for _, pid in found} == {True, False}
 
 
 def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
