@@ -195,15 +195,18 @@ class Dissected(NamedTuple):
 def dissect(name: str) -> Dissected:
     """One walk over the brackets of a demangled name; what returns a type has it in front."""
     scopes: list[str] = []
-    start, depth, angle = 0, 0, None
-    for mark in BRACKET.finditer(name):
-        what, at = mark[0], mark.start()
+    start, depth, angle, behind = 0, 0, None, 0
+    while mark := BRACKET.search(name, behind):
+        what, at, behind = mark[0], mark.start(), mark.end()
         if what in OPENING:
             if depth == 0 and what == "(" and not name.startswith(_UNNAMED, at) and at > start:
                 return Dissected(scopes, start, angle, at)
             if depth == 0 and what == "<":
                 angle = at
-            depth += 1
+            if closed := balanced("<({[", ">)}]").match(name, behind):
+                behind = closed.end()
+            else:
+                depth += 1
         elif what in CLOSING:
             depth = max(0, depth - 1)
         elif depth == 0 and what == "::":
@@ -212,6 +215,23 @@ def dissect(name: str) -> Dissected:
         elif depth == 0 and what == " ":
             scopes, start, angle = [], mark.end(), None
     return Dissected(scopes, start, angle, None)
+
+
+_USUAL_DEPTH = 10
+"""Of brackets in brackets; beyond, a walk looks at each."""
+
+
+@cache
+def balanced(opening: str, closing: str) -> re.Pattern[str]:
+    """What stands behind an opening bracket, up to the one that closes it: whichever does, as a walk counts them. It
+    matches nothing where brackets stand deeper in each other."""
+    inside, opens, closes = (
+        f"[{sign}{re.escape(signs)}]" for sign, signs in (("^", opening + closing), ("", opening), ("", closing))
+    )
+    expression = f"{inside}*+"
+    for _ in range(_USUAL_DEPTH):
+        expression = f"(?:{inside}++|{opens}{expression}{closes})*+"
+    return re.compile(expression + closes)
 
 
 def namespace(name: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from spillscan.names import balanced
+
 LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
 
@@ -233,20 +235,36 @@ class Forest:
 def _is_plain_call(name: str, begin: int) -> bool:
     """Whether parameters follow the template arguments that begin there, and these are surely none of a wrapper
     (:func:`inner`)."""
-    depth, commas = 1, 0
-    for found in _STEP.finditer(name, begin):
-        sign = found[0]
-        if sign == ",":
-            commas += depth == 1
-        else:
-            depth += -1 if sign in _CLOSED_BY else 1
+    end = _end_of_arguments(name, begin)
+    if not (name.startswith("(", end) and name.endswith(")")):
+        return False
+    first = _BRACKET.search(name, begin)
+    assert first is not None  # they are closed
+    return not name.startswith(name[begin : first.start()], end + 1) or _are_several(name, begin, end)
+
+
+def _end_of_arguments(name: str, begin: int) -> int:
+    """Where the arguments that begin there are closed, and behind the bracket; the end of a name that does not, or
+    only beyond :data:`DEEPEST`."""
+    if closed := balanced("<({", ">)}").match(name, begin):
+        return closed.end()
+    depth = 1
+    for found in _BRACKET.finditer(name, begin):
+        depth += -1 if found[0] in _CLOSED_BY else 1
         if not depth:
-            end = found.end()
-            first = _BRACKET.search(name, begin)
-            alone = not commas and first is not None and name.startswith(name[begin : first.start()], end + 1)
-            return name.startswith("(", end) and name.endswith(")") and not alone
+            return found.end()
         if depth > DEEPEST:
             break
+    return len(name)
+
+
+def _are_several(name: str, begin: int, end: int) -> bool:
+    depth = 1
+    for found in _STEP.finditer(name, begin, end):
+        sign = found[0]
+        if sign == "," and depth == 1:
+            return True
+        depth += 0 if sign == "," else -1 if sign in _CLOSED_BY else 1
     return False
 
 

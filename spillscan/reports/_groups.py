@@ -35,6 +35,10 @@ class Group(Struct, frozen=True, kw_only=True):
     """Worst first."""
     template: Family | None = None
     """The family that they are."""
+    spilling: int
+    """How many are known to spill."""
+    spill_bytes: int
+    """Bytes of spill stores and loads of all, as far as they are known."""
 
     @property
     def family(self) -> bool:
@@ -45,16 +49,6 @@ class Group(Struct, frozen=True, kw_only=True):
     def shared(self) -> Sequence[str]:
         """Of a family, the types and tiles that all instances have."""
         return self.template.shared if self.template is not None else ()
-
-    @property
-    def spilling(self) -> int:
-        """How many are known to spill."""
-        return sum(any(kernel.spills or ()) for kernel in self.kernels)
-
-    @property
-    def spill_bytes(self) -> int:
-        """Bytes of spill stores and loads of all, as far as they are known."""
-        return sum(sum(kernel.spills or ()) for kernel in self.kernels)
 
     def title(self, width: int) -> str:
         """``mul_mat_q: 169 of 704 spill, 43,212 B; all: bf16``, of what all have in common as much as fits."""
@@ -127,4 +121,11 @@ def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
         key, template = _key(first, by, names), None
         label = key if isinstance(key, str) else "arch unknown"
     shown = printable(label, _LONGEST_LABEL) or "(no name)"
-    return Group(label=shown, kernels=tuple(kernels), template=template)
+    spills = [sum(kernel.spills or ()) for kernel in kernels]
+    return Group(
+        label=shown,
+        kernels=tuple(kernels),
+        template=template,
+        spilling=sum(map(bool, spills)),
+        spill_bytes=sum(spills),
+    )
