@@ -87,19 +87,20 @@ def test_whoever_is_free_takes_the_next(monkeypatch: pytest.MonkeyPatch) -> None
     """In order, each once, whoever takes it."""
     monkeypatch.setattr(workers, "processors", lambda: 2)
     parent = os.getpid()
-    readable, writable = os.pipe()
-    begun: list[bytes] = []
+    theirs, ours = os.pipe(), os.pipe()
+    met: list[int] = []
 
     def read(number: int) -> Iterator[tuple[int, int]]:
-        if os.getpid() != parent:
-            os.write(writable, b".")
-        elif not begun:
-            begun.append(os.read(readable, 1))  # when the other has taken one
+        if not met:  # each waits until the other has taken one
+            own, other = (ours, theirs) if os.getpid() == parent else (theirs, ours)
+            os.write(own[1], b".")
+            os.read(other[0], 1)
+            met.append(number)
         yield number, os.getpid()
 
     found = [item for _, items in workers.shared(range(200), [1] * 200, read, "it was not read", 50) for item in items]
-    os.close(readable)
-    os.close(writable)
+    for end in (*theirs, *ours):
+        os.close(end)
     assert [number for number, _ in found] == [*range(200)]
     assert {pid == parent for _, pid in found} == {True, False}
 
