@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
+
+from msgspec import Struct
 
 from spillscan import grammar
 from spillscan.model import Issue, Origin, Severity
@@ -72,8 +73,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 
-@dataclass(slots=True)
-class DumpAccount:
+class DumpAccount(Struct):
     """What became of one dump: counts, filled while it is read, and the issues that follow from them."""
 
     input: str

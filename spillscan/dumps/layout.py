@@ -6,10 +6,10 @@ word from Volta on; a control word and three instructions on Maxwell and Pascal,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from spillscan import grammar
 
@@ -35,8 +35,7 @@ _OPENING = 8
 """Column of the address in every listing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """Columns of a function with four-digit addresses; a longer address moves what follows it to the right."""
 
     width: int
@@ -56,20 +55,14 @@ class Layout:
     end: bytes
     """The two last bytes of a line."""
 
-    prefix: int = field(init=False)
+    prefix: int
     """Bytes that the address alone decides: the end of the line before, margin, address and blanks."""
-    text: int = field(init=False)
+    text: int
     """Bytes of an instruction line from the window before its opcode up to its encoding."""
-    stride: int = field(init=False)
+    stride: int
     """Bytes of text of the pattern."""
-    step: int = field(init=False)
+    step: int
     """Bytes of code of the pattern: each line shows one word."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prefix", len(self.end) + self.opcode - _GUARD)
-        object.__setattr__(self, "text", self.encoding + WINDOW - len(_HEX_OPEN) - (self.opcode - WINDOW))
-        object.__setattr__(self, "stride", self.width * self.lines)
-        object.__setattr__(self, "step", WORD * self.lines)
 
 
 def learn(buffer: bytearray, begin: int, end: int) -> tuple[Layout, int] | None:
@@ -124,15 +117,20 @@ def _layout(lines: list[tuple[bytes, int | None, int]]) -> tuple[Layout, int] | 
         or min(hexes) <= opcode + WINDOW
     ):
         return None
+    end, encoding = text[-2:], hexes.pop()
     layout = Layout(
         width=len(text),
         lines=size,
         lanes=tuple(index for index, _ in lanes),
         encodings=tuple(index for index in range(size) if not shape[index]),
         opcode=opcode,
-        encoding=hexes.pop(),
+        encoding=encoding,
         head=next(line[column : column + WINDOW] for line, address, column in lines if address is None),
-        end=text[-2:],
+        end=end,
+        prefix=len(end) + opcode - _GUARD,
+        text=encoding + WINDOW - len(_HEX_OPEN) - (opcode - WINDOW),
+        stride=len(text) * size,
+        step=WORD * size,
     )
     return layout, base
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan import grammar
@@ -52,8 +52,7 @@ _HEAD = b"        /*0000*/ "
 """What makes a kept text an instruction line again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRows:
+class KeptRows(Struct, frozen=True, kw_only=True):
     """Some rows of a block."""
 
     texts: NDArray[np.void]

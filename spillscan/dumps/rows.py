@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan import grammar
@@ -222,8 +222,7 @@ _MARGIN = 16
 distinguish it from an instruction."""
 
 
-@dataclass(slots=True)
-class Span:
+class Span(Struct):
     """Whole patterns of one function in a block; their addresses have the same leading digits."""
 
     code: Listing

@@ -13,12 +13,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -146,8 +146,7 @@ class Marked(NamedTuple):
         )
 
 
-@dataclass(kw_only=True)
-class Analysis:
+class Analysis(Struct, kw_only=True, dict=True):
     """Looks at one function; ``role`` is what its symbol or its opcodes say, else what its code does."""
 
     marked: Marked

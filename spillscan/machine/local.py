@@ -39,6 +39,7 @@ from itertools import pairwise
 from typing import NamedTuple, overload
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan import grammar
@@ -330,8 +331,7 @@ ALIGNMENT = 16
 """Bytes; a gap between two spill slots is smaller."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """The code that the accesses stand in: each is asked only where it decides."""
 
     calls: Callable[[], bool]

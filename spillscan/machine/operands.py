@@ -29,9 +29,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from spillscan import grammar
 from spillscan.model.code import CLASS_OF, Operands
@@ -93,8 +94,7 @@ class OperandReader:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """The banks of some architectures."""
 
     banks: int
