@@ -274,6 +274,7 @@ class Rows:
         self._copy = bytearray(rows * prefix)
         self._prefixes = np.frombuffer(self._copy, f"V{prefix}")
         self._codes = np.empty((rows, 2), _U)
+        self._pairs = self._codes.view("V16")[:, 0]
         self._scratch = np.empty((2, rows), _U)
 
     def scan(self, block: Block, spans: Sequence[Span]) -> None:
@@ -294,7 +295,7 @@ class Rows:
             self._verify_lane(block.buffer, span, lane, at)
             at += span.patterns
         codes = self._codes[:total]
-        guarded = np.flatnonzero(codes[:, 0] != _BLANKS)
+        guarded = (codes[:, 0] != _BLANKS).nonzero()[0]
         if len(guarded):
             self._verify_guards(batch, guarded, codes[guarded, 0])
         try:
@@ -318,7 +319,7 @@ class Rows:
         wanted = expected(layout, span.address + lane * WORD, count)
         if not self._copy.startswith(wanted, at * size):
             raise DepartureError(span, _equal_rows(self._copy, at * size, wanted, size))
-        self._codes[at : at + count].view("V16")[:, 0] = np.ndarray(
+        self._pairs[at : at + count] = np.ndarray(
             (count,), "V16", buffer, begin + layout.opcode + span.shift - WINDOW, stride
         )
 
@@ -353,25 +354,25 @@ class Rows:
 
     def _count(self, batch: _Batch, numbers: Ints) -> None:
         opcodes = self.opcodes
-        marked = np.flatnonzero(opcodes.marks.take(numbers))
+        marked = opcodes.marks.take(numbers).nonzero()[0]
         sorts, lanes = opcodes.kinds.take(numbers.take(marked)), batch.lane(marked)
-        special = np.flatnonzero(sorts == SPECIAL)
+        special = (sorts == SPECIAL).nonzero()[0]
         if len(special):
             rows = marked[special]
             numbers[rows] = self._special(batch, rows)
             sorts[special] = opcodes.kinds.take(numbers[rows])
             wanted = sorts != PLAIN
             marked, sorts, lanes = marked[wanted], sorts[wanted], lanes[wanted]
-        cuts = np.searchsorted(marked, batch.bounds).tolist()
+        cuts = marked.searchsorted(batch.bounds).tolist()
         is_local = sorts == LOCAL
-        local = np.searchsorted(marked[is_local], batch.bounds).tolist()
+        local = marked[is_local].searchsorted(batch.bounds).tolist()
         kept = KeptRows(
             texts=batch.texts(marked, lanes),
             addresses=batch.addresses(marked, lanes),
             lines=batch.numbers(marked, lanes),
             local=is_local,
         )
-        unsure = np.flatnonzero(~opcodes.ended.take(numbers.take(marked)))
+        unsure = (~opcodes.ended.take(numbers.take(marked))).nonzero()[0]
         if len(unsure) and (damaged := opcodes.damaged(kept.texts[unsure])) is not None:
             raise batch.departure(int(marked[unsure[damaged]]))
         size = len(opcodes.names)
@@ -443,7 +444,7 @@ class _Batch:
 
     def lane(self, rows: Ints) -> Ints:
         """Which lane holds each row."""
-        return np.searchsorted(self._ends, rows, side="right")
+        return self._ends.searchsorted(rows, side="right")
 
     def addresses(self, rows: Ints, lanes: Ints) -> Ints:
         """Byte offset of each row's instruction in its function."""
