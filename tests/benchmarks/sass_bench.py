@@ -151,6 +151,7 @@ def candidates(path: Path) -> dict[str, Callable[[], None]]:
         "grep -cE": lambda: command("grep", "-cE", PATTERN, name),
         awk: lambda: command(awk, AWK, name),
         "cat | spillscan": lambda: from_pipe(path),
+        f"cat | {awk}": lambda: command("sh", "-c", f'cat "$0" | {awk} "$1"', name, AWK),
         "cat | grep -cE": lambda: command("sh", "-c", f'cat "$0" | grep -cE "{PATTERN}"', name),
     }
     return {who: work for who, work in found.items() if missing.isdisjoint(who.split())}
