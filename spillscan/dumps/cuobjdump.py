@@ -167,11 +167,14 @@ class Dump:
         buffer, end = block.buffer, block.end
         space, tab = ord(" "), ord("\t")
         between = _turn().match
+        stop = at  # the first tab behind ``at``, or the end
         while at < end:
             first = buffer[at]
             if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
-                stop = buffer.find(b"\t", at + 1, end)
-                taken = self._body(block, at, stop if stop >= 0 else end, complete=stop >= 0, careful=careful)
+                if stop <= at:
+                    found = buffer.find(b"\t", at + 1, end)
+                    stop = found if found >= 0 else end
+                taken = self._body(block, at, stop, complete=stop < end, careful=careful)
                 if not taken:
                     break
                 at += taken
@@ -180,11 +183,11 @@ class Dump:
                 self._turn(match)
                 at = match.end()
                 continue
-            stop = buffer.find(b"\n", at, end)
-            if stop < 0:
+            line_end = buffer.find(b"\n", at, end)
+            if line_end < 0:
                 break
-            self._preamble(bytes(buffer[at : stop + 1]))
-            at = stop + 1
+            self._preamble(bytes(buffer[at : line_end + 1]))
+            at = line_end + 1
         self._flush(block, at)
         return at
 
