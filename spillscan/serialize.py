@@ -251,6 +251,9 @@ BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
+_usages: dict[int, tuple[Usage, bytes]] = {}
+"""Figures whose text was made, by id: kernels of a log share records that are equal."""
+_MOST_USAGES = 1 << 14
 _snapshots = msgspec.json.Decoder(SnapshotJson)
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
@@ -272,10 +275,15 @@ def _batch(values: list[Any], between: str) -> str:
     try:
         joined = between.encode().join(map(_encoder.encode, values)).decode()
     except UnicodeEncodeError:  # names of files may hold half a surrogate
-        joined = between.join([_plain.encode(msgspec.to_builtins(value)) for value in values])
+        joined = between.join([_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values])
     if not joined.isascii():
         joined = joined.encode("ascii", _ESCAPED).decode()
     return joined.replace("\x7f", "\\u007f")
+
+
+def _plainly(made: Any) -> Any:
+    """What :func:`_usage_json` made, for the encoder that takes any text."""
+    return json.loads(bytes(made))
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -288,8 +296,7 @@ codecs.register_error(_ESCAPED, _escaped)
 
 def kernel_json(kernel: Kernel) -> KernelJson:
     """One kernel."""
-    key, usage = kernel.key, kernel.usage
-    banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+    key = kernel.key
     return KernelJson(
         key.symbol,
         *_names(key.symbol),
@@ -299,7 +306,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.confidence,
         kernel.reasons,
         kernel.final,
-        UsageJson(*_numbers(usage), banks, usage.unknown_clauses, kernel.compile_ms),
+        _usage_json(kernel.usage, kernel.compile_ms),
         kernel.advisories,
         kernel.origins,
         kernel.source,
@@ -316,6 +323,18 @@ def _names(symbol: str) -> tuple[str, str]:
     """Whole and short. A source's kernels for several architectures stand near each other in a binary."""
     name = demangle(symbol)
     return name, short_name(symbol, name)
+
+
+def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
+    """The text of a :class:`UsageJson`, whose last member is the compile time."""
+    known = _usages.get(id(usage))
+    if known is None or known[0] is not usage:
+        banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+        whole = _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses))
+        if len(_usages) >= _MOST_USAGES:
+            _usages.clear()
+        known = _usages[id(usage)] = usage, whole.removesuffix(b"null}")
+    return msgspec.Raw(b"%b%b}" % (known[1], b"null" if compile_ms is None else _encoder.encode(compile_ms)))
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:

@@ -341,8 +341,10 @@ def _of_kernel(line: str) -> Note | Torn | None:
     text = _parted(line)[1]
     for kind in OF_KERNELS if text else ():
         whole = text_pattern("ptxas", kind).fullmatch(text)
+        if whole is None:
+            continue
         tokens = _groups(whole)
-        if whole and any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
+        if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
             head = grammar.line("_head", "ptxas").match(line.encode("utf-8", "surrogateescape"))
             found = {name.upper(): each.decode() for name, each in _groups(head).items()}
             return _note(kind, found, tokens, line)
