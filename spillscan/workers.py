@@ -78,10 +78,19 @@ class Workers:
     """
 
     def __init__(self, parts: Sequence[Iterable[Any]], failure: str, arrivals: Arrivals | None = None) -> None:
-        """``failure``: what a process that dies leaves undone; ``arrivals``: where what all of them send is kept."""
+        """``failure``: what a process that dies leaves undone; ``arrivals``: where what all of them send is kept. Those
+        take what is left, whoever is free: where the system gives fewer processes, fewer do. Else it raises
+        :class:`SpillscanError`."""
         self._workers: list[Worker] = []
         for part in parts:
-            self._workers.append(Worker(part, failure, arrivals))
+            try:
+                self._workers.append(Worker(part, failure, arrivals))
+            except OSError as error:
+                if arrivals is not None:
+                    break
+                self.__exit__()
+                why = f"the system gives no other process: {error.strerror}"
+                raise SpillscanError(f"{failure}: {why}", "end some, or let it have one processor") from error
         for worker in self._workers:  # no thread may run while a process is forked
             worker.listen()
 
@@ -102,7 +111,12 @@ class Worker:
         readable, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._process = os.fork()
+            try:
+                self._process = os.fork()
+            except OSError:
+                os.close(readable)
+                os.close(writable)
+                raise
         if not self._process:
             os.close(readable)
             _make(part, writable)

@@ -73,6 +73,29 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
         list(binary.items(mapped, "all.fatbin"))
 
 
+@pytest.mark.parametrize("possible", [0, 1])
+def test_where_the_system_gives_fewer_processes(
+    possible: int, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = list(binary.items(mapped, "all.fatbin"))
+    made, fork, open_files = [], os.fork, len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    def scarce() -> int:
+        if len(made) == possible:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        made.append(None)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", scarce)
+    monkeypatch.setattr(workers, "LEAST_BYTES", 1)
+    monkeypatch.setattr(workers, "processors", lambda: 3)
+    assert list(binary.items(mapped, "all.fatbin")) == alone
+    assert len(made) == possible
+    with pytest.raises(SpillscanError, match="all was not read: the system gives no other process: Resource"):
+        workers.Workers([[1], [2]], "all was not read")
+    assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
+
+
 def test_neighbours_stay_together() -> None:
     assert workers.portions([5, 5, 0, 10, 1, 9], 1) == [range(2), range(2, 4), range(4, 6)]
     assert workers.portions([], 2) == []
