@@ -212,11 +212,13 @@ class Family:
     def _made(self, level: int) -> Spelling | None:
         if level == columns.WHOLE:
             known: dict[Node, str] = {}
-            found = Spelling(
-                {member: tuple((columns.whole(each, known), ()) for each in member.args) for member in self.members},
-                level,
-            )
-            return found if found.longest <= self._short and found.distinct else None
+            parts: dict[Node, columns.Parts] = {}
+            for member in self.members:
+                parts[member] = tuple((columns.whole(each, known), ()) for each in member.args)
+                if len(columns.joined(parts[member], level)) > self._short:
+                    return None
+            found = Spelling(parts, level)
+            return found if found.distinct else None
         rows = columns.spelled(self.columns, len(self.members), level)
         found = Spelling(dict(zip(self.members, rows, strict=True)), level)
         return found if found.distinct else None
