@@ -418,8 +418,9 @@ class Cubin:
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
         text, infos, banks = self._sections.text, self._sections.infos, self._sections.banks
-        functions = self._functions[self._functions["section"] > 0]
-        if lost := len(set(functions["section"].tolist()).difference(text)):
+        functions = self._functions
+        homes = functions["section"]
+        if lost := len(set(homes[homes > 0].tolist()).difference(text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
@@ -429,7 +430,7 @@ class Cubin:
             place = names[number] if number < len(names) else len(pool)
             if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
-        kernels = functions["section"][functions["other"] & _ENTRY != 0].tolist()
+        kernels = homes[(homes > 0) & (functions["other"] & _ENTRY != 0)].tolist()
         if lost := len(set(kernels).difference(infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
         with_parameters = {section for section, own in banks.items() if min(own)[0] == 0}
@@ -514,17 +515,20 @@ class Cubin:
         return found
 
     @cached_property
-    def _functions(self) -> NDArray[Any]:
-        """Its symbols of functions."""
-        found: NDArray[Any] = self._symbols[self._symbols["info"] & 15 == FUNC]
-        return found
+    def _functions(self) -> dict[str, NDArray[Any]]:
+        """Its symbols of functions, by field."""
+        symbols = self._symbols
+        rows = (symbols["info"] & 15 == FUNC).nonzero()[0]
+        return {field: symbols[field][rows] for field in ("section", "other", "value", "name")}
 
     @cached_property
     def _inner(self) -> dict[int, list[tuple[int, int]]]:
         """Functions that do not begin where their section does: offset and place of the name, ascending, by section."""
-        mine = self._functions[self._functions["value"] > 0]
+        functions = self._functions
+        mine = (functions["value"] > 0).nonzero()[0]
+        columns = (functions[each][mine].tolist() for each in ("section", "value", "name"))
         found: dict[int, list[tuple[int, int]]] = {}
-        for section, begin, place in zip(*(mine[each].tolist() for each in ("section", "value", "name")), strict=True):
+        for section, begin, place in zip(*columns, strict=True):
             found.setdefault(section, []).append((begin, place))
         return {section: sorted(each) for section, each in found.items()}
 
@@ -603,4 +607,4 @@ class Cubin:
         if link >= len(self.elf.sections):
             raise DamageError("a symbol table without names", self.elf.window.start)
         names = self.elf.contents(link)
-        return names.copy(0, names.size, "symbol names") + b"\0"
+        return b"".join((names.view(0, names.size, "symbol names"), b"\0"))
