@@ -179,8 +179,8 @@ class Table:
         """Rank of USETMAXREG, where it is one."""
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
-        self.may_share = [rank for rank, name in enumerate([*self.names, ""]) if name not in _ELSEWHERE]
-        """Ranks of what may touch shared memory, or call what does."""
+        self.may_share = np.array([name not in _ELSEWHERE for name in (*self.names, "")])
+        """By rank: whether it may touch shared memory, or call what does."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """What it does to control, by rank (:class:`~spillscan.machine.flow.Kind`); -1: nothing."""
         for opcode, kind in KINDS.items():

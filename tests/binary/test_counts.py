@@ -63,7 +63,7 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
     found += [(f"unknown 0x{code:03x}", strange.count(code)) for code in sorted(set(strange))]
     local = sum(held.names[rank] in ("STL", "LDL") for rank in ranks if rank != held.unknown)
     settings = sum(count for name, count in found if name == "USETMAXREG")
-    may_share = bool(strange) or not {*known}.isdisjoint(held.may_share)
+    may_share = bool(strange) or bool(held.may_share[[*known]].any())
     return Counts(len(codes), last, tuple(found), local, len(strange), settings, may_share)
 
 
