@@ -23,10 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     for_people(sys.stdout)
+    gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
         arguments = commands.build_parser(words[0] if words else None).parse_args(words)
         _paint(getattr(arguments, "color", "auto"))
-        gc.disable()  # one command, records without cycles: collecting would only walk them again and again
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except SpillscanError as error:

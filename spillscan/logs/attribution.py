@@ -318,7 +318,9 @@ class Writer:
             kernel = record(draft, context)
             if draft.line in callees:
                 kernel = calling(kernel, callees[draft.line])
-            found.append(finished(kernel, draft.section, draft.step, context))
+            if not plain or draft.section.notes or draft.step.relocatable:
+                kernel = finished(kernel, draft.section, draft.step, context)
+            found.append(kernel)
         return found
 
     def _whole(self) -> Iterator[Kernel]:

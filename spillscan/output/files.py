@@ -218,7 +218,7 @@ def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
         batch.append(piece)
         characters += len(piece)
         if characters >= _WRITTEN_CHARACTERS:
-            file.write("".join(batch))
+            file.writelines(batch)
             batch.clear()
             characters = 0
     file.write("".join(batch))

@@ -291,7 +291,8 @@ def _listed(name: str, pieces: Iterable[str]) -> Iterator[str]:
     yield f' "{name}": ['
     before = "\n  "
     for piece in pieces:
-        yield before + piece
+        yield before
+        yield piece
         before = _BETWEEN
     yield "],\n"
 
