@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spillscan import grammar
 from spillscan.dumps.blocks import BEGIN, SIZE, Block, Blocks, StackUses
@@ -14,9 +14,11 @@ from spillscan.dumps.common import DumpAccount, Readable, decode, known
 from spillscan.dumps.layout import MAX_LINES, Layout, learn
 from spillscan.dumps.listing import BEFORE_ALL, Instruction, Listing, Member, records
 from spillscan.dumps.rows import DepartureError, Rows, Span, fit
-from spillscan.machine.operands import Wanted
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
+
+if TYPE_CHECKING:
+    from spillscan.machine.operands import Wanted
 
 FORMAT = "sass"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -24,7 +24,6 @@ from spillscan.machine import flow, local
 from spillscan.machine.flow import KINDS, NO_MOVES, Moves, offset
 from spillscan.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
 from spillscan.machine.local import Access, StackUse
-from spillscan.machine.operands import OperandReader, Wanted
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import (
     NO_TRAFFIC,
@@ -35,6 +34,9 @@ from spillscan.model.code import (
     SourceLine,
     WarpRole,
 )
+
+if TYPE_CHECKING:
+    from spillscan.machine.operands import OperandReader, Wanted
 
 LOCAL = frozenset({b"STL", b"LDL"})
 MARKED = LOCAL | KINDS.keys()
@@ -144,6 +146,8 @@ class Listing:
         self.pieces: list[Piece | Sequence[Instruction]] = []
         """What accesses local memory and what moves control, by the way it was read."""
         if asked and asked(symbol):
+            from spillscan.machine.operands import OperandReader
+
             self.operands = OperandReader(member.arch)
 
     def reach(self, addresses: Sequence[int]) -> None:
