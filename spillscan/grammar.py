@@ -96,15 +96,15 @@ def local_name(qualified: str) -> str:
 
 
 @cache
-def pattern(name: str, rule: str, whole: tuple[str, ...] = ()) -> re.Pattern[bytes]:
+def pattern(name: str, rule: str, lines: tuple[str, ...] = ()) -> re.Pattern[bytes]:
     """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
 
-    A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``whole``
-    becomes one group of its own name, with nothing captured inside it. Only regular rules qualify: the one recursion
-    allowed is Lark's own expansion of ``*`` and ``+``.
+    A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``lines``
+    becomes one group of its own name, in which any line may stand: whoever reads it, and reads equal ones once, asks
+    its own pattern. Only regular rules qualify: the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
     """
     return re.compile(
-        _derived(name, " ".join(("pattern", rule, *whole)), lambda: _RegexWriter(load(name), whole).rule(rule)).encode()
+        _derived(name, " ".join(("pattern", rule, *lines)), lambda: _RegexWriter(load(name), lines).rule(rule)).encode()
     )
 
 
@@ -165,11 +165,14 @@ def _expressions_file(name: str) -> Path:
     return kept("grammars") / f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
 
 
+_ANY_LINE = r"[^\r\n]+\r?\n"
+
+
 class _RegexWriter:
     """Writes one rule of a compiled grammar as a regular expression."""
 
-    def __init__(self, lark: Lark, whole: tuple[str, ...]) -> None:
-        self._whole = whole
+    def __init__(self, lark: Lark, lines: tuple[str, ...]) -> None:
+        self._lines = lines
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
         self._expansions: dict[str, list[list[Symbol]]] = {}
         for rule in lark.rules:
@@ -200,10 +203,9 @@ class _RegexWriter:
 
     def _symbol(self, symbol: Symbol, capture: bool) -> str:
         name = str(symbol.name)
-        if not symbol.is_term and name not in self._whole:
+        if not symbol.is_term and name not in self._lines:
             return self.rule(name, capture)
-        is_whole = not symbol.is_term
-        expression = self.rule(name, False) if is_whole else self._terminals[name].pattern.to_regexp()
+        expression = self._terminals[name].pattern.to_regexp() if symbol.is_term else _ANY_LINE
         if capture and not name.startswith("_") and name not in self._captured:
             self._captured.add(name)
             return f"(?P<{name}>{expression})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -254,7 +254,6 @@ _encoder = msgspec.json.Encoder()
 _usages: dict[int, tuple[Usage, bytes]] = {}
 """Figures whose text was made, by id: kernels of a log share records that are equal."""
 _MOST_USAGES = 1 << 14
-_snapshots = msgspec.json.Decoder(SnapshotJson)
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
 
@@ -425,9 +424,14 @@ def build_of(data: bytes) -> Build:
     )
 
 
+@cache
+def _snapshots() -> msgspec.json.Decoder[SnapshotJson]:
+    return msgspec.json.Decoder(SnapshotJson)
+
+
 def _decoded(data: bytes) -> SnapshotJson:
     try:
-        return _snapshots.decode(data)
+        return _snapshots().decode(data)
     except msgspec.ValidationError:
         version = msgspec.json.decode(data, type=VersionJson).schema_version
         if version != SCHEMA_VERSION:

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -304,6 +303,8 @@ def select(build: Build, arguments: argparse.Namespace) -> Build:
 def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -> None:
     """Each --arch, --kernel and --launch must name a kernel: one with a typo in it would leave out, silently, what it
     was to choose."""
+    from difflib import get_close_matches
+
     from spillscan.patterns import matches
 
     if not kernels:

@@ -91,6 +91,7 @@ class _Log:
         self._unended = False
         self._head = b""
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
+        self._usage_line = grammar.pattern("ptxas", "usage_line")
         self._function_block = grammar.pattern("ptxas", "function_block")
 
     def take(self, text: bytes) -> None:
@@ -198,7 +199,8 @@ class _Log:
         while match is not None:
             symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
             # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
-            if named != symbol or b" " in symbol or match.end() == size:
+            end = match.end()
+            if named != symbol or b" " in symbol or end == size:
                 break
             figures = known.get((used, frame, stores, loads, arch)) or self._whole(used, frame, stores, loads, arch)
             if figures is None:
@@ -222,7 +224,7 @@ class _Log:
                 )
             )
             line += lines
-            position = match.end()
+            position = end
             match = block(text, position)
         if kernels:
             steps.output()
@@ -236,6 +238,8 @@ class _Log:
         whole."""
         parsed = self._parsed.get(used)
         if parsed is None:
+            if self._usage_line.fullmatch(used) is None:
+                return None
             parsed = self._parsed[used] = used_line(used)
         target, usage = arch.decode(), parsed.usage
         if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from spillscan import __version__, workers
+from spillscan import __version__
 from spillscan.compare.figures import figures
 from spillscan.compare.matrix import KernelRow, Matrix
 from spillscan.machine.spillmap import TOP
@@ -303,6 +303,11 @@ _LEAST_KERNELS = 1000
 
 def _kernels(kernels: Sequence[Kernel]) -> Iterator[str]:
     """By as many processes as pay."""
+    if len(kernels) < 2 * _LEAST_KERNELS:
+        yield from _of_batch(kernels)
+        return
+    from spillscan import workers
+
     batches = [kernels[at : at + BATCH] for at in range(0, len(kernels), BATCH)]
     failure = "the kernels were not written as JSON"
     for _, pieces in workers.shared(batches, list(map(len, batches)), _of_batch, failure, _LEAST_KERNELS):

@@ -81,9 +81,11 @@ def test_block_expression_finds_exactly_the_blocks() -> None:
     lines = "\n".join(ptxas_lines("ptxas/calls-13.0.log")) + "\n"
     tree = grammar.load("ptxas").parse(lines, start="report")
     entries = [str(node.children[0]) for node in tree.find_data("entry")]
-    block = grammar.pattern("ptxas", "kernel_block", ("usage_line", "time_line"))
-    found = [match["ENTRY_SYMBOL"].decode() for match in block.finditer(text.encode())]
+    block, usage = grammar.pattern("ptxas", "kernel_block", ("usage_line",)), grammar.pattern("ptxas", "usage_line")
+    matches = list(block.finditer(text.encode()))
+    found = [match["ENTRY_SYMBOL"].decode() for match in matches]
     assert sorted(found) == sorted(entries)
+    assert all(usage.fullmatch(match["usage_line"]) for match in matches)
     assert found
 
 
