@@ -8,7 +8,8 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from spillscan.errors import SpillscanError
 
@@ -41,6 +42,29 @@ def kept(name: str) -> Path:
 
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "spillscan" / name
+
+
+def remember(name: str, file: str, value: object) -> None:
+    """Keep a value that JSON has for the next run, where that can be."""
+    import json
+
+    with contextlib.suppress(OSError, RuntimeError):  # a home that is read-only, or none
+        folder = kept(name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = folder / f"{file}.{os.getpid()}"
+        draft.write_bytes(b"%08x%b" % (crc32(data := json.dumps(value).encode()), data))
+        draft.replace(folder / file)
+
+
+def remembered(name: str, file: str) -> Any:
+    """What :func:`remember` kept; ``None`` where there is nothing, or it is damaged."""
+    import json
+
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        data = (kept(name) / file).read_bytes()
+        if int(data[:8], 16) == crc32(data[8:]):
+            return json.loads(data[8:])
+    return None
 
 
 def hold(descriptor: int) -> None:

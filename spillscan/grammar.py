@@ -8,19 +8,16 @@ leading underscore) is a group of that name in lower case.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spillscan.folders import kept, shipped
+from spillscan.folders import kept, remember, remembered, shipped
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -135,34 +132,25 @@ def _derived(name: str, what: str, write: Callable[[], str]) -> str:
     known = _kept_expressions(name)
     if what not in known:
         known[what] = write()
-        with suppress(OSError, RuntimeError):  # a home that is read-only, or none
-            file = _expressions_file(name)
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = file.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(b"%08x%b" % (crc32(data := json.dumps(known).encode()), data))
-            draft.replace(file)
+        remember("grammars", _expressions_file(name), known)
     return known[what]
 
 
 @cache
 def _kept_expressions(name: str) -> dict[str, str]:
-    with suppress(OSError, RuntimeError, ValueError):
-        data = _expressions_file(name).read_bytes()
-        if int(data[:8], 16) == crc32(data[8:]):  # damaged, it might match what the grammar does not
-            found: dict[str, str] = json.loads(data[8:])
-            return found
-    return {}
+    found: dict[str, str] | None = remembered("grammars", _expressions_file(name))
+    return {} if found is None else found
 
 
 @cache
-def _expressions_file(name: str) -> Path:
+def _expressions_file(name: str) -> str:
     """Another one for another text of the grammar or of those that it imports, another Lark, another writer."""
     texts = [text(each) for each in (name, *re.findall(r"^%import \.(\w+)", text(name), re.M))]
     lark = find_spec("lark")
     assert lark is not None
     assert lark.origin is not None
     made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__)]
-    return kept("grammars") / f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
+    return f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
 
 
 _ANY_LINE = r"[^\r\n]+\r?\n"

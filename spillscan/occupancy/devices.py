@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from msgspec import Struct
 
 from spillscan.errors import InputError, UsageError
+from spillscan.folders import remember, remembered
 
 FOLDER = Path(__file__).resolve().parent.parent / "devices"
 WARP_THREADS = 32
@@ -242,13 +244,19 @@ def _plain(name: str) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    import yaml
+    """One file of the table. To import YAML takes longer than most logs, so what it says is kept for the next run."""
+    text = path.read_bytes()
+    file = f"{path.stem}-{len(text)}-{crc32(text):08x}.json"
+    data = remembered("devices", file)
+    if data is None:
+        import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data = yaml.load(path.read_bytes(), Loader=loader)
-    if not isinstance(data, dict):
-        raise InputError(f"{path.name}: not a mapping")
-    return data
+        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        if not isinstance(data, dict):
+            raise InputError(f"{path.name}: not a mapping")
+        remember("devices", file, data)
+    found: dict[str, Any] = data
+    return found
 
 
 @cache

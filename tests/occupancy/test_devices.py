@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 import yaml
 
 from spillscan.errors import InputError, UsageError
-from spillscan.occupancy.devices import FIGURES, FOLDER, device, devices, parse, resolve, sources
+from spillscan.occupancy.devices import FIGURES, FOLDER, _load, device, devices, parse, resolve, sources
 
 
 def test_there_are_26_and_each_figure_has_a_source():
@@ -71,6 +72,24 @@ def test_multiprocessors():
     assert resolve("H200")[1].multiprocessors == 132
     assert resolve("Orin")[1].multiprocessors is None  # 4, 8 or 16: boards of this name differ
     assert resolve("sm_90")[1] is None
+
+
+def test_what_is_kept_of_a_file_is_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files = sorted(FOLDER.glob("*.yaml"))
+    said = [yaml.safe_load(path.read_bytes()) for path in files]
+    assert [_load(path) for path in files] == said
+    kept = list((tmp_path / "spillscan" / "devices").iterdir())
+    assert len(kept) == len(files)
+    with monkeypatch.context() as alone:
+        alone.setitem(sys.modules, "yaml", None)
+        again = [_load(path) for path in files]
+        assert again == said
+        assert list(map(repr, again)) == list(map(repr, said)), "keys in their order, numbers and truths as such"
+        kept[0].write_bytes(kept[0].read_bytes().replace(b"sm_", b"sm-").replace(b"G", b"H"))
+        with pytest.raises(ImportError):
+            [_load(path) for path in files]
+    assert [_load(path) for path in files] == said, "what was damaged is read anew"
 
 
 def change(**changes):
