@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -398,15 +399,16 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     barriers = 1 if usage.barriers is None else min(usage.barriers, device.barriers_per_block)
     known = launch or Launch(threads_per_block=ASSUMED_THREADS[0], source="assumed")
     static = usage.shared_bytes or 0
-    configuration = launched(device, known, registers=usage.registers, static_shared_bytes=static, barriers=barriers)
     assumed = known.source == "assumed"
     at: tuple[tuple[int, Occupancy], ...] = ()
-    occupancy: Occupancy | None = resident(configuration)
     if assumed:
-        at = tuple((threads, resident(with_threads(configuration, threads))) for threads in ASSUMED_THREADS)
-        occupancy = best_block_sizes(configuration).occupancy or occupancy
+        occupancy, at = _over_block_sizes(arch, known, usage.registers, static, barriers)
+    else:
+        occupancy = resident(
+            launched(device, known, registers=usage.registers, static_shared_bytes=static, barriers=barriers)
+        )
     grouped = None
-    if known.cluster_blocks != 1 and occupancy is not None and (device.clusters or known.source in ("given", "policy")):
+    if known.cluster_blocks != 1 and (device.clusters or known.source in ("given", "policy")):
         grouped = clusters(occupancy, known.cluster_blocks, gpu.multiprocessors if gpu else None)
     return Summary(
         occupancy=occupancy,
@@ -417,6 +419,19 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
         local_memory=reserved,
         barriers_assumed=usage.barriers is None,
     )
+
+
+@lru_cache(maxsize=4096)
+def _over_block_sizes(
+    arch: str, launch: Launch, registers: int, static_shared_bytes: int, barriers: int
+) -> tuple[Occupancy, tuple[tuple[int, Occupancy], ...]]:
+    """At the best block size; and at those that are assumed. Dozens of sizes are tried, and very many kernels have the
+    same figures."""
+    configuration = launched(
+        resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
+    )
+    at = tuple((threads, resident(with_threads(configuration, threads))) for threads in ASSUMED_THREADS)
+    return best_block_sizes(configuration).occupancy or resident(configuration), at
 
 
 def percent(fraction: float, at_most: bool = False) -> str:
