@@ -211,8 +211,8 @@ def attach_code(
         candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
         used.update(map(id, candidates))
         if len(candidates) > 1:
-            same = [function for function in candidates if _agrees(function.stats.local, kernel)]
-            candidates = same[:1] or candidates
+            candidates = [function for function in candidates if _may_be(function, kernel)] or candidates
+            candidates = [function for function in candidates if _agrees(function.stats.local, kernel)] or candidates
             if len({_figures(function) for function in candidates}) == 1:
                 candidates = candidates[:1]  # the same code in an object and in what it was linked into
         if len(candidates) == 1:
@@ -283,6 +283,17 @@ def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes | None:
 
 def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
     return kernel.usage.spills == _counted(local, kernel)
+
+
+def _may_be(function: SassFunction, kernel: Kernel) -> bool:
+    """Whether ``function`` has each figure that log and code must agree in: of two programs with a kernel of one name, a
+    log without units does not say which is whose."""
+    if kernel.final is False:
+        return True
+    usage = function.usage or Usage(registers=function.stats.registers)
+    names = [figure.name for figure in PRINTED if figure.contradicts]
+    both = [(getattr(kernel.usage, name), getattr(usage, name)) for name in names]
+    return all(None in pair or pair[0] == pair[1] for pair in both)
 
 
 def _contradicts(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:

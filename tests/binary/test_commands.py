@@ -100,6 +100,20 @@ def test_log_and_binary_are_joined_without_a_contradiction(tmp_path: Path) -> No
     assert all(kernel.usage.constant_bytes for kernel in joined if kernel.role == "entry")
 
 
+@pytest.mark.parametrize("order", [("kept", "dropped"), ("dropped", "kept")])
+def test_a_kernel_of_two_programs_is_joined_with_its_own_code(tmp_path: Path, order: tuple[str, str]) -> None:
+    logs = [FIXTURES / "ptxas" / f"roles-{name}-13.5.log" for name in ("kept", "dropped")]
+    binaries = [put(tmp_path, f"roles-{name}-sm_90a-13.5.cubin") for name in order]
+    build = scan([*logs, *binaries])
+    joined = [kernel for kernel in build.kernels if kernel.key.arch == "sm_90a" and kernel.role == "entry"]
+    both = [kernel for kernel in joined if kernel.short_name in ("too_many", "three_roles")]
+    assert len(both) == 4
+    assert not [issue for issue in build.issues if issue.code == "registers-mismatch"]
+    for kernel in both:
+        log, code = kernel.origins
+        assert ("kept" in log.input) == ("kept" in code.input), kernel.origins
+
+
 def test_records_objects_and_what_they_were_linked_into_are_one_build(tmp_path: Path) -> None:
     log = (FIXTURES / "sass" / "ptxas-13.5.log").read_bytes()
     for folder in ("one", "two"):
