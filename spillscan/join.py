@@ -286,8 +286,8 @@ def _agrees(local: LocalTraffic, kernel: Kernel) -> bool:
 
 
 def _may_be(function: SassFunction, kernel: Kernel) -> bool:
-    """Whether ``function`` has each figure that log and code must agree in: a log without units does not say which of two
-    programs with a kernel of one name it belongs to."""
+    """Whether ``function`` has each figure that log and code must agree in: where two programs have a kernel of one
+    name, a log without units does not say whose it reports."""
     if kernel.final is False:
         return True
     usage = function.usage or Usage(registers=function.stats.registers)
