@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
@@ -260,24 +261,25 @@ _ESCAPED = "spillscan.json"
 
 def text(value: Any) -> str:
     """``value`` as JSON in plain ASCII."""
-    return _batch([value], "")
+    return _batch([value], b"").decode()
 
 
-def texts(values: Iterable[Any], between: str) -> Iterator[str]:
+def texts(values: Iterable[Any], between: bytes) -> Iterator[bytes]:
     """``values`` as JSON in plain ASCII with ``between`` them, some dozens a piece."""
     rest = iter(values)
     while batch := list(islice(rest, BATCH)):
         yield _batch(batch, between)
 
 
-def _batch(values: list[Any], between: str) -> str:
+def _batch(values: list[Any], between: bytes) -> bytes:
     try:
-        joined = between.encode().join(map(_encoder.encode, values)).decode()
+        joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # inside of JSON no newline stands
     except UnicodeEncodeError:  # names of files may hold half a surrogate
-        joined = between.join([_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values])
+        plain = (_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values)
+        joined = between.join(each.encode() for each in plain)
     if not joined.isascii():
-        joined = joined.encode("ascii", _ESCAPED).decode()
-    return joined.replace("\x7f", "\\u007f")
+        joined = joined.decode().encode("ascii", _ESCAPED)
+    return joined.replace(b"\x7f", b"\\u007f")
 
 
 def _plainly(made: Any) -> Any:
@@ -333,7 +335,7 @@ def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
         if len(_usages) >= _MOST_USAGES:
             _usages.clear()
         known = _usages[id(usage)] = usage, whole.removesuffix(b"null}")
-    return msgspec.Raw(b"%b%b}" % (known[1], b"null" if compile_ms is None else _encoder.encode(compile_ms)))
+    return msgspec.Raw(known[1] + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -392,13 +394,10 @@ def issue_json(issue: Issue) -> IssueJson:
 
 def stats_json(build: Build) -> StatsJson:
     """How much was read, and how many kernels came of it."""
-    return copied(
-        StatsJson,
-        build.stats,
-        kernels=sum(kernel.role == "entry" for kernel in build.kernels),
-        functions=sum(kernel.role != "entry" for kernel in build.kernels),
-        ambiguous=sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
-    )
+    roles, sure = (Counter(map(attrgetter(name), build.kernels)) for name in ("role", "confidence"))
+    entries, ambiguous = roles["entry"], sure["ambiguous"]
+    functions = len(build.kernels) - entries
+    return copied(StatsJson, build.stats, kernels=entries, functions=functions, ambiguous=ambiguous)
 
 
 def build_of(data: bytes) -> Build:

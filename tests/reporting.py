@@ -69,7 +69,8 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
 
 def rendered(name: str, report: Report, style: Style | None = None) -> str:
     """The report in one format. It can be written: no half surrogates."""
-    text = "".join(reports.all_formats()[name].render(report, style or Style()))
+    pieces = reports.all_formats()[name].render(report, style or Style())
+    text = "".join(piece if isinstance(piece, str) else piece.decode() for piece in pieces)
     assert text.encode().decode() == text
     return text
 

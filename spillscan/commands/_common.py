@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -240,7 +241,12 @@ def scan(
 
     with Progress("reading") as progress:
         watch = Reading(progress) if progress.watched else None
-        return pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking)
+        _read.append(pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+    return _read[-1]
+
+
+_read: deque[Build] = deque(maxlen=2)
+"""What was read last stays there until the process ends: freeing the records one by one takes time, too."""
 
 
 def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:

@@ -156,13 +156,9 @@ class Writer:
         section.linked |= linked
         section.barriers |= barriers
         self._timed(section, first.compile_ms, first_line(first))
-        if notes := self._notes:
+        if notes := self._notes.named:
             kernels = [self._noted(kernel) if kernel.key.symbol in notes else kernel for kernel in kernels]
-        last = self._runs[-1] if self._runs else None
-        if last is not None and last.section is section and last.step is step:
-            last.kernels += kernels
-        else:
-            self._runs.append(Run(section, step, kernels))
+        self._runs.append(Run(section, step, kernels))
         self._last = None
 
     def _noted(self, kernel: Kernel) -> Kernel:
@@ -308,9 +304,8 @@ class Writer:
         found: list[Kernel] = []
         for run in self._runs:
             kernels = run.kernels
-            if callees:
-                spills = ((kernel, callees.get(first_line(kernel))) for kernel in kernels)
-                kernels = [kernel if each is None else calling(kernel, each) for kernel, each in spills]
+            if spills := callees.get(first_line(kernels[-1])):  # another's callees would stand before the next one
+                kernels[-1] = calling(kernels[-1], spills)
             if not plain or run.section.notes or run.step.relocatable:
                 kernels = [finished(kernel, run.section, run.step, context) for kernel in kernels]
             found += kernels
@@ -428,14 +423,14 @@ class Writer:
                 draft.stack_in_doubt = True
         waiting[0].stack = stack
         self._doubt_stack(waiting[0], stack, lost)
-        if symbol in self._notes:
+        if symbol in self._notes.named:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
 
     def _begin_function(self, symbol: str, stack: Stack, line: int, step: Step) -> Draft:
         section = self._section
         section.relocatable |= not section.entries  # only relocatable code has them before kernels (-c, -rdc=true)
         self._last = Draft(symbol, None, "function", line, step, section, stack, caller_line=section.last_kernel_line)
-        if symbol in self._notes:
+        if symbol in self._notes.named:
             self._last.advisories = self._notes.take(symbol, stack.spills)
         self._drafts.append(self._last)
         return self._last

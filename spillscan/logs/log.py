@@ -59,6 +59,11 @@ _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SP
 _KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
 
 
+def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
+    """The numbers of groups, which are found more quickly than their names."""
+    return tuple(pattern.groupindex[name] for name in names)
+
+
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
     return not _LANDMARKS.stand_in(text)
@@ -91,8 +96,10 @@ class _Log:
         self._unended = False
         self._head = b""
         self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
+        self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
         self._usage_line = grammar.pattern("ptxas", "usage_line")
         self._function_block = grammar.pattern("ptxas", "function_block")
+        self._function_fields = _groups(self._function_block, _FUNCTION_FIELDS)
 
     def take(self, text: bytes) -> None:
         """One block of whole lines."""
@@ -176,12 +183,9 @@ class _Log:
     def _blocks(self, text: bytes, position: int) -> int:
         """Take whole blocks of kernels and device functions from ``position`` on; return where they end."""
         while True:
-            end = self._kernels(text, position)
-            if end == position:
-                end = self._function(text, position)
-                if end == position:
-                    return end
-            position = end
+            start, position = position, self._functions(text, self._kernels(text, position))
+            if position == start:
+                return position
 
     def _kernels(self, text: bytes, position: int) -> int:
         """Take blocks of kernels of one arch, all of them with a compile time or none; return where they end.
@@ -193,14 +197,15 @@ class _Log:
         if match is None:
             return position
         writer, steps = self._default
-        name, line, size, known = self._name, self._line, len(text), self._figures
+        input_name, line, size, known = self._name, self._line, len(text), self._figures
         kernels: list[Kernel] = []
         step, of_arch, untimed, lines, barriers, linked = steps.current, b"", False, 0, 0, False
+        unit = source = ""
         while match is not None:
-            symbol, frame, stores, loads, time, arch, named, used = match.group(*_KERNEL_FIELDS)
+            symbol, frame, stores, loads, time, arch, named, used = match.group(*self._kernel_fields)
             # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
-            end = match.end()
-            if named != symbol or b" " in symbol or end == size:
+            end, name = match.end(), symbol.decode("utf-8", "replace")
+            if named != symbol or " " in name or end == size:
                 break
             figures = known.get((used, frame, stores, loads, arch)) or self._whole(used, frame, stores, loads, arch)
             if figures is None:
@@ -208,6 +213,7 @@ class _Log:
             if not kernels:
                 self._gap.close(steps)
                 step, of_arch, untimed = steps.current, arch, time is None
+                unit, source = step.unit, step.source
                 lines = 4 if untimed else 5
             elif arch != of_arch or (time is None) != untimed:
                 break
@@ -215,12 +221,12 @@ class _Log:
             barriers, linked = barriers | shown, linked | summed
             kernels.append(
                 Kernel(
-                    key=KernelKey(symbol=symbol.decode("utf-8", "replace"), arch=target, unit=step.unit),
+                    key=KernelKey(symbol=name, arch=target, unit=unit),
                     role="entry",
                     usage=usage,
-                    origins=(Origin(input=name, line=line),),
+                    origins=(Origin(input=input_name, line=line),),
                     compile_ms=None if untimed else float(time),
-                    source=step.source,
+                    source=source,
                 )
             )
             line += lines
@@ -252,22 +258,32 @@ class _Log:
         self._figures[used, frame, stores, loads, arch] = found
         return found
 
-    def _function(self, text: bytes, position: int) -> int:
-        """Take the block of a device function; return where it ends."""
-        match = self._function_block.match(text, position)
-        if match is None or match.end() == len(text) or b" " in match["PROPERTIES_SYMBOL"]:
+    def _functions(self, text: bytes, position: int) -> int:
+        """Take blocks of device functions from ``position`` on; return where they end."""
+        block = self._function_block.match
+        match = block(text, position)
+        if match is None:
             return position
-        symbol, frame, stores, loads, time = match.group(*_FUNCTION_FIELDS)
         writer, steps = self._default
-        self._gap.close(steps)
-        steps.output()
-        stack = Stack(int(frame), int(stores), int(loads))
-        compile_ms = None if time is None else float(time)
-        writer.function(symbol.decode("utf-8", "replace"), stack, compile_ms, self._line, steps.current)
-        lines = 2 if time is None else 3
-        self._line += lines
-        self._recognised += lines
-        return match.end()
+        size, start, fields = len(text), position, self._function_fields
+        while match is not None:
+            symbol, frame, stores, loads, time = match.group(*fields)
+            end, name = match.end(), symbol.decode("utf-8", "replace")
+            if end == size or " " in name:
+                break
+            if position == start:
+                self._gap.close(steps)
+            stack = Stack(int(frame), int(stores), int(loads))
+            compile_ms = None if time is None else float(time)
+            writer.function(name, stack, compile_ms, self._line, steps.current)
+            lines = 2 if time is None else 3
+            self._line += lines
+            self._recognised += lines
+            position = end
+            match = block(text, position)
+        if position > start:
+            steps.output()
+        return position
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.
@@ -384,6 +400,8 @@ class _Landmarks:
 
     def next(self, position: int) -> int:
         """The first landmark at or after ``position``; the end of the text where there is none."""
+        if self._text.startswith(b"ptxas", position):  # as most lines of a report do
+            return position
         if position > self._next + _NEAR_BYTES:  # blocks of kernels lie between
             self._positions = _LANDMARKS.positions(self._text, position)
         while self._next < position:

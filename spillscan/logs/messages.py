@@ -331,24 +331,27 @@ def _usual(line: str) -> Message | None:
         return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"])
     if properties := text_pattern("ptxas", "properties_line").fullmatch(line):
         return Properties(properties["PROPERTIES_SYMBOL"])
-    if time := text_pattern("ptxas", "compile_time").fullmatch(_parted(line)[1]):
+    head, text = _parted(line)
+    if time := text_pattern("ptxas", "compile_time").fullmatch(text):
         return CompileTime(float(time["MILLISECONDS"]))
-    return _known_clauses(line.encode("utf-8", "surrogateescape")) or _of_kernel(line)
+    return _known_clauses(line.encode("utf-8", "surrogateescape")) or _of_kernel(head, text)
 
 
-def _of_kernel(line: str) -> Note | Torn | None:
+def _of_kernel(head: str, text: str) -> Note | Torn | None:
     """What a compiler says of one kernel whose name is mangled; ``None`` for any other line."""
-    text = _parted(line)[1]
     for kind in OF_KERNELS if text else ():
-        whole = text_pattern("ptxas", kind).fullmatch(text)
-        if whole is None:
-            continue
-        tokens = _groups(whole)
-        if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
-            head = grammar.line("_head", "ptxas").match(line.encode("utf-8", "surrogateescape"))
-            found = {name.upper(): each.decode() for name, each in _groups(head).items()}
-            return _note(kind, found, tokens, line)
+        if whole := text_pattern("ptxas", kind).fullmatch(text):
+            tokens = _groups(whole)
+            if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
+                return _note(kind, _head_tokens(head), tokens, head + text, text)
     return None
+
+
+@lru_cache(maxsize=1024)
+def _head_tokens(head: str) -> dict[str, str]:
+    """What stands before a message of ptxas, by the names of terminals."""
+    found = grammar.line("_head", "ptxas").match(head.encode("utf-8", "surrogateescape"))
+    return {name.upper(): each.decode() for name, each in _groups(found).items()}
 
 
 @lru_cache(maxsize=4096)
@@ -472,17 +475,17 @@ def _interpret(tree: Tree[Token], line: str) -> Message:
             return Unknown(tokens["UNKNOWN"])
     if kind in _NOT_ABOUT_KERNELS:
         return Ignored()
-    return _note(kind, head, tokens, line)
+    tool = "nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas"
+    return _note(kind, head, tokens, line, _parted(line, tool)[1])
 
 
-def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str) -> Note | Torn:
+def _note(kind: str, head: dict[str, str], tokens: dict[str, str], line: str, text: str) -> Note | Torn:
     symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
     if symbol is not None and not _is_symbol(symbol):
         return Torn(line)
-    tool = "nvlink" if line.startswith(("nvlink", "@", head["SEVERITY"])) else "ptxas"
     advisory = Advisory(
         kind=kind,
-        text=_parted(line, tool)[1],
+        text=text,
         severity=cast(Printed, head["SEVERITY"]),
         location=head["LOCATION"].strip(" ;") if "LOCATION" in head else None,
         code=head["CODE"].strip(" ()") if "CODE" in head else None,

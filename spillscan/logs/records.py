@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
@@ -253,29 +253,23 @@ class Notes:
     """Advisories that have found no kernel yet."""
 
     def __init__(self) -> None:
-        self._by_symbol: dict[str, list[tuple[Note, int]]] = defaultdict(list)
+        self.named: dict[str, list[tuple[Note, int]]] = {}
+        """(advisory, line) by the symbol that it names."""
         self._nameless: list[tuple[Note, int]] = []
-
-    def __bool__(self) -> bool:
-        """Whether any names a symbol."""
-        return bool(self._by_symbol)
-
-    def __contains__(self, symbol: str) -> bool:
-        return symbol in self._by_symbol
 
     def add(self, note: Note, line: int) -> None:
         """One more, from ``line``. Errors that name no kernel are not kept: they are issues already."""
         if note.symbol is not None:
-            self._by_symbol[note.symbol].append((note, line))
+            self.named.setdefault(note.symbol, []).append((note, line))
         elif not note.is_error:
             self._nameless.append((note, line))
 
     def take(self, symbol: str, spills: tuple[int, int] | None) -> tuple[Advisory, ...]:
         """The advisories that name ``symbol``, but for those that report other spills than ``spills``."""
-        notes = self._by_symbol.pop(symbol, [])
+        notes = self.named.pop(symbol, [])
         mine = [pair for pair in notes if pair[0].spills is None or spills is None or pair[0].spills == spills]
         if len(mine) < len(notes):
-            self._by_symbol[symbol] = [pair for pair in notes if pair not in mine]
+            self.named[symbol] = [pair for pair in notes if pair not in mine]
         return tuple(note.advisory for note, _ in mine)
 
     def take_nameless(self) -> list[tuple[Note, int]]:
@@ -286,9 +280,9 @@ class Notes:
     def drafts(self, reported: Iterable[tuple[str, tuple[int, int] | None]]) -> list[Draft]:
         """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function, unless
         it is among ``reported``: (symbol, spills) of records."""
-        records = set(reported) if self._by_symbol else set()
+        records = set(reported) if self.named else set()
         drafts = []
-        for symbol, notes in self._by_symbol.items():
+        for symbol, notes in self.named.items():
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             spills = {note.spills for note, _ in notes if note.spills is not None}
             warnings: list[tuple[int, int] | None] = [*sorted(spills)]
@@ -310,7 +304,7 @@ class Notes:
 
     def unattached(self) -> Iterator[tuple[Note, int, str]]:
         """(advisory, line, why no kernel has it) for the rest."""
-        for symbol, notes in self._by_symbol.items():
+        for symbol, notes in self.named.items():
             if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
                 yield from ((note, line, f"names {symbol}, which is not in the log") for note, line in notes)
         yield from ((note, line, "names no kernel") for note, line in self._nameless)

@@ -185,7 +185,7 @@ def split_prefix(line: str) -> tuple[str, str]:
     """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
     printed = line.encode("utf-8", "replace")
     match = grammar.pattern("prefix", "prefix").match(printed)
-    if match is None:
+    if match is None or match.end() == 0:
         return "", line
     who = match["STAGE"] or match["NODE"] or match["SERVICE"] or b""
     return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")

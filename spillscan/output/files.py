@@ -209,13 +209,16 @@ def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) 
 
 
 def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
+    """Write what is all text, or all bytes of UTF-8 text."""
+    raw = getattr(file, "buffer", None)  # what takes the place of standard output in a notebook has none
+    file.flush()
     batch: list[str] = []
     characters = 0
     for piece in pieces:
-        if isinstance(piece, bytes):
-            file.buffer.write(piece)
+        if isinstance(piece, bytes) and raw is not None:
+            raw.write(piece)
             continue
-        batch.append(piece)
+        batch.append(piece if isinstance(piece, str) else piece.decode())
         characters += len(piece)
         if characters >= _WRITTEN_CHARACTERS:
             file.writelines(batch)

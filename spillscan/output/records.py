@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, AnyStr
 
 from spillscan.errors import UsageError
 from spillscan.output.safe import printable
@@ -74,9 +74,11 @@ def compact(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, separators=_COMPACT)
 
 
-def harmless(text: str) -> str:
+def harmless(text: AnyStr) -> AnyStr:
     """JSON that means the same and holds no ``##[command]``, which GitHub's runner obeys anywhere in a line that a step
     prints. Outside of strings JSON has no ``#``."""
+    if isinstance(text, bytes):
+        return text.replace(b"##", b"#\\u0023") if b"#" in text else text
     return text.replace("##", "#\\u0023") if "#" in text else text
 
 

@@ -1,9 +1,9 @@
 """One module a format, found by being there.
 
-A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style) -> Iterator[str]``: pieces of text, in
-order. It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes.
-What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/reports/test_hostile.py``
-holds every format to that.
+A report module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style)``: pieces of text in order, or of UTF-8.
+It opens no file and asks no terminal; ``render.py`` does. All text is deterministic: same report, same bytes. What
+comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/reports/test_hostile.py`` holds
+every format to that.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class ReportFormat(Protocol):
     HELP: str
     KINDS: tuple[Kind, ...]
 
-    def render(self, report: Report, style: Style) -> Iterator[str]:
-        """The report's text, piece by piece."""
+    def render(self, report: Report, style: Style) -> Iterator[str] | Iterator[bytes]:
+        """The report's text, piece by piece; bytes are UTF-8."""
 
 
 @cache

@@ -251,12 +251,12 @@ class ReportJson(msgspec.Struct):
     """where there is a baseline"""
 
 
-def render(report: Report, style: Style) -> Iterator[str]:
-    """One JSON object; see ``schema/build.schema.json``."""
-    return map(harmless, _pieces(report))
+def render(report: Report, style: Style) -> Iterator[bytes]:
+    """One JSON object in ASCII; see ``schema/build.schema.json``."""
+    return (harmless(piece if isinstance(piece, bytes) else piece.encode()) for piece in _pieces(report))
 
 
-def _pieces(report: Report) -> Iterator[str]:
+def _pieces(report: Report) -> Iterator[str | bytes]:
     """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
@@ -279,17 +279,17 @@ def _pieces(report: Report) -> Iterator[str]:
     yield f' "stats": {text(stats_json(report.build))}}}\n'
 
 
-_BETWEEN = ",\n  "
+_BETWEEN = b",\n  "
 """Items of an array."""
 
 
-def _array(name: str, values: Iterable[Any]) -> Iterator[str]:
+def _array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
     yield from _listed(name, texts(values, _BETWEEN))
 
 
-def _listed(name: str, pieces: Iterable[str]) -> Iterator[str]:
+def _listed(name: str, pieces: Iterable[bytes]) -> Iterator[str | bytes]:
     yield f' "{name}": ['
-    before = "\n  "
+    before = b"\n  "
     for piece in pieces:
         yield before
         yield piece
@@ -301,7 +301,7 @@ _LEAST_KERNELS = 1000
 """For a process: below, it costs more than it saves."""
 
 
-def _kernels(kernels: Sequence[Kernel]) -> Iterator[str]:
+def _kernels(kernels: Sequence[Kernel]) -> Iterator[bytes]:
     """By as many processes as pay."""
     if len(kernels) < 2 * _LEAST_KERNELS:
         yield from _of_batch(kernels)
@@ -314,7 +314,7 @@ def _kernels(kernels: Sequence[Kernel]) -> Iterator[str]:
         yield from pieces
 
 
-def _of_batch(kernels: Sequence[Kernel]) -> Iterator[str]:
+def _of_batch(kernels: Sequence[Kernel]) -> Iterator[bytes]:
     return texts(map(kernel_json, kernels), _BETWEEN)
 
 
@@ -337,7 +337,7 @@ def _metrics(metrics: Iterable[Metric]) -> Metrics:
     return {name: (before, after) for name, before, after in metrics}
 
 
-def _matrix(matrix: Matrix) -> Iterator[str]:
+def _matrix(matrix: Matrix) -> Iterator[str | bytes]:
     yield f' "by": "{matrix.by}",\n "builds": {text(matrix.builds)},\n'
     yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
     yield from _array("rows", (_row(matrix, row) for row in matrix.rows))

@@ -61,7 +61,7 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     return forms
 
 
-def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str]:
+def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str] | Iterable[bytes]:
     return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 

@@ -146,10 +146,10 @@ def test_what_is_written_of_it_is_the_same(mapped: mmap.mmap, monkeypatch: pytes
         Reading(functions=[each for each in binary.items(mapped, "all.fatbin") if isinstance(each, SassFunction)])
     )
     report = Report(kind="scan", build=build, read=(build,))
-    alone = "".join(json.render(report, style_of(None, False)))
+    alone = b"".join(json.render(report, style_of(None, False)))
     assert len(build.kernels) > 10
     monkeypatch.setattr(json, "BATCH", 4)
     monkeypatch.setattr(json, "_LEAST_KERNELS", 1)
     for count in (2, 3):
         monkeypatch.setattr(workers, "processors", lambda count=count: count)
-        assert "".join(json.render(report, style_of(None, False))) == alone
+        assert b"".join(json.render(report, style_of(None, False))) == alone

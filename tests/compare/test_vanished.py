@@ -50,7 +50,7 @@ def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_hole() -> N
     base, emptied = (build_of(read_log(text)) for text in ("".join(units), units[0] + command.format("two") + "done\n"))
     assert emptied.empty_units == ("two.o",)
     assert holes(base, emptied) == []
-    assert build_of_json("".join(as_json.render(Report(kind="scan", build=emptied), Style())).encode()) == emptied
+    assert build_of_json(b"".join(as_json.render(Report(kind="scan", build=emptied), Style()))) == emptied
     (hole,) = holes(base, build_of(read_log(units[0])))
     assert (hole.code, hole.names) == ("unit-missing", ("two.o",))
 

@@ -139,7 +139,7 @@ def test_the_heaviest_line_is_named_and_the_inlined_one_beside_it(form: str) -> 
     kernels, _ = attach_code([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
     report = report_of("scan", kernels)
     if form == "snapshot":
-        report = report_of("scan", build_of("".join(render_json(report, Style())).encode()).kernels)
+        report = report_of("scan", build_of(b"".join(render_json(report, Style()))).kernels)
     tree = at("/work", "inlined.cu")
     inlined = 0
     for each in check(report.build, POLICY).findings:

@@ -53,7 +53,7 @@ def samples() -> tuple[Sample, ...]:
         paths = [FIXTURES / name for name in names]
         if all(path.exists() for path in paths):
             report = Report(kind="scan", build=scan(paths))
-            data = "".join(as_json.render(report, Style())).encode()
+            data = b"".join(as_json.render(report, Style()))
             registers = [kernel.usage.registers or 0 for kernel in report.build.kernels]
             ways: tuple[tuple[str, ...], ...] = ((), ("--max-registers", str(max(registers) - 1)))
             found += [Sample(names[0], data, way) for way in ways if gate({"build.json": data}, "check", *way)[0]]
