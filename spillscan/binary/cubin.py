@@ -18,7 +18,7 @@ import re
 import struct
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,6 +311,13 @@ def _are_names(pool: bytes) -> bool:
     return re.search(_DAMAGED_NAMES, pool) is None
 
 
+@lru_cache(maxsize=1 << 12)
+def _text(symbol: bytes) -> str:
+    """A symbol as text, the same one wherever it stands: a source's functions are in the code of each architecture, and
+    what is one is hashed, kept and sent once."""
+    return symbol.decode("utf-8", "backslashreplace")
+
+
 class Cubin:
     """One cubin. Raises :class:`DamageError` where it contradicts itself."""
 
@@ -392,7 +399,7 @@ class Cubin:
             if known:
                 role = "entry" if others[number] & _ENTRY else "function"
             yield Function(
-                symbol.decode("utf-8", "backslashreplace"),
+                _text(symbol),
                 role,
                 elf.window.part(offsets[section], sizes[section], "code"),
                 infos.get(section),
