@@ -67,10 +67,11 @@ def verdict(
 
 def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Hole]:
     """What ``build`` may hide of what is ``judged``: by its size, by its issues, and by what rules could not decide."""
-    kernels = sum(kernel.role != "function" for kernel in build.kernels)
-    if build.kernels and policy.expect_kernels is not None and kernels < policy.expect_kernels:
-        message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
-        yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
+    if build.kernels and policy.expect_kernels is not None:
+        kernels = sum(kernel.role != "function" for kernel in build.kernels)
+        if kernels < policy.expect_kernels:
+            message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
+            yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels:
         yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))
     yield from holes_of_input(build, judged, strict=policy.strict)

@@ -36,7 +36,7 @@ def policy(*accepted: str, fail_on: str = "error", **options: str) -> Policy:
 
 
 def holes(build: Build, held: Policy) -> list[Hole]:
-    needs = rules.judged(rules.terms_of(build.kernels, held), "build", held.fail_on)
+    needs = rules.judged(held.terms_of_all(build.kernels), "build", held.fail_on)
     return list(holes_of(build, rules.check(build, held).undecided, needs, held))
 
 

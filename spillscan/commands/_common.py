@@ -271,8 +271,8 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
     in their places."""
     from spillscan.patterns import matches
 
-    kernels = [kernel for build in builds for kernel in build.kernels]
     wanted = _listed(arguments, "kernel")
+    kernels = [kernel for build in builds for kernel in build.kernels] if wanted else []
     if any(not any(matches(kernel, pattern) for kernel in kernels) for pattern in wanted):
         from spillscan.commands import _policy
         from spillscan.model.build import labels_of
@@ -354,7 +354,7 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
     """A device that no kernel runs on would say nothing, silently."""
     from spillscan.occupancy.devices import runs_on
 
-    arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})
+    arches = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}) if names else []
     for name in names:
         if not any([runs_on(arch, name) for arch in arches]):  # noqa: C419 - an unknown name is refused in any case
             raise InputError(f"no kernel runs on {name}", f"the input has {arches_of(kernels)}")

@@ -107,10 +107,10 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
     """What was asked for of ``everything``, if there is all of it."""
-    from spillscan.rules import judged, terms_of
+    from spillscan.rules import judged
     from spillscan.verdict import holes_of, verdict
 
-    holes = holes_of(everything, (), judged(terms_of(everything.kernels, policy), "build", policy.fail_on), policy)
+    holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
     _common.conclude(verdict((), holes, policy), everything.issues)
     return _common.select(everything, arguments)
 

@@ -154,7 +154,7 @@ def _report(
     from spillscan.compare.pairing import Comparison, comparison
     from spillscan.compare.vanished import nothing_in_common, vanished
     from spillscan.reports import Report
-    from spillscan.rules import judged, regressions, terms_of, undecided_changes
+    from spillscan.rules import judged, regressions, undecided_changes
     from spillscan.rules.code import MAX_SLOWDOWN
     from spillscan.verdict import holes_of, holes_of_input, verdict
 
@@ -168,7 +168,7 @@ def _report(
     compared = by is None or gated
     found = comparison(base, head, policy, policy.devices, all_pairs=timed) if compared else Comparison()
     held = gate.judge(regressions((*found.changes, *found.equal), policy), head, builds[-1], of_changes=True)
-    needs = judged(terms_of((*base.kernels, *head.kernels), policy), "change", policy.fail_on)
+    needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
     holes = [
         *gate.holes(held),

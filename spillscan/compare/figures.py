@@ -111,23 +111,25 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
     grown: Counter[str] = Counter()
     up: Counter[str] = Counter()
     down: Counter[str] = Counter()
+    alike = Counter(id(change.metrics) for change in changes if change.before is not None and change.after is not None)
     for change in changes:
-        moved: Counter[str] = Counter()
         if change.before is not None and change.after is not None:
-            for name, before, after in _known(change.metrics):  # a figure of several devices is one
+            moved: Counter[str] = Counter()
+            number = alike.pop(id(change.metrics), 0)  # those that share their metrics at once
+            for name, before, after in _known(change.metrics) if number else ():  # a figure of several devices is one
                 moved[name.partition("[")[0]] += after - before
-            up.update(name for name, delta in moved.items() if delta > 0)
-            down.update(name for name, delta in moved.items() if delta < 0)
+            for name, delta in moved.items():
+                grown[name] += number * delta
+                up[name] += number * (delta > 0)
+                down[name] += number * (delta < 0)
         else:
             sign = 1 if change.before is None else -1
-            moved.update({name: sign * (value or 0) for name, value in figures(change.kernel, wanted).items()})
-        grown.update(moved)
+            grown.update({name: sign * (value or 0) for name, value in figures(change.kernel, wanted).items()})
     moving = (name for name in grown if grown[name] or up[name] or down[name])
     names = tuple(name for name in moving if name != "footprint_bytes" and (wanted is None or name in wanted))
+    kernels = list(base) if names else ()
     sums = dict.fromkeys(names, 0)
-    for kernel in base if names else ():
-        for name, value in figures(kernel, names).items():
-            sums[name] += value or 0
+    sums |= {name: sum(filter(None, map(get, kernels))) for name, get in _getters(True, names)}
     return [Total(name, sums[name], sums[name] + grown[name], up[name], down[name]) for name in names]
 
 
@@ -155,9 +157,25 @@ def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str,
     return tuple(kind for kind in new if kind not in old), tuple(kind for kind in old if kind not in new)
 
 
-def damage(change: Change) -> tuple[object, ...]:
-    """Sort key of changes, worst first: new spills, lost blocks, allocation steps, then what else grew; improvements
-    and removed kernels last."""
+def worst_first(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """New spills, lost blocks, allocation steps, then what else grew; improvements and removed kernels last."""
+    known: dict[object, tuple[int, ...]] = {}
+
+    def order(change: Change) -> tuple[tuple[int, ...], str, str, str]:
+        # Changes of equal figures share them. They are kept by those who ask, so that no other takes their place.
+        kernel = change.kernel
+        said = id(change.metrics), id(change.effects), len(change.appeared), change.state
+        figures = (*said, kernel.spills if change.state == "added" else None)
+        worse = known.get(figures)
+        if worse is None:
+            worse = known[figures] = _damage(change)
+        return worse, kernel.key.symbol, kernel.key.arch or "", kernel.key.unit
+
+    return tuple(sorted(changes, key=order))
+
+
+def _damage(change: Change) -> tuple[int, ...]:
+    """Sort key of what changed, worst first."""
     kernel = change.kernel
     grown = {name: after - before for name, before, after in _known(change.metrics)}
     if change.state == "added":
@@ -181,9 +199,6 @@ def damage(change: Change) -> tuple[object, ...]:
         order,
         sum(spills),
         min(0, grown.get("registers", 0)),
-        kernel.key.symbol,
-        kernel.key.arch or "",
-        kernel.key.unit,
     )
 
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.compare.effects import effects, metrics
-from spillscan.compare.figures import by_rank, compare, damage, figures, messages, reported_alike
-from spillscan.identity.pairs import pair
-from spillscan.model import LOST_SETTING, Build, Change, Changes, Kernel, KernelKey
+from spillscan.compare.figures import by_rank, compare, figures, messages, reported_alike, worst_first
+from spillscan.identity.pairs import pair, paired
+from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
@@ -51,24 +51,24 @@ def comparison(
     launches = launches or LaunchMap()
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
-    for before, after, score in pair(base.kernels, head.kernels):
-        if before is None or after is None:
-            changes.append(Change(state="added" if before is None else "removed", before=before, after=after))
-        elif score < 1:
-            change = changed(before, after, launches, devices) or Change(state="renamed", before=before, after=after)
-            changes.append(replace(change, state="renamed", score=score))
-        elif alike := changed(before, after, launches, devices):
+    known: _Known = {}
+    found = paired(base.kernels, head.kernels)
+    for before, after in found.same:
+        alike = None if _equal(before, after) else _changed(before, after, launches, devices, known)
+        if alike is not None:
             if doubtful or unattached:
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
                 alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
-    return Comparison(
-        changes=tuple(sorted(changes, key=damage)),
-        unsettled=tuple(sorted(unsettled, key=damage)),
-        equal=tuple(equal),
-    )
+    for before, after, score in found.renamed:
+        change = _changed(before, after, launches, devices, known)
+        change = change or Change(state="renamed", before=before, after=after)
+        changes.append(replace(change, state="renamed", score=score))
+    changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
+    changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
+    return Comparison(changes=worst_first(changes), unsettled=worst_first(unsettled), equal=tuple(equal))
 
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
@@ -91,28 +91,73 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
     return replace(change, state=state, metrics=kept, unknown=by_rank((*change.unknown, *left)), appeared=appeared)
 
 
+def _equal(before: Kernel, after: Kernel) -> bool:
+    """Whether nothing is left to ask of two records of one kernel: nothing differs, and what a gate must know is known.
+    Most pairs of a build are so."""
+    return (
+        before.usage == after.usage
+        and not (before.advisories or after.advisories)
+        and before.role == after.role
+        and reported_alike(before, after)
+        and _settled(after)
+    )
+
+
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
     """What differs between two records of one kernel; ``None`` where they are known to be equal."""
+    return _changed(before, after, launches, devices, {})
+
+
+_Known = dict[object, tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]]
+"""What differs, what is unknown, and what that makes of residency: by all of a pair that it follows from."""
+
+
+def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known) -> Change | None:
     alike = reported_alike(before, after)
-    differing, unknown = ((), ()) if alike else compare(before, after)
+    differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
     appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
     same = not (differing or unknown or appeared or vanished)
     if same and _settled(after) and ((alike and before.role == after.role) or _settled(before)):
         return None
-    found = effects(before, after, launches, devices) if differing or unknown else ()
-    known = [metric for metric in metrics(found) if None not in metric]
     return Change(
         state="changed" if differing or appeared or vanished else "unknown",
         before=before,
         after=after,
-        metrics=by_rank((*differing, *known)),
-        unknown=by_rank((*unknown, *(metric for metric in metrics(found) if None in metric))),
+        metrics=differing,
+        unknown=unknown,
         appeared=appeared,
         vanished=vanished,
         effects=found,
     )
 
 
+def _differences(
+    before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known
+) -> tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]:
+    """(what differs, what one side alone reports, residency); kernels of equal figures are compared once."""
+    facts = _facts(before, launches), _facts(after, launches)
+    made = known.get(facts) if None not in facts else None
+    if made is None:
+        differing, unknown = compare(before, after)
+        found = effects(before, after, launches, devices) if differing or unknown else ()
+        both = [metric for metric in metrics(found) if None not in metric]
+        one = [metric for metric in metrics(found) if None in metric]
+        made = by_rank((*differing, *both)), by_rank((*unknown, *one)), found
+        if None not in facts:
+            known[facts] = made
+    return made
+
+
+def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
+    """All of a kernel that differences follow from; ``None`` where its code is known, too."""
+    if kernel.sass is not None:
+        return None
+    launch = kernel.launch, launches.launch_of(kernel)
+    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, *launch
+
+
 def _settled(kernel: Kernel) -> bool:
     """Whether the record says what a gate must know."""
-    return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)
+    usage = kernel.usage
+    counted = usage.spill_store_bytes is not None and usage.spill_load_bytes is not None
+    return (counted or kernel.spills is not None) and (usage.registers is not None or kernel.role == "function")

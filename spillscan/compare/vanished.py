@@ -29,7 +29,10 @@ _Group = tuple[str, str | None]
 
 def nothing_in_common(base: Build, head: Build) -> list[Hole]:
     """A hole where no kernel of ``base`` could have a counterpart in ``head``."""
-    if not base.kernels or not head.kernels or _families(base) & _families(head):
+    if not base.kernels or not head.kernels:
+        return []
+    families = _families(base)
+    if any(arch_family(kernel.key.arch) in families for kernel in head.kernels):
         return []
     named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
     archs = " and ".join(", ".join(sorted(archs)) for archs in named)

@@ -21,7 +21,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
+from operator import attrgetter
 from typing import NamedTuple
 
 from spillscan.identity.likeness import (
@@ -46,6 +47,7 @@ _FEW = 64
 """More namesakes than this are not compared with each other, which costs their number squared."""
 _COPY = re.compile(r"#\d+\Z")
 _FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
+_figures: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
 
 _Key = Callable[[Kernel], Hashable]
 _Pairs = list[tuple[Kernel, Kernel]]
@@ -69,21 +71,46 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
     does not show one, pairs with any.
     """
+    found = paired(base, head, families=families)
+    return [
+        *(Pair(before, after) for before, after in found.same),
+        *(Pair(before, after, score) for before, after, score in found.renamed),
+        *(Pair(kernel, None) for kernel in found.gone),
+        *(Pair(None, kernel) for kernel in found.new),
+    ]
+
+
+class Paired(NamedTuple):
+    """:func:`pair`, sorted out."""
+
+    same: _Pairs
+    """Of one identity."""
+    renamed: list[Match]
+    """Alike, under another name."""
+    gone: list[Kernel]
+    """In the base alone."""
+    new: list[Kernel]
+    """In the head alone."""
+
+
+def paired(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True) -> Paired:
+    """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change."""
     pairs: _Pairs = []
     left, right, alone = _without_candidates(list(base), list(head), pairs)
+    left, right = _join_by_name(left, right, pairs)
     for key in _KEYS + (_FAMILY_KEYS if families else ()):
-        left, right = _join(left, right, key, pairs)
         if not left or not right:
             break
+        left, right = _join(left, right, key, pairs)
     left, right = _join_without_arch(left, right, pairs)
     found = renames(left, right, pairs, families=families)
-    gone = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
-    return [
-        *(Pair(before, after) for before, after in pairs),
-        *(Pair(before, after, score) for before, after, score in found),
-        *(Pair(kernel, None) for kernel in (*alone[0], *left) if id(kernel) not in gone),
-        *(Pair(None, kernel) for kernel in (*alone[1], *right) if id(kernel) not in gone),
-    ]
+    known = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
+    return Paired(
+        same=pairs,
+        renamed=found,
+        gone=[kernel for kernel in (*alone[0], *left) if id(kernel) not in known],
+        new=[kernel for kernel in (*alone[1], *right) if id(kernel) not in known],
+    )
 
 
 def _exact(kernel: Kernel) -> Hashable:
@@ -100,9 +127,16 @@ def _moved(kernel: Kernel) -> Hashable:
     # The number of a lambda or of an unnamed type is no name: another one before it changes it. So the record and the
     # code must be the same, too, of every symbol that may hold one.
     key = kernel.key
-    symbol = key.symbol
-    numbered = "Ul" in symbol or "Ut" in symbol or "lambda" in symbol or "unnamed" in symbol or "__nv_dl_tag" in symbol
-    return kernel.role == "function", symbol, key.arch, (kernel.usage, code(kernel)) if numbered else None
+    return (
+        kernel.role == "function",
+        key.symbol,
+        key.arch,
+        (kernel.usage, code(kernel)) if _is_numbered(key.symbol) else None,
+    )
+
+
+def _is_numbered(symbol: str) -> bool:
+    return "Ul" in symbol or "Ut" in symbol or "lambda" in symbol or "unnamed" in symbol or "__nv_dl_tag" in symbol
 
 
 def _canonical_unit(kernel: Kernel) -> Hashable:
@@ -129,7 +163,7 @@ def _named(kernel: Kernel) -> Hashable:
     return kernel.role == "function", canonical(kernel.key.symbol)
 
 
-_KEYS: tuple[_Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
+_KEYS: tuple[_Key, ...] = (_moved, _canonical_unit, _canonical_file, _canonical)
 _FAMILY_KEYS: tuple[_Key, ...] = (_family_unit, _family)
 
 
@@ -170,10 +204,56 @@ def _candidates(kernel: Kernel) -> Hashable:
 def _same_code(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Those that are the same byte for byte, of one symbol first."""
     pairs: _Pairs = []
+    if not any(kernel.sass for kernel in ours):
+        return pairs
     for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
         mine, others = (list(filter(digest, _but(side, pairs))) for side in (ours, theirs))
         pairs += _equal(mine, others, key)
     return pairs
+
+
+def _join_by_name(left: list[Kernel], right: list[Kernel], pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
+    """:func:`_join` by :func:`_exact`. Most kernels of two builds of one source are the only ones of their symbol, arch
+    and unit on both sides: these are looked up by their keys as they are, in the same order."""
+    waiting = {kernel.key: kernel for kernel in right}
+    if any("#" in unit for unit in {key.unit for key in waiting}):
+        return _join(left, right, _exact, pairs)
+    several = (
+        {kernel.key for kernel in right if waiting[kernel.key] is not kernel} if len(waiting) < len(right) else set()
+    )
+    others = [waiting.pop(kernel.key, None) for kernel in left]
+    several |= {kernel.key for kernel, other in zip(left, others, strict=True) if other is None}
+    sure: _Pairs = []
+    rest: list[tuple[Kernel, int]] = []
+    """What is not sure, and how many pairs stand before it."""
+    for kernel, other in zip(left, others, strict=True):
+        if (
+            other is not None
+            and kernel.key not in several
+            and (kernel.role == other.role or "function" not in (kernel.role, other.role))
+            and ((kernel.usage == other.usage and kernel.sass is other.sass) or not _is_numbered(kernel.key.symbol))
+        ):
+            sure.append((kernel, other))
+        else:
+            rest.append((kernel, len(sure)))
+    if not rest and not waiting:
+        pairs += sure
+        return [], []
+    loose = {*waiting, *(kernel.key for kernel, _ in rest)}
+    joined: _Pairs = []
+    unpaired = _join(
+        [kernel for kernel, _ in rest], [kernel for kernel in right if kernel.key in loose], _exact, joined
+    )
+    first: dict[Hashable, int] = {}
+    for kernel, place in rest:
+        first.setdefault(_exact(kernel), place)
+    at = 0
+    for before, after in joined:
+        place = first[_exact(before)]
+        pairs += [*sure[at:place], (before, after)]
+        at = place
+    pairs += sure[at:]
+    return unpaired
 
 
 def _join(left: list[Kernel], right: list[Kernel], key: _Key, pairs: _Pairs) -> tuple[list[Kernel], list[Kernel]]:
@@ -252,6 +332,8 @@ def _by_figures(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
 
 
 def _but(kernels: list[Kernel], pairs: _Pairs) -> list[Kernel]:
+    if not pairs:
+        return kernels
     paired = {id(kernel) for pair in pairs for kernel in pair}
     return [kernel for kernel in kernels if id(kernel) not in paired]
 
@@ -265,7 +347,7 @@ def _equal(ours: list[Kernel], theirs: list[Kernel], key: _Key) -> _Pairs:
 def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Greedily the pairs of one symbol that differ in no figure that both report, those that share most first: of what
     several compilers wrote at once some figures are unknown, and not the same ones in each build."""
-    figures = [[getattr(kernel.usage, name) for name in _FIGURES] for kernel in ours + theirs]
+    figures = [_figures(kernel.usage) for kernel in ours + theirs]
     if all(column.count(None) in (0, len(column)) for column in zip(*figures, strict=True)):
         return []
     scored = []
@@ -302,9 +384,9 @@ def _greedy(scored: list[tuple[int | float, int, int]], ours: list[Kernel], thei
 
 def _known(kernels: list[Kernel]) -> _Key:
     """A kernel's figures, and what its machine code holds, as far as that is known of all ``kernels``."""
-    names = [name for name in _FIGURES if all(getattr(kernel.usage, name) is not None for kernel in kernels)]
+    known = [None not in column for column in zip(*(_figures(kernel.usage) for kernel in kernels), strict=True)]
     coded = all(kernel.sass for kernel in kernels)
-    return lambda kernel: (*[getattr(kernel.usage, name) for name in names], code(kernel) if coded else None)
+    return lambda kernel: (*compress(_figures(kernel.usage), known), code(kernel) if coded else None)
 
 
 def _symbol(kernel: Kernel) -> str:

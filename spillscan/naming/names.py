@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import chain, count
+from itertools import count
 from typing import Final
 
 from spillscan.identity.symbol import source_file
@@ -43,9 +43,13 @@ _OPERATORS = (
     "nw|na|dl|da|aw|ps|ng|ad|de|co|pl|mi|ml|dv|rm|an|or|eo|aS|pL|mI|mL|dV|rM|aN|oR|eO|ls|rs|lS|rS|eq|ne|lt|gt|le|ge"
     "|ss|nt|aa|oo|pp|mm|cm|pm|pt|cl|ix|qu|cv|li"
 )
-_GOES_ON = re.compile(rf"(?:\A|\n)(?:[^I]|\Z|(?!.*Ev).*_\d)|E(?:L?\d|[CDU]|{_OPERATORS})|Ev.*_\d")
-"""Signs that a name may go on behind its template's arguments (a member's name, a constructor, an operator), and that
-it takes a member of one: wrappers do."""
+_GOES_ON = (
+    re.compile(r"\n(?:[^I]|\Z|(?!.*Ev).*_\d)"),
+    re.compile(rf"E(?:L?\d|[CDU]|{_OPERATORS}|v.*_\d)"),
+)
+"""Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
+constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
+searched for fast."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _SLACK = 4
@@ -181,10 +185,12 @@ class Family:
         """What the family is called."""
         self.symbols = symbols
         """Its kernels."""
-        tuned = any(isinstance(symbol, Tuned) for symbol in symbols)
-        self._brackets, self._short = ("[]", 2 * _SHORT) if tuned else ("<>", _SHORT)
         self._trees = trees
         self._spellings: dict[int, Spelling | None] = {}
+
+    @cached_property
+    def _tuned(self) -> bool:
+        return any(isinstance(symbol, Tuned) for symbol in self.symbols)
 
     @cached_property
     def members(self) -> list[Node]:
@@ -196,7 +202,9 @@ class Family:
 
     def bracketed(self, arguments: str) -> str:
         """``<64, false>``; of a tuner's candidates ``[64×64×32, 4 warps]``; empty where there are none."""
-        return f"{self._brackets[0]}{arguments}{self._brackets[1]}" if arguments else ""
+        if not arguments:
+            return ""
+        return f"[{arguments}]" if self._tuned else f"<{arguments}>"
 
     @cached_property
     def columns(self) -> list[columns.Column]:
@@ -215,7 +223,7 @@ class Family:
             parts: dict[Node, columns.Parts] = {}
             for member in self.members:
                 parts[member] = tuple((columns.whole(each, known), ()) for each in member.args)
-                if len(columns.joined(parts[member], level)) > self._short:
+                if len(columns.joined(parts[member], level)) > (2 * _SHORT if self._tuned else _SHORT):
                     return None
             found = Spelling(parts, level)
             return found if found.distinct else None
@@ -285,7 +293,7 @@ class Names:
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
         """``labels``: names of the parameters of templates (:class:`Forest`)."""
-        self.builds = [dict.fromkeys(symbols) for symbols in builds]
+        self.builds = [dict.fromkeys(symbols, "") for symbols in builds]
         """Each build's kernels."""
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
@@ -382,13 +390,14 @@ class Names:
     @cached_property
     def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        found = dict.fromkeys(chain.from_iterable(self.builds), "")
+        found: dict[Key, str] = {}
+        for build in self.builds:
+            found |= build
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
-            for symbol in several[:1] if alike else several:
-                found[symbol] = self._head(symbol)
-            if alike:
-                found.update(dict.fromkeys(several, found[several[0]]))
+            head = self._head(several[0]) if alike else ""
+            for symbol in several:
+                found[symbol] = head or self._head(symbol)
         return found
 
     def _head(self, symbol: Key) -> str:
@@ -480,21 +489,12 @@ class Names:
         """How many of them the build has that has most."""
         more_than: list[int] = []  # of each number, the builds that have more, a bit each
         for symbol in symbols:
-            here = self._places[symbol]
+            here = sum(1 << at for at, build in enumerate(self.builds) if symbol in build)  # a bit a build
             for number, those in enumerate(more_than):
                 more_than[number], here = those | here, those & here
             if here:
                 more_than.append(here)
         return len(more_than)
-
-    @cached_property
-    def _places(self) -> Mapping[Key, int]:
-        """The builds that have each kernel: a bit a build."""
-        found: dict[Key, int] = dict.fromkeys(chain.from_iterable(self.builds), 0)
-        for at, build in enumerate(self.builds):
-            for symbol in build:
-                found[symbol] |= 1 << at
-        return found
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
@@ -535,7 +535,7 @@ def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:
     """Symbols by what stands before the first ``I``, which opens the arguments of a template."""
     found: dict[str, list[Key]] = defaultdict(list)
     for symbol in symbols:
-        found[symbol_of(symbol).partition("I")[0]].append(symbol)
+        found[(symbol if isinstance(symbol, str) else symbol.symbol).partition("I")[0]].append(symbol)
     return found
 
 
@@ -548,8 +548,9 @@ def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
         at = word.end() + int(word[0])
     if at != len(start) or match is None:
         return False
-    rests = [symbol_of(symbol)[at:] for symbol in symbols]
-    return max(map(len, rests)) < _USUAL and _GOES_ON.search("\n".join(rests)) is None
+    rests = [(symbol if isinstance(symbol, str) else symbol.symbol)[at:] for symbol in symbols]
+    lines = "\n".join(("", *rests))
+    return max(map(len, rests)) < _USUAL and not any(sign.search(lines) for sign in _GOES_ON)
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:

@@ -115,14 +115,15 @@ class Matcher:
                 self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
-        self._for_all = not named and not any(entry.arch or entry.unit for entry in entries)
+        self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
+        """Whether each pattern names every kernel."""
         self._names: dict[str | Tuned, int] = {}
         self._archs: dict[str, int] = {}
         self._units: dict[str, int] = {}
 
     def mask(self, kernel: Kernel) -> int:
         """The bits that name ``kernel``."""
-        if self._for_all:
+        if self.for_all:
             return self._always
         key, called = kernel.key, kernel.named_by
         named = self._names.get(called)
@@ -162,6 +163,11 @@ def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
     return sum(
         bit for patterns, bit in choices if not patterns or any(compiled(p).fits(text, (name,)) for p in patterns)
     )
+
+
+def _says_more(kernel: Kernel) -> bool:
+    """Whether a kernel says anything itself of how it is launched."""
+    return kernel.launch is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None
 
 
 class Policy(Struct, frozen=True, eq=False, dict=True):
@@ -253,6 +259,14 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         if terms is None:
             terms = self._terms[mask, launch] = replace(said, launch=launch)
         return terms
+
+    def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
+        """What holds for any of ``kernels``, each once."""
+        if self._matcher.for_all:  # they differ by how they are launched alone
+            own = [kernel for kernel in kernels if _says_more(kernel)]
+            silent = next((kernel for kernel in kernels if not _says_more(kernel)), None)
+            kernels = own if silent is None else [silent, *own]
+        return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """How ``kernel`` is launched; ``None`` where neither the policy nor the kernel itself says."""

@@ -90,7 +90,10 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
         columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
         kernels = (*(build.kernels for build in builds), *columns)
-        named = ([kernel.named_by for kernel in each if kernel is not None] for each in kernels)
+        named = (
+            [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in each if kernel is not None]
+            for each in kernels
+        )
         return Names(*named, labels=labels_of(builds, self.labels))
 
     @cached_property

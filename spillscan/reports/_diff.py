@@ -7,6 +7,7 @@ from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from textwrap import wrap
 
 from msgspec import Struct
@@ -290,8 +291,8 @@ def _growth(report: Report) -> Iterator[str]:
 def _slowdown(report: Report) -> Iterator[str]:
     """The same of compile times, of all kernels; nothing of differences that are as likely noise."""
     base = report.base or Build()
-    spent = [[_milliseconds(kernel) or 0 for kernel in build.kernels] for build in (base, report.build)]
-    before, after = map(sum, spent)
+    times = (filter(None, map(attrgetter("compile_ms"), build.kernels)) for build in (base, report.build))
+    before, after = (sum(map(round, each)) for each in times)
     if abs(after - before) <= max(_NOISE_MS, before * _NOISE):
         return
     pairs = (*((kernel, None) for kernel in base.kernels), *((None, kernel) for kernel in report.build.kernels))

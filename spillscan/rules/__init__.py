@@ -12,11 +12,11 @@ Severity follows effect: a less severe case is a rule of its own. It never falls
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -117,14 +117,30 @@ def check(build: Build, policy: Demands) -> Judgement:
     kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
     distinct = tuple({id(terms): terms for _, terms in kernels}.values())
     timed = "time" in judged(distinct, "build", "note")
-    figures = [_figures(*each, timed=timed) for each in kernels]
-    # What no rule objects to in one kernel, none does in those of the same figures: names and places decide nothing.
-    first = dict(zip(reversed(figures), reversed(kernels), strict=True))
-    found = _judged([pair for shared, pair in first.items() if shared])
-    objected = {id(finding.kernel) for finding in found.findings} | {id(each.kernel) for each in found.undecided}
-    clean = {shared for shared, (kernel, _) in first.items() if shared and id(kernel) not in objected}
-    left = _judged([pair for shared, pair in zip(figures, kernels, strict=True) if shared not in clean])
-    return replace(left, terms=distinct)
+    judges = [
+        (each, family.findings, getattr(family, "undecided", None))
+        for each, family in enumerate(families())
+        if hasattr(family, "findings")
+    ]
+    # What rules say of one kernel, they say of those of the same figures: names and places decide nothing.
+    known: dict[tuple[object, ...], list[_Said]] = {}
+    found: list[Finding] = []
+    undecided: list[tuple[int, Undecided]] = []
+    for kernel, terms in kernels:
+        shared = _figures(kernel, terms, timed=timed)
+        said = known.get(shared) if shared else None
+        if said is None:
+            said = [each for judge in judges if (each := _said(kernel, terms, *judge)) is not None]
+            if shared:
+                known[shared] = said
+        for family, findings, open_end in said:
+            found += [_of(kernel, each.rule, each.severity, each.message) for each in findings]
+            if open_end is not None:
+                undecided.append((family, replace(open_end, kernel=kernel)))
+    undecided.sort(key=lambda each: each[0])
+    return Judgement(
+        findings=tuple(_distinct(_sorted(found))), undecided=tuple(each for _, each in undecided), terms=distinct
+    )
 
 
 def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]:
@@ -142,52 +158,79 @@ def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]
     return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch, id(terms)
 
 
-def _judged(kernels: Sequence[tuple[Kernel, Terms]]) -> Judgement:
-    """What all rules say of kernels, each under its terms."""
-    found: list[Finding] = []
-    undecided: list[Undecided] = []
-    for family in families():
-        if not hasattr(family, "findings"):
-            continue
-        findings, left_open = family.findings, getattr(family, "undecided", None)
-        for kernel, held in kernels:
-            mine = list(findings(kernel, held))
-            if mine:
-                found += _in_force(mine, held)
-            open_end = left_open(kernel, held) if left_open is not None else None
-            if open_end is not None:
-                rule, reason = open_end
-                severity = held.level(rule)
-                if severity != "off" and all(each.rule != rule.id for each in mine):
-                    undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason))
-    return Judgement(findings=tuple(_distinct(_sorted(found))), undecided=tuple(undecided))
+_Said = tuple[int, list[Finding], Undecided | None]
+"""The number of a family, and what its rules say of a kernel."""
 
 
-def regressions(changes: Iterable[Change], policy: Demands) -> list[Finding]:
+def _said(kernel: Kernel, terms: Terms, family: int, findings: Any, undecided: Any) -> _Said | None:
+    """What a family's rules say of a kernel under its terms; ``None``: nothing."""
+    found = list(findings(kernel, terms))
+    open_end = undecided(kernel, terms) if undecided is not None else None
+    left = None
+    if open_end is not None:
+        rule, reason = open_end
+        severity = terms.level(rule)
+        if severity != "off" and all(each.rule != rule.id for each in found):
+            left = Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason)
+    return (family, list(_in_force(found, terms)), left) if found or left is not None else None
+
+
+def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
     """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
     found: list[Finding] = []
     judges = [family.regressions for family in families() if hasattr(family, "regressions")]
+    known: dict[object, tuple[list[Finding], Terms]] = {}
     for change in changes:
         terms = policy.terms_of(change.kernel)
-        for judge in judges:
-            found += _in_force(judge(change, terms), terms)
+        alike = _alike(change, terms)
+        if alike is not None and alike in known:
+            same = known[alike][0]
+            found += [_of(change.kernel, each.rule, each.severity, each.message) for each in same]
+        else:
+            same = [each for judge in judges for each in _in_force(judge(change, terms), terms)]
+            found += same
+            known[alike] = same, terms  # kept, so that no other takes their place
     return _distinct(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
-def undecided_changes(changes: Iterable[Change], policy: Demands) -> list[Undecided]:
+def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:
     """Kernels of which it is not known whether they got worse, in the order of ``changes``."""
     found: list[Undecided] = []
     judges = [family.undecided_change for family in families() if hasattr(family, "undecided_change")]
+    known: dict[object, tuple[list[Undecided], Terms]] = {}
     for change in changes:
         terms = policy.terms_of(change.kernel)
+        alike = _alike(change, terms)
+        if alike is not None and alike in known:
+            found += [replace(each, kernel=change.kernel) for each in known[alike][0]]
+            continue
+        same: list[Undecided] = []
         for judge in judges:
             open_end = judge(change, terms)
             if open_end is not None:
                 rule, reason = open_end
                 severity = terms.level(rule)
                 if severity != "off":
-                    found.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
+                    same.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
+        found += same
+        known[alike] = same, terms
     return found
+
+
+def _alike(change: Change, terms: Terms) -> tuple[object, ...] | None:
+    """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides.
+    Compile times, of which few have a limit, are never equal."""
+    before, after = change.before, change.after
+    if before is None or after is None or change.score < 1:
+        return None
+    timed = any(terms.limit(limit) is not None for limit in _limits_of_time())
+    sides = _figures(before, terms, timed=timed), _figures(after, terms, timed=timed)
+    return (*sides, change.state, id(change.metrics), id(change.unknown), id(change.effects)) if all(sides) else None
+
+
+@cache
+def _limits_of_time() -> tuple[Limit, ...]:
+    return tuple(limit for rule in all_rules().values() if "time" in rule.needs for limit in rule.limits)
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
@@ -201,11 +244,6 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], .
         if figures is not None:
             return tuple(sorted(figures.items()))
     return None
-
-
-def terms_of(kernels: Iterable[Kernel], policy: Demands) -> tuple[Terms, ...]:
-    """All that ``policy`` demands of any of ``kernels``, each once."""
-    return tuple({id(terms): terms for terms in map(policy.terms_of, kernels)}.values())
 
 
 def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:
@@ -230,18 +268,27 @@ def recorded_as(rule: str) -> str:
 def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
     """A finding at the kernel's own place. Its fingerprint is of the rule and the identity that a baseline has for the
     kernel: no line number, checkout or object changes it."""
-    from hashlib import blake2s  # it loads OpenSSL
+    return _of(kernel, rule.id, rule.severity, message)
 
+
+def _of(kernel: Kernel, rule: str, severity: Severity, message: str) -> Finding:
     role = "function" if kernel.role == "function" else ""
-    identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
+    identity = "\0".join((rule, canonical(kernel.key.symbol), kernel.key.arch or "", role))
     return Finding(
-        rule=rule.id,
-        severity=rule.severity,
+        rule=rule,
+        severity=severity,
         message=message,
         kernel=kernel,
-        fingerprint=blake2s(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
+        fingerprint=_hash()(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
         origin=kernel.origins[0] if kernel.origins else None,
     )
+
+
+@cache
+def _hash() -> Callable[..., Any]:
+    from hashlib import blake2s  # it loads OpenSSL
+
+    return blake2s
 
 
 def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
