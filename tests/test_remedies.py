@@ -21,6 +21,7 @@ from spillscan.places import Tree
 from spillscan.profile.judged import judge
 from spillscan.profile.reading import read_all
 from spillscan.remedies import Need, causes, ranked, registers_needed, relaxation, relief, remedy
+from spillscan.wrap import Record
 from tests.binary.support import stored
 from tests.conftest import FIXTURES, ROOT
 from tests.reporting import kernel
@@ -193,11 +194,25 @@ def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, caps
     assert f"try     spillscan sweep {tmp_path}/compile_commands.json --kernel array_and_spills --arch sm_80" in said
 
 
+def test_the_record_of_its_compilation_is_swept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text("#include <project/own.h>\n")
+    Path("k.o").write_bytes(b"")
+    record = Record("k.o", ("nvcc", "-Iinclude", "-c", "k.cu", "-o", "k.o"))
+    record.write((FIXTURES / "demo" / "head.log").read_bytes())
+    assert record.keep() is None
+    assert main(["advise", "k.o.spillscan.log", "--top", "1"]) == 0
+    assert "try     spillscan sweep k.o.spillscan.log --kernel" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("text", "swept"),
     [
         ("#include <cuda_runtime.h>\n#include <cmath>\n#include <cub/cub.cuh>\n", True),
         ('#include "beside.cuh"\n', True),
+        ('#include "needs.cuh"\n', False),
         ('#include "elsewhere.cuh"\n', False),
         ("#include <torch/extension.h>\n", False),
     ],
@@ -205,7 +220,8 @@ def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, caps
 def test_a_source_is_swept_alone_where_it_needs_no_options(
     text: str, swept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "beside.cuh").touch()
+    (tmp_path / "beside.cuh").write_text('#include "beside.cuh"\n')
+    (tmp_path / "needs.cuh").write_text('#include "elsewhere.cuh"\n')
     (tmp_path / "k.cu").write_text(text)
     log = f"[1/1] nvcc -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
     (tmp_path / "build.log").write_text(log)

@@ -118,6 +118,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (room / "Makefile").write_text("all:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
     (room / "compile_commands.json").write_text(COMPILE.format(room=room))
     shutil.copy(room / "compile_commands.json", room / "build")
+    record = f"# spillscan record of gemm.o\n# directory: {room}/build\nnvcc -arch=sm_90 -c ../gemm.cu -o gemm.o\n"
+    (room / "build" / "gemm.o.spillscan.log").write_text(record + read_text(room / "new" / "gemm.log"))
     git(room, "init", "-q")
     git(room, "add", "gemm.cu")
     git(room, "commit", "-qm", "one")

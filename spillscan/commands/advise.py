@@ -200,7 +200,10 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The list of compilations that holds the kernel's source or object, else its source where that can be read."""
+    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
+    source where that can be read and needs no options."""
+    from spillscan.inputs.compile_commands import recorded
+
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -212,6 +215,9 @@ def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     for path, compiled in databases.items():
         if own & compiled:
             return path
+    for origin in kernel.origins:
+        if (made := recorded(origin.input)) is not None and made.by_nvcc and os.path.isfile(made.source):
+            return origin.input
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
 
 
@@ -221,22 +227,27 @@ _LARGEST_SOURCE = 4 << 20
 
 
 def _stands_alone(path: str) -> bool:
-    """Whether a source that is there compiles without unknown options: all that it includes stands beside it,
-    or comes with the compiler."""
-    try:
-        if os.path.getsize(path) > _LARGEST_SOURCE:
+    """Whether a source that is there compiles without unknown options: all that it includes, and what that includes,
+    stands beside what includes it, or comes with the compiler."""
+    left, seen = [path], {path}
+    while left:
+        path = left.pop()
+        try:
+            if os.path.getsize(path) > _LARGEST_SOURCE:
+                return False
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
             return False
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return False
-    folder = os.path.dirname(path)
-    return all(
-        os.path.isfile(os.path.join(folder, match["own"]))
-        if match["own"]
-        else "." not in match["other"] or match["other"].startswith(_OF_TOOLKITS) or "/" not in match["other"]
-        for match in _INCLUDE.finditer(text)
-    )
+        for match in _INCLUDE.finditer(text):
+            if match["own"]:
+                beside = os.path.normpath(os.path.join(os.path.dirname(path), match["own"]))
+                if beside not in seen:
+                    seen.add(beside)
+                    left.append(beside)
+            elif "." in match["other"] and "/" in match["other"] and not match["other"].startswith(_OF_TOOLKITS):
+                return False
+    return True
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""``compile_commands.json``: the compilations of a build, as CMake, ninja, Bear and Bazel's extractors write them.
+"""``compile_commands.json``: the compilations of a build, as CMake, ninja, Bear and Bazel's extractors write them; and
+the one compilation that a record file of ``spillscan wrap`` names.
 
 https://clang.llvm.org/docs/JSONCompilationDatabase.html
 """
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 
 from spillscan import compilation
 from spillscan.errors import InputError
+from spillscan.wrap import object_of
 
 _MOST_BYTES = 1 << 30
+_LONGEST_LINE = 1 << 20
 
 
 class Command(NamedTuple):
@@ -27,6 +30,12 @@ class Command(NamedTuple):
     """What it compiles, as seen from here."""
     object: str
     """What it writes, as seen from here; empty where it does not say."""
+
+    @property
+    def by_nvcc(self) -> bool:
+        """Whether nvcc is its compiler."""
+        parsed = compilation.parse(self.words)
+        return parsed is not None and parsed.tool == "nvcc"
 
 
 def is_database(path: str) -> bool:
@@ -56,6 +65,24 @@ def commands(path: str) -> list[Command]:
     if not by_object:
         raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}")
     return list(by_object.values())
+
+
+def recorded(path: str) -> Command | None:
+    """The compilation whose record ``path`` is; ``None`` where it is no record, or does not name one of CUDA code."""
+    if not object_of(path):
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            head, directory, command = (file.readline(_LONGEST_LINE).rstrip("\n") for _ in range(3))
+        if not head.startswith("# spillscan record of ") or not directory.startswith("# directory: "):
+            return None
+        parsed = compilation.parse(shlex.split(command))
+        if parsed is None:
+            return None
+        folder = directory.removeprefix("# directory: ")
+        return _command({"directory": folder, "command": command, "file": parsed.source}, path, 1)
+    except (OSError, ValueError, InputError):
+        return None
 
 
 def _command(entry: Any, path: str, number: int) -> Command | None:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spillscan import compilation, pipeline
+from spillscan import pipeline
 from spillscan.errors import InputError, UsageError
-from spillscan.inputs.compile_commands import Command, commands, is_database
+from spillscan.inputs.compile_commands import Command, commands, is_database, recorded
 from spillscan.occupancy.launches import Launches
 from spillscan.patterns import matches
 from spillscan.sweep import command_line, ptx, toolkits
@@ -41,14 +41,18 @@ class Question:
 
 
 def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
-    """What an argument of the command names; of a ``compile_commands.json`` the compilations of the kernels that
-    ``globs`` name, as their objects show, or, where they are not built, the texts of their sources.
+    """What an argument of the command names; of a ``compile_commands.json``, or a record of ``spillscan wrap``, the
+    compilations of the kernels that ``globs`` name, as their objects show, or, where they are not built, the texts of
+    their sources.
 
     Raises :class:`~spillscan.errors.SpillscanError` where it names nothing that can be compiled.
     """
-    if not is_database(text):
+    if (own := recorded(text)) is not None and own.by_nvcc:
+        listed = [own]
+    elif is_database(text):
+        listed = [each for each in commands(text) if each.by_nvcc]
+    else:
         return [command_line.unit(text)]
-    listed = [each for each in commands(text) if _by_nvcc(each)]
     if not globs and len(listed) > 1:
         raise UsageError(f"{text} names {len(listed):,} sources", "choose by --kernel GLOB")
     found = [each for each in listed if not globs or _may_hold(each, globs)]
@@ -59,11 +63,6 @@ def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
             f"{built:,} of their objects are built; those say which kernels they hold",
         )
     return [command_line.of_command(each.source, each.words, each.folder) for each in found]
-
-
-def _by_nvcc(command: Command) -> bool:
-    parsed = compilation.parse(command.words)
-    return parsed is not None and parsed.tool == "nvcc"
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:
