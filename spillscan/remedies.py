@@ -47,6 +47,8 @@ for one value, which is more."""
 MOST_REGISTERS = 255
 """That an instruction can name."""
 _REGISTER_BYTES = 4
+_REGISTERS_STEP = 8
+"""Registers are given out in eights a thread."""
 _FIRST_WITH_SHARED_SPILLS = 13
 """The release of CUDA that takes ``enable_smem_spilling``."""
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
@@ -385,7 +387,9 @@ def _cap(kernel: Kernel, code: Pressure | None) -> str:
         return f"-maxrregcount={cap} leaves it {cap} registers"
     bounds = _bounds_of(kernel, cap)
     if bounds:
-        return f"{bounds} leaves it {cap} registers"
+        held_back = registers is not None and registers + _REGISTERS_STEP <= cap
+        by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
+        return f"{bounds} leaves it {cap} registers{by_itself}"
     by = f"__maxnreg__({cap})" if maker and maker.options else f"-maxrregcount={cap} or __maxnreg__({cap})"
     return f"{by} leaves it {cap} registers"
 
@@ -451,7 +455,7 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         )
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
-        most = min(-(-need.registers // 8) * 8, MOST_REGISTERS)
+        most = min(-(-need.registers // _REGISTERS_STEP) * _REGISTERS_STEP, MOST_REGISTERS)
         return f"{ends}: __maxnreg__({most}); what that costs in blocks is not known without its block size (--launch)"
     if step is None:
         here = _device(kernel)

@@ -156,6 +156,18 @@ def test_causes_are_facts() -> None:
     assert remedy(ranked([split], names(split), MAPPED)[0], MAPPED, Tree()).remedies[0].startswith("give the warps")
 
 
+@pytest.mark.parametrize(
+    ("registers", "says"),
+    [(80, "leaves it 168 registers; ptxas stops at 80 by itself"), (166, "leaves it 168 registers")],
+)
+def test_bounds_that_leave_more_than_ptxas_takes_are_not_all_of_the_cause(registers: int, says: str) -> None:
+    (first, *_) = code_of(scan(FIXTURES / "binary" / "sass-sm_80-12.3.cubin.zst").kernels, {}).values()
+    assert first.pressure is not None
+    found = kernel("k", 8, registers=registers, launch_bounds=LaunchBounds(max_threads=384))
+    cause = next(causes(found, Tree(), first.pressure._replace(register_cap=168)))
+    assert cause == f"__launch_bounds__(384) {says}"
+
+
 def test_lines_come_with_what_was_inlined() -> None:
     inner = SourceLine(file="/lib/math.cuh", line=9, inlined_at=SourceLine(file="src/gemm.cu", line=50))
     line = WeighedLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
