@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.binary import archive, elf, fatbin, host
 from spillscan.binary.window import Budget, DamageError, Window
@@ -18,8 +20,7 @@ from spillscan.inputs.source import BARREN
 from spillscan.model.code import PortableForm
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where something stands, for the reader's eye."""
 
     members: tuple[str, ...] = ()
@@ -52,8 +53,7 @@ _FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
 """Of an absolute path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """GPU code of one architecture."""
 
     stored: fatbin.Entry | Window
@@ -88,13 +88,11 @@ class Member:
         return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Image(Member):
+class Image(Member, frozen=True):
     """One cubin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intermediate(Member):
+class Intermediate(Member, frozen=True):
     """PTX or LTO-IR, of which machine code is still to be made."""
 
     form: PortableForm = "PTX"
@@ -103,8 +101,7 @@ class Intermediate(Member):
     """Of PTX, its ISA version: ``8.5``; ``None`` where its beginning does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Something that could not be read."""
 
     error: DamageError
@@ -119,8 +116,7 @@ _PTX_HEAD_BYTES = 1024
 Found = Image | Intermediate | Damage
 
 
-@dataclass(frozen=True, slots=True)
-class Enclosed:
+class Enclosed(Struct, frozen=True):
     """A file in an archive, before what it holds."""
 
     packed: archive.Packed
@@ -129,8 +125,7 @@ class Enclosed:
     """Its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Struct, frozen=True):
     """Bytes of an archive's own."""
 
     window: Window
@@ -139,8 +134,7 @@ class Overhead:
     """The archive's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """GPU code that stands in the same file a second time, and is not read again."""
 
     member: Member

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ _VERSION = re.compile(rb"V(\d+)\.(\d+)\.(\d+)")
 _ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolkit:
+class Toolkit(Struct, frozen=True, kw_only=True):
     """Which ptxas or nvlink wrote the cubin, as far as it says."""
 
     version: tuple[int, ...] = ()

@@ -13,8 +13,9 @@ of header and stored bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from spillscan.binary.window import Budget, DamageError, Window
 
@@ -36,8 +37,7 @@ _HEAD_BYTES = 1 << 18
 _ZSTD_WINDOW = 1 << 27
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """Bytes as they are stored."""
 
     window: Window
@@ -52,8 +52,7 @@ class Stored:
         return bool(self.flags & (LZ4 | ZSTD))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One member of a fat binary."""
 
     kind: int

@@ -10,11 +10,11 @@ import ctypes
 import mmap
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Buffer = bytes | bytearray | mmap.mmap
@@ -130,8 +130,7 @@ def _structure(form: str) -> struct.Struct:
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Bounds for one input. A genuine fatbin member shrinks to a tenth, rarely to a two-hundredth (zstd)."""
 
     ratio: int = 128
