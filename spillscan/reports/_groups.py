@@ -20,6 +20,8 @@ By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 
 
 _LONGEST_LABEL = 60
+_SHORTEST_LABEL = 12
+_NONE_SPILLS = "none spills"
 INSTANCES: Final = 3
 """Instances that are shown of a family; the rest is counted."""
 _FEW_ARCHS = 3
@@ -55,10 +57,15 @@ class Group(Struct, frozen=True, kw_only=True):
         total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
         if self.spilling:
             verb = "spills" if self.spilling == 1 else "spill"
-            text = f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"
+            counts = [f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"]
         else:
-            text = f"{total:,} kernel{'' if total == 1 else 's'}" + ("" if silent else f", {none_spills(self.kernels)}")
-        text = f"{self.label}: {text}" + (f", {silent:,} do not say" if silent else "")
+            kernels = f"{total:,} kernel{'' if total == 1 else 's'}"
+            counts = (
+                [kernels] if silent else [f"{kernels}, {said}" for said in (none_spills(self.kernels), _NONE_SPILLS)]
+            )
+        texts = [f": {count}" + (f", {silent:,} do not say" if silent else "") for count in counts]
+        counted = next((text for text in texts if len(self.label) + len(text) <= width), texts[-1])
+        text = printable(self.label, max(_SHORTEST_LABEL, width - len(counted))) + counted
         lead = "; all: "
         for each in self.shared:
             if len(text) + len(lead) + len(each) > width:
@@ -71,7 +78,7 @@ class Group(Struct, frozen=True, kw_only=True):
 def none_spills(kernels: Iterable[Kernel]) -> str:
     """``none spills, 26 use other local memory``, of kernels that are all known not to spill."""
     others = sum(bool(kernel.usage.stack_bytes or kernel.usage.local_bytes) for kernel in kernels)
-    return "none spills" + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
+    return _NONE_SPILLS + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
 
 
 def shared_label(kernel: Kernel, by: By, names: Names) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from spillscan.model import Kernel
+from spillscan.naming import Names
 from spillscan.output.terminal import Style
 from spillscan.reports import Report
 from spillscan.reports._diff import entries
+from spillscan.reports._groups import grouped
 from tests.reporting import kernel, rendered, report_of
 
 
@@ -34,6 +36,18 @@ def test_the_worst_family_first_with_its_worst_instances() -> None:
         ["<38,", "float>", "sm_80,"],
         ["rotate", "sm_90", "16"],
     ], "archs whose figures agree stand on one row"
+
+
+def test_no_number_of_a_title_is_cut() -> None:
+    framed = replace(kernel("k").usage, stack_bytes=16)
+    kernels = [kernel(f"void {'name_' * 8}<{at}>()", usage=framed) for at in range(1100)]
+    (group,) = grouped(kernels, "family", Names(each.named_by for each in kernels))
+    whole = f"{'name_' * 8}: 1,100 kernels, none spills, 1,100 use other local memory"
+    assert group.title(len(whole)) == whole
+    assert group.title(len(whole) - 1) == f"{'name_' * 8}: 1,100 kernels, none spills"
+    narrow = group.title(50)
+    assert len(narrow) == 50
+    assert narrow.endswith("name_: 1,100 kernels, none spills")
 
 
 def test_what_fits_is_shown_kernel_by_kernel() -> None:
