@@ -118,9 +118,10 @@ def _constraint(found: re.Match[str]) -> str:
 def short_name(symbol: str, name: str = "") -> str:
     """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
     ``symbol``, where that is known."""
-    mangled = symbol if symbol.startswith("_ZN") else _without_unit(symbol)
-    if plain := None if mangled.startswith("_ZN") else _PLAIN.match(mangled):  # not nested: the mangling begins with it
-        return mangled[plain.end() : plain.end() + int(plain[1])]
+    if not symbol.startswith("_ZN"):
+        mangled = _without_unit(symbol)
+        if plain := _PLAIN.match(mangled):  # not nested: the mangling begins with it
+            return mangled[plain.end() : plain.end() + int(plain[1])]
     name = name or demangle(symbol)
     if "[abi:" in name:
         name = _TAGS.sub("", name)

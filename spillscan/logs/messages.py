@@ -325,21 +325,18 @@ def ptxas_message(line: str) -> Message:
 def _usual(line: str) -> Message | None:
     """What the lines say that stand in every report, by the expressions of their rules, which take a tenth of the time
     of Lark. ``None`` for any other line."""
-    if stack := text_pattern("ptxas", "stack").fullmatch(line):
-        return _stack(stack.groupdict())
-    if entry := text_pattern("ptxas", "entry_line").fullmatch(line):
-        return EntryLine(entry["ENTRY_SYMBOL"], entry["ARCH"])
-    if properties := text_pattern("ptxas", "properties_line").fullmatch(line):
-        return Properties(properties["PROPERTIES_SYMBOL"])
     head, text = _parted(line)
+    if not head:
+        stack = text_pattern("ptxas", "stack").fullmatch(line)
+        return None if stack is None else _stack(stack.groupdict())
     if time := text_pattern("ptxas", "compile_time").fullmatch(text):
         return CompileTime(float(time["MILLISECONDS"]))
-    return _known_clauses(line.encode("utf-8", "surrogateescape")) or _of_kernel(head, text)
+    return _of_kernel(head, text) or _known_clauses(line.encode("utf-8", "surrogateescape"))
 
 
 def _of_kernel(head: str, text: str) -> Note | Torn | None:
     """What a compiler says of one kernel whose name is mangled; ``None`` for any other line."""
-    for kind in OF_KERNELS if text else ():
+    for kind in OF_KERNELS:
         if whole := text_pattern("ptxas", kind).fullmatch(text):
             tokens = _groups(whole)
             if any(tokens.get(name, "").isidentifier() for name in _SYMBOLS):
