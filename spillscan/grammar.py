@@ -93,16 +93,18 @@ def local_name(qualified: str) -> str:
 
 
 @cache
-def pattern(name: str, rule: str, lines: tuple[str, ...] = ()) -> re.Pattern[bytes]:
+def pattern(
+    name: str, rule: str, lines: tuple[str, ...] = (), repeated: tuple[tuple[str, str], ...] = ()
+) -> re.Pattern[bytes]:
     """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
 
     A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``lines``
     becomes one group of its own name, in which any line may stand: whoever reads it, and reads equal ones once, asks
-    its own pattern. Only regular rules qualify: the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
+    its own pattern. ``repeated``: (terminal, another before it whose very text it must be). Only regular rules qualify:
+    the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
     """
-    return re.compile(
-        _derived(name, " ".join(("pattern", rule, *lines)), lambda: _RegexWriter(load(name), lines).rule(rule)).encode()
-    )
+    what = " ".join(("pattern", rule, *lines, *(each for pair in repeated for each in pair)))
+    return re.compile(_derived(name, what, lambda: _RegexWriter(load(name), lines, dict(repeated)).rule(rule)).encode())
 
 
 @cache
@@ -153,14 +155,15 @@ def _expressions_file(name: str) -> str:
     return f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
 
 
-_ANY_LINE = r"[^\r\n]+\r?\n"
+_ANY_LINE = r".+\n"
 
 
 class _RegexWriter:
     """Writes one rule of a compiled grammar as a regular expression."""
 
-    def __init__(self, lark: Lark, lines: tuple[str, ...]) -> None:
+    def __init__(self, lark: Lark, lines: tuple[str, ...], repeated: dict[str, str]) -> None:
         self._lines = lines
+        self._repeated = repeated
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
         self._expansions: dict[str, list[list[Symbol]]] = {}
         for rule in lark.rules:
@@ -193,6 +196,8 @@ class _RegexWriter:
         name = str(symbol.name)
         if not symbol.is_term and name not in self._lines:
             return self.rule(name, capture)
+        if name in self._repeated:
+            return f"(?P={self._repeated[name]})"
         expression = self._terminals[name].pattern.to_regexp() if symbol.is_term else _ANY_LINE
         if capture and not name.startswith("_") and name not in self._captured:
             self._captured.add(name)

@@ -55,8 +55,11 @@ _USAGE_MEMO_ENTRIES = 1 << 16
 _Figures = tuple[Usage, str, int, bool]
 """Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
 
-_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
-_KERNEL_FIELDS = (*_FUNCTION_FIELDS, "ARCH", "ENTRY_SYMBOL", "usage_line")
+_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
+_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_FIELDS)
+_KERNEL_FIELDS = ("ENTRY_SYMBOL", *_FIELDS, "ARCH", "usage_line")
+_ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
+"""The line path decides where the properties are another's than those of the kernel."""
 
 
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
@@ -95,7 +98,7 @@ class _Log:
         self._cut = ""
         self._unended = False
         self._head = b""
-        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",))
+        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",), _ONE_NAME)
         self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
         self._usage_line = grammar.pattern("ptxas", "usage_line")
         self._function_block = grammar.pattern("ptxas", "function_block")
@@ -202,10 +205,10 @@ class _Log:
         step, of_arch, untimed, lines, barriers, linked = steps.current, b"", False, 0, 0, False
         unit = source = ""
         while match is not None:
-            symbol, frame, stores, loads, time, arch, named, used = match.group(*self._kernel_fields)
-            # The line path decides where two names differ, lines are garbled, or the block may go on in the next text.
+            symbol, frame, stores, loads, time, arch, used = match.group(*self._kernel_fields)
+            # The line path decides where lines are garbled, or the block may go on in the next text.
             end, name = match.end(), symbol.decode("utf-8", "replace")
-            if named != symbol or " " in name or end == size:
+            if " " in name or end == size:
                 break
             figures = known.get((used, frame, stores, loads, arch)) or self._whole(used, frame, stores, loads, arch)
             if figures is None:
