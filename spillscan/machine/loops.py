@@ -160,9 +160,12 @@ class Line:
             tabled.setdefault(source, []).append(sink)
         stays = enumerate(zip(goes.tolist()[1:], self._ends.tolist()[1:], strict=True), 1)
         self.ways: list[tuple[int, ...]] = [
-            (*((to,) if to >= 0 else tabled.get(at, ()) if to == _LEAVES else ()), *(() if end else (at,)))
+            (at,) if to == _LABEL else ((to,) if end else (to, at)) if to >= 0 else () if end else (at,)
             for at, (to, end) in stays
         ]
+        for source, sinks in tabled.items():
+            if goes[source] == _LEAVES:
+                self.ways[source - 1] = *sinks, *self.ways[source - 1]
         self.ways.append(())
         """By node: the nodes behind it."""
 
@@ -190,22 +193,22 @@ class _Nest:
         self._number: list[int] = [0] * len(ways)
         """By node; 0: there is no way round."""
         self._parents: list[int] = [0]
-        self._preceding: list[list[int]] = [[]]
-        """By number: the numbers of the nodes that lead to it."""
+        numbers, parents = self._number, self._parents
         work = [(entry, 0) for entry in reversed(entries)]
         arrows: list[tuple[int, int]] = []
         while work:
-            node, parent = work.pop()
-            arrows.append((parent, node))
-            if self._number[node]:
+            arrow = node, parent = work.pop()
+            arrows.append(arrow)
+            if numbers[node]:
                 continue
-            number = self._number[node] = len(self._parents)
-            self._parents.append(parent)
-            self._preceding.append([])
+            number = numbers[node] = len(parents)
+            parents.append(parent)
             own = span[node]
-            work.extend([(behind, number) for behind in reversed(ways[node]) if span[behind] == own])
-        for source, node in arrows:
-            self._preceding[self._number[node]].append(source)
+            work += [(behind, number) for behind in reversed(ways[node]) if span[behind] == own]
+        self._preceding: list[list[int]] = [[] for _ in parents]
+        """By number: the numbers of the nodes that lead to it."""
+        for node, source in arrows:
+            self._preceding[numbers[node]].append(source)
 
     def depths(self) -> list[int | None]:
         """By node; ``None`` where nothing leads to it."""
@@ -214,7 +217,8 @@ class _Nest:
         """The last node that the walk meets below each."""
         for number in range(count - 1, 0, -1):
             parent = self._parents[number]
-            last[parent] = max(last[parent], last[number])
+            if last[parent] == parent:  # what it meets last stands below the last of those that it meets there
+                last[parent] = last[number]
         inside = self._inside(range(count), last)
         if inside is None:
             inside = self._inside(*_walked(self._dominators()))
@@ -335,8 +339,9 @@ def _reached(
         reached[root] = 1
     while work:
         node = work.pop()
+        own = span[node]
         for behind in ways[node]:
-            if span[behind] != span[node] and span[behind]:
+            if (other := span[behind]) and other != own:
                 entries[behind] = None
             if not reached[behind]:
                 reached[behind] = 1
