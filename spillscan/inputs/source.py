@@ -86,10 +86,11 @@ BARREN = (
 """What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
 
 _WRITTEN_BY_HAND = (
-    *(".cuh", ".h", ".hpp", ".md", ".rst", ".cmake", ".mk", ".bazel", ".ipynb"),
+    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
     *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
 )
-"""How names of files end that may quote a log, and are none: a build inside its sources has them beside its records."""
+"""How names of files end that may quote a log, and are none: a build inside its sources has them, and pages of
+reports, beside its records."""
 
 _GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
 """What cubins and fat binaries begin with, wherever they stand in a file."""
@@ -417,6 +418,11 @@ def expand(inputs: Sequence[str]) -> list[Source]:
             sources.append(Source("-"))
         elif parse(given) is not None:
             sources.append(Source(given))
+        elif _is_dataset(given):
+            build = f"{given.rstrip('/')}{_MARK}LABEL"
+            raise InputError(
+                f"{given} is a dataset", f"{build} is one of its builds; spillscan dataset info lists them"
+            )
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given))
         elif os.path.exists(given):
@@ -432,10 +438,19 @@ def expand(inputs: Sequence[str]) -> list[Source]:
     return list(dict.fromkeys(sources))
 
 
+def _is_dataset(folder: str) -> bool:
+    """Whether ``spillscan audit`` writes its builds into ``folder``."""
+    try:
+        labels = os.listdir(os.path.join(folder, "commits"))
+    except OSError:
+        return False
+    return any(label.startswith("label=") for label in labels)
+
+
 def _files_below(folder: str) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
     What is hidden is left out (folders, what ninja keeps, drafts of reports), but for records that are not finished;
-    and what people write is no log, whatever it quotes."""
+    what people write is no log, whatever it quotes; and a dataset holds other builds than this one."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -445,7 +460,7 @@ def _files_below(folder: str) -> Iterator[str]:
     for top in tops:
         for parent, folders, names in os.walk(top, onerror=unreadable):
             real = os.path.realpath(parent)
-            if real in entered:
+            if real in entered or _is_dataset(parent):
                 folders.clear()
                 continue
             entered.add(real)

@@ -20,10 +20,11 @@ import pytest
 import zstandard
 
 from spillscan.errors import InputError
+from spillscan.inputs.source import expand
 from spillscan.model import Build
 from spillscan.pipeline import scan
 from spillscan.wrap import Record
-from tests.conftest import FIXTURES, ROOT
+from tests.conftest import FIXTURES, ROOT, run
 
 BASE, HEAD = (FIXTURES / "demo" / name for name in ("base.log", "head.log"))
 
@@ -132,7 +133,26 @@ def test_what_ninja_keeps_in_a_build_folder_is_no_log(tmp_path: Path) -> None:
     assert not scan(tmp_path).issues
 
 
-@pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh"])
+def test_a_folder_with_a_dataset_in_it_is_read_without_it(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_bytes(HEAD.read_bytes())
+    data = tmp_path / "spillscan-data"
+    assert run("audit", log, "--into", data, "--label", "v1").returncode == 0
+    assert [each.uri for each in expand([str(tmp_path)])] == [str(log)]
+    done = run("scan", data)
+    assert done.returncode == 2
+    assert f"spillscan: {data} is a dataset; {data}/@LABEL is one of its builds".encode() in done.stderr
+    assert run("scan", f"{data}/@v1").returncode == 0
+
+
+def test_a_page_of_a_report_is_no_log(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_bytes(BASE.read_bytes())
+    for _ in range(2):
+        assert run("check", tmp_path, "-f", f"html:{tmp_path}/report.html").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh", "report.html"])
 def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: str) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
     (tmp_path / name).write_bytes(b"# c1xx : fatal error C1083: Cannot open source file\n" + HEAD.read_bytes())
