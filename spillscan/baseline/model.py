@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from spillscan.identity import canonical
+from spillscan.identity import canonical, digest
 from spillscan.model import Finding, Kernel
 from spillscan.policy import Policy
 from spillscan.rules import measure
@@ -115,9 +115,7 @@ def shortened(symbol: str) -> str:
     """``symbol``, or its beginning, ``~`` and a digest of all of it (64 bits) where it is very long."""
     if len(symbol) <= LONGEST_SYMBOL:
         return symbol
-    from hashlib import blake2s
-
-    return f"{symbol[:KEPT]}~{blake2s(symbol.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+    return f"{symbol[:KEPT]}~{digest(symbol, 8)}"
 
 
 def key_of(identity: Identity) -> str:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__, folders
+from spillscan.output.terminal import columns
 
 
 class Command(Protocol):
@@ -57,8 +58,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _NAME_COLUMN = 12
 
 
+class _Formatter(argparse.HelpFormatter):
+    """argparse makes one for each argument that is declared, and would have :mod:`shutil` say how wide it is."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns(80) - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """Says what was perhaps meant; of a command's wrong options, its own usage."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, **declared})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does."""

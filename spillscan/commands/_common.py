@@ -309,20 +309,21 @@ def select(build: Build, arguments: argparse.Namespace) -> Build:
 def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -> None:
     """Each --arch, --kernel and --launch must name a kernel: one with a typo in it would leave out, silently, what it
     was to choose."""
+    patterns = [("--kernel", text) for text in _listed(arguments, "kernel")]
+    patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
+    archs = getattr(arguments, "arch", None) or ()
+    if not kernels or not (patterns or archs):
+        return
     from difflib import get_close_matches
 
     from spillscan.patterns import matches
 
-    if not kernels:
-        return
-    for arch in getattr(arguments, "arch", None) or ():
+    for arch in archs:
         if not any(kernel.key.arch == arch for kernel in kernels):
-            archs = [kernel.key.arch for kernel in kernels if kernel.key.arch]
-            near = get_close_matches(arch, set(archs), n=1)
+            there = {kernel.key.arch for kernel in kernels if kernel.key.arch}
+            near = get_close_matches(arch, there, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise InputError(f"no kernel matches --arch {arch}", f"{hint}the input has {arches_of(kernels)}")
-    patterns = [("--kernel", text) for text in _listed(arguments, "kernel")]
-    patterns += [("--launch", text.rpartition("=")[0]) for text in _listed(arguments, "launch")]
     for option, pattern in patterns:
         if not any(matches(kernel, pattern) for kernel in kernels):
             known = {kernel.short_name for kernel in kernels}

@@ -93,13 +93,19 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
 
 def _equal(before: Kernel, after: Kernel) -> bool:
     """Whether nothing is left to ask of two records of one kernel: nothing differs, and what a gate must know is known.
-    Most pairs of a build are so."""
+    Most pairs of a build are so: what is compared stands here once more, in few steps."""
+    usage = after.usage
     return (
-        before.usage == after.usage
-        and not (before.advisories or after.advisories)
+        before.usage == usage
+        and before.sass is after.sass
         and before.role == after.role
-        and reported_alike(before, after)
-        and _settled(after)
+        and not before.advisories
+        and not after.advisories
+        and before.launch == after.launch
+        and before.final is after.final
+        and usage.spill_store_bytes is not None
+        and usage.spill_load_bytes is not None
+        and (usage.registers is not None or after.role == "function")
     )
 
 
@@ -158,6 +164,4 @@ def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
 
 def _settled(kernel: Kernel) -> bool:
     """Whether the record says what a gate must know."""
-    usage = kernel.usage
-    counted = usage.spill_store_bytes is not None and usage.spill_load_bytes is not None
-    return (counted or kernel.spills is not None) and (usage.registers is not None or kernel.role == "function")
+    return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)

@@ -1,5 +1,5 @@
 """What a kernel is called, whatever checkout, toolkit and list of archs it was built with."""
 
-from spillscan.identity.symbol import canonical, source_file
+from spillscan.identity.symbol import canonical, digest, source_file
 
-__all__ = ["canonical", "source_file"]
+__all__ = ["canonical", "digest", "source_file"]

@@ -12,7 +12,9 @@ and whoever walks over the tokens counts them; any other character stands for it
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache, lru_cache
+from typing import Any
 
 # Without one of these in it a mangled name is its own canonical form.
 _TRIGGERS = ("Ul", "Ut", "_GLOBAL__N_", "_INTERNAL_", "CUB_", "THRUST_", "_V_", "__nv_dl_tag")
@@ -52,6 +54,21 @@ _WORDS = (
     (("tmpxft_",), re.compile(r"\btmpxft_[0-9a-f]+_[0-9a-f]+(?:[-_]\d+)?_"), "tmpxft_"),
     (("__internal_",), re.compile(r"^__internal_\d+_$"), "__internal_"),
 )
+
+
+def digest(text: str, size: int) -> str:
+    """So many bytes of a text's BLAKE2s, as hexadecimal digits."""
+    found: str = _blake2s()(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
+    return found
+
+
+@cache
+def _blake2s() -> Callable[..., Any]:
+    try:
+        from _blake2 import blake2s  # hashlib's own; hashlib loads OpenSSL, too, which takes longer than a small log
+    except ImportError:
+        from hashlib import blake2s
+    return blake2s
 
 
 @lru_cache(maxsize=8192)

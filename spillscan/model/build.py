@@ -59,8 +59,10 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
         where no input says.
         """
-        spills = self.usage.spills
-        return self.sass.spills(self.role) if spills is None and self.sass is not None else spills
+        usage = self.usage
+        if usage.spill_store_bytes is None or usage.spill_load_bytes is None:
+            return None if self.sass is None else self.sass.spills(self.role)
+        return usage.spill_store_bytes, usage.spill_load_bytes
 
     @property
     def cumulative_spills(self) -> tuple[int, int] | None:

@@ -18,10 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
-from spillscan.identity.symbol import source_file
+from spillscan.identity.symbol import digest, source_file
 from spillscan.names import Tuned, readable
 from spillscan.naming import columns
 from spillscan.naming.tree import Forest, Node, Parsed, inner
@@ -45,7 +45,7 @@ _OPERATORS = (
 )
 _GOES_ON = (
     re.compile(r"\n(?:[^I]|\Z|(?!.*Ev).*_\d)"),
-    re.compile(rf"E(?:L?\d|[CDU]|{_OPERATORS}|v.*_\d)"),
+    re.compile(rf"E(?:L?\d|[CDU]|{_OPERATORS}|v(?:[^_\n]++|_(?!\d))*+_\d)"),
 )
 """Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
 constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
@@ -293,14 +293,18 @@ class Names:
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
         """``labels``: names of the parameters of templates (:class:`Forest`)."""
-        self.builds = [dict.fromkeys(symbols, "") for symbols in builds]
-        """Each build's kernels."""
+        self._named = [list(symbols) for symbols in builds]
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Mapping[Node, int]] = {}
         self._cut: dict[int, _Cuts] = {}
         self._forest = Forest(labels)
         self._trees: dict[Key, Parsed] = {}
+
+    @cached_property
+    def builds(self) -> list[dict[Key, None]]:
+        """Each build's kernels."""
+        return [dict.fromkeys(each) for each in self._named]
 
     def of(self, symbol: Key, width: int = WIDTH) -> str:
         """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
@@ -348,7 +352,9 @@ class Names:
             alike: dict[Node, list[Key]] = defaultdict(list)
             for symbol in family.symbols:
                 alike[self._tree(symbol).node].append(symbol)
-            self._copied[family.base] = {node: self._together(symbols) for node, symbols in alike.items()}
+            self._copied[family.base] = {
+                node: self._together(symbols) if len(symbols) > 1 else 1 for node, symbols in alike.items()
+            }
         return self._copied[family.base]
 
     def called(self, shown: str) -> list[Key]:
@@ -390,9 +396,7 @@ class Names:
     @cached_property
     def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        found: dict[Key, str] = {}
-        for build in self.builds:
-            found |= build
+        found = dict.fromkeys(chain.from_iterable(self._named), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
             head = self._head(several[0]) if alike else ""
@@ -573,9 +577,7 @@ def _bracketed(length: int) -> int:
 
 
 def _digest(text: str, size: int) -> str:
-    from hashlib import blake2s  # it loads OpenSSL
-
-    return blake2s(text.encode("utf-8", "replace"), digest_size=32).hexdigest()[: 2 * size]
+    return digest(text, 32)[: 2 * size]
 
 
 def _middle(text: str, room: int) -> str:

@@ -6,7 +6,6 @@ tqdm is imported where a line may be shown, and nowhere else.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence
 from os.path import basename
 from typing import TYPE_CHECKING, Any
@@ -67,11 +66,13 @@ class Progress:
         self.close()
 
     def _begin(self, total: int) -> Any:
+        from threading import RLock
+
         from tqdm import tqdm
 
         # Workers are forked: no thread of tqdm's own, and no lock between processes.
         tqdm.monitor_interval = 0
-        tqdm.set_lock(threading.RLock())
+        tqdm.set_lock(RLock())
         size = self._unit == "B"
         return tqdm(
             total=total or None,

@@ -53,15 +53,23 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
     dumb = os.environ.get("TERM") == "dumb"
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
     color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb and _acts_on_colors()))
-    width = _columns() if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
+    width = columns(PLAIN_WIDTH) if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
     ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
     return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
 
 
-def _columns() -> int:
-    from shutil import get_terminal_size
-
-    return get_terminal_size((PLAIN_WIDTH, 24)).columns
+def columns(otherwise: int) -> int:
+    """How wide the terminal is, as :func:`shutil.get_terminal_size` says, which loads each archiver that there is."""
+    try:
+        found = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        found = 0
+    if found <= 0 and sys.__stdout__ is not None:
+        try:
+            found = os.get_terminal_size(sys.__stdout__.fileno()).columns
+        except (ValueError, OSError):
+            found = 0
+    return found if found > 0 else otherwise
 
 
 def watched() -> bool:

@@ -370,8 +370,6 @@ def from_environment(variables: Mapping[str, str]) -> Layer:
 
     A variable that is called almost like one of ours is an error: its writer believes that it holds.
     """
-    from difflib import get_close_matches
-
     ours = {key.variable: key for key in keys().values()}
     settings: dict[str, Setting[Value]] = {}
     levels: dict[str, Setting[Level]] = {}
@@ -385,8 +383,11 @@ def from_environment(variables: Mapping[str, str]) -> Layer:
             elif name == SEVERITY:
                 pairs = [level(part) for part in text.split(",")]
                 levels = {rule: Setting(word, name) for rule, word in pairs}
-            elif near := get_close_matches(name, (*ours, SEVERITY, CONFIG), n=1, cutoff=0.85):
-                raise UsageError("no such variable", f"did you mean {near[0]}?")
+            else:
+                from difflib import get_close_matches
+
+                if near := get_close_matches(name, (*ours, SEVERITY, CONFIG), n=1, cutoff=0.85):
+                    raise UsageError("no such variable", f"did you mean {near[0]}?")
         except UsageError as error:
             raise UsageError(f"{name}: {error.what}", error.hint) from None
     return Layer(settings=settings, levels=levels)

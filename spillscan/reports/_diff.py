@@ -149,11 +149,18 @@ def entries(report: Report) -> list[Entry]:
     for finding in counted(report):
         found[id(finding.kernel)].append(finding)
     alike: dict[object, list[Change]] = defaultdict(list)
-    figures = {id(change): tuple(_figures(change)) for change in report.changes}
+    shown: dict[object, tuple[Metric, ...]] = {}
     for change in report.changes:
-        alike[_alike(change, figures[id(change)])].append(change)
+        metrics = shown.get((id(change.metrics), id(change.unknown)))
+        if metrics is None:
+            metrics = shown[id(change.metrics), id(change.unknown)] = tuple(_figures(change))
+        alike[_alike(change, metrics)].append(change)
     found_entries = [
-        Entry(each, figures[id(each[0])], [finding for change in each for finding in found[id(change.kernel)]])
+        Entry(
+            each,
+            shown[id(each[0].metrics), id(each[0].unknown)],
+            [finding for change in each for finding in found.get(id(change.kernel), ())],
+        )
         for each in alike.values()
     ]
     if report.sort is not None:

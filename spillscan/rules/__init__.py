@@ -12,17 +12,17 @@ Severity follows effect: a less severe case is a rule of its own. It never falls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
 from spillscan import folders
-from spillscan.identity import canonical, source_file
+from spillscan.identity import canonical, digest, source_file
 from spillscan.model import (
     SEVERITIES,
     Build,
@@ -123,20 +123,31 @@ def check(build: Build, policy: Demands) -> Judgement:
         if hasattr(family, "findings")
     ]
     # What rules say of one kernel, they say of those of the same figures: names and places decide nothing.
-    known: dict[tuple[object, ...], list[_Said]] = {}
+    known: dict[tuple[object, ...], tuple[list[Finding], list[tuple[int, Undecided]]]] = {}
     found: list[Finding] = []
     undecided: list[tuple[int, Undecided]] = []
     for kernel, terms in kernels:
         shared = _figures(kernel, terms, timed=timed)
-        said = known.get(shared) if shared else None
-        if said is None:
-            said = [each for judge in judges if (each := _said(kernel, terms, *judge)) is not None]
-            if shared:
-                known[shared] = said
-        for family, findings, open_end in said:
+        if shared and shared in known:
+            findings, open_ends = known[shared]
             found += [_of(kernel, each.rule, each.severity, each.message) for each in findings]
+            undecided += [(family, replace(each, kernel=kernel)) for family, each in open_ends]
+            continue
+        findings, open_ends = [], []
+        for family, findings_of, left_open in judges:
+            mine = list(findings_of(kernel, terms))
+            if mine:
+                findings += _in_force(mine, terms)
+            open_end = left_open(kernel, terms) if left_open is not None else None
             if open_end is not None:
-                undecided.append((family, replace(open_end, kernel=kernel)))
+                rule, reason = open_end
+                severity = terms.level(rule)
+                if severity != "off" and all(each.rule != rule.id for each in mine):
+                    open_ends.append((family, Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason)))
+        found += findings
+        undecided += open_ends
+        if shared:
+            known[shared] = findings, open_ends
     undecided.sort(key=lambda each: each[0])
     return Judgement(
         findings=tuple(_distinct(_sorted(found))), undecided=tuple(each for _, each in undecided), terms=distinct
@@ -158,31 +169,17 @@ def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]
     return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch, id(terms)
 
 
-_Said = tuple[int, list[Finding], Undecided | None]
-"""The number of a family, and what its rules say of a kernel."""
-
-
-def _said(kernel: Kernel, terms: Terms, family: int, findings: Any, undecided: Any) -> _Said | None:
-    """What a family's rules say of a kernel under its terms; ``None``: nothing."""
-    found = list(findings(kernel, terms))
-    open_end = undecided(kernel, terms) if undecided is not None else None
-    left = None
-    if open_end is not None:
-        rule, reason = open_end
-        severity = terms.level(rule)
-        if severity != "off" and all(each.rule != rule.id for each in found):
-            left = Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason)
-    return (family, list(_in_force(found, terms)), left) if found or left is not None else None
-
-
 def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
     """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
     found: list[Finding] = []
     judges = [family.regressions for family in families() if hasattr(family, "regressions")]
     known: dict[object, tuple[list[Finding], Terms]] = {}
+    last, timed = None, False
     for change in changes:
         terms = policy.terms_of(change.kernel)
-        alike = _alike(change, terms)
+        if terms is not last:
+            last, timed = terms, _is_timed(terms)
+        alike = _alike(change, terms, timed=timed)
         if alike is not None and alike in known:
             same = known[alike][0]
             found += [_of(change.kernel, each.rule, each.severity, each.message) for each in same]
@@ -198,9 +195,12 @@ def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undeci
     found: list[Undecided] = []
     judges = [family.undecided_change for family in families() if hasattr(family, "undecided_change")]
     known: dict[object, tuple[list[Undecided], Terms]] = {}
+    last, timed = None, False
     for change in changes:
         terms = policy.terms_of(change.kernel)
-        alike = _alike(change, terms)
+        if terms is not last:
+            last, timed = terms, _is_timed(terms)
+        alike = _alike(change, terms, timed=timed)
         if alike is not None and alike in known:
             found += [replace(each, kernel=change.kernel) for each in known[alike][0]]
             continue
@@ -217,20 +217,19 @@ def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undeci
     return found
 
 
-def _alike(change: Change, terms: Terms) -> tuple[object, ...] | None:
-    """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides.
-    Compile times, of which few have a limit, are never equal."""
+def _alike(change: Change, terms: Terms, *, timed: bool) -> tuple[object, ...] | None:
+    """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides."""
     before, after = change.before, change.after
     if before is None or after is None or change.score < 1:
         return None
-    timed = any(terms.limit(limit) is not None for limit in _limits_of_time())
     sides = _figures(before, terms, timed=timed), _figures(after, terms, timed=timed)
     return (*sides, change.state, id(change.metrics), id(change.unknown), id(change.effects)) if all(sides) else None
 
 
-@cache
-def _limits_of_time() -> tuple[Limit, ...]:
-    return tuple(limit for rule in all_rules().values() if "time" in rule.needs for limit in rule.limits)
+def _is_timed(terms: Terms) -> bool:
+    """Whether compile times have a limit."""
+    limits = (limit for rule in all_rules().values() if "time" in rule.needs for limit in rule.limits)
+    return any(terms.limit(limit) is not None for limit in limits)
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
@@ -279,16 +278,9 @@ def _of(kernel: Kernel, rule: str, severity: Severity, message: str) -> Finding:
         severity=severity,
         message=message,
         kernel=kernel,
-        fingerprint=_hash()(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
+        fingerprint=digest(identity, 16),
         origin=kernel.origins[0] if kernel.origins else None,
     )
-
-
-@cache
-def _hash() -> Callable[..., Any]:
-    from hashlib import blake2s  # it loads OpenSSL
-
-    return blake2s
 
 
 def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
