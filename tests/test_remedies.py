@@ -23,7 +23,7 @@ from spillscan.profile.reading import read_all
 from spillscan.remedies import Need, causes, ranked, registers_needed, relaxation, relief, remedy
 from spillscan.wrap import Record
 from tests.binary.support import stored
-from tests.conftest import FIXTURES, ROOT
+from tests.conftest import FIXTURES, ROOT, read_text
 from tests.reporting import kernel
 
 MAPPED = LaunchMap((parse_launch("*=256"),))
@@ -195,6 +195,21 @@ def test_every_command_to_try_works(tmp_path: Path, capsys: pytest.CaptureFixtur
                 assert program == "spillscan"
                 assert main(words) == 0, line
                 capsys.readouterr()
+
+
+def test_no_path_is_broken_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it can be copied."""
+    dump, said = tmp_path / "k.sass", []
+    place = "/opt/lib/site-packages/a-project/with-a-long-name/include"
+    dump.write_text(read_text(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass").replace("/opt/project", place))
+    for width in ("1000", "50"):
+        monkeypatch.setenv("COLUMNS", width)
+        assert main(["advise", str(dump), "--all"]) == 0
+        said.append(capsys.readouterr().out.split())
+    assert f"{place[1:]}/sass.cu:36" in said[0]
+    assert said[0] == said[1]
 
 
 def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

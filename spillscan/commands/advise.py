@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
@@ -296,7 +295,7 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
             if heading == "try":  # a line to paste is one line
                 yield printable(f"{lead}{text}")
             else:
-                yield from wrap(printable(text, _LONGEST), style.width, initial_indent=lead, subsequent_indent=" " * 11)
+                yield from hung([lead + printable(text, _LONGEST)], style, indent=len(lead))
     yield from fold(more, style, " families")
     yield from (["", *rest] if rest else [])
 

@@ -4,12 +4,10 @@ kernel that spills first the other way: which launch bounds end its spills, and 
 from __future__ import annotations
 
 import argparse
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.output.safe import printable
-from spillscan.output.terminal import Style, fold
+from spillscan.output.terminal import Style, fold, hung
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                for line in map(printable, _lines(kernel, device, summary, names, code)):
-                    indent = " " * (len(line) - len(line.lstrip()) + 4)
-                    yield from wrap(line, style.width, subsequent_indent=indent)
+                yield from hung(_lines(kernel, device, summary, names, code), style)
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 

@@ -112,12 +112,13 @@ def say(lines: Iterable[str]) -> None:
         print(printable(line))
 
 
-def hung(lines: Iterable[str], style: Style) -> Iterator[str]:
-    """Lines, made printable, within the terminal's width; where one goes on it is indented. No word is broken."""
+def hung(lines: Iterable[str], style: Style, indent: int | None = None) -> Iterator[str]:
+    """Lines, made printable, within the terminal's width; where one goes on it is indented, by four more than it begins
+    with if nothing else is said. No word is broken: paths are for copying."""
     for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lead = " " * (len(line) - len(line.lstrip()) + 4 if indent is None else indent)
         yield from wrap(
-            printable(line), style.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            printable(line), style.width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
         ) or [""]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from textwrap import wrap
 
-from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, paint, table
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.profile.judged import JudgedLaunch
 
 _HEADER = (
@@ -34,7 +33,7 @@ def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
         names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
         more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         for line in (", ".join(names[:_MOST_NAMES]) + more, *(f"  {line}" for line in said)):
-            yield from (paint(part, "", style) for part in wrap(line, style.width, subsequent_indent="    "))
+            yield from hung([line], style, indent=4)
 
 
 def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:

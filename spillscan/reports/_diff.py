@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from textwrap import wrap
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, table
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports import Report
 from spillscan.reports._groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports._words import (
@@ -87,7 +86,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
             for at, row in enumerate(_rows(entry, wide, report.names)):
                 rows.append((row[0][: len(columns)], row[1]))
                 firsts.append((entry.change.kernel, family is not None and of_family) if at == 0 else None)
-            rows += [([line], color) for line, color in _said(entry, report, style.width)]
+            rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
 
     rooms = [style.width]
@@ -255,7 +254,7 @@ def _arrows(rose: int, fell: int) -> str:
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
-def _said(entry: Entry, report: Report, width: int) -> Iterator[tuple[str, str]]:
+def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str]]:
     """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: a line a rule, without the figures that stand above."""
     rules: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in entry.findings:
@@ -267,7 +266,7 @@ def _said(entry: Entry, report: Report, width: int) -> Iterator[tuple[str, str]]
         more = f" (+{len(places) - 1})" if len(places) > 1 else ""
         text = _FIGURES.sub("", message_of(first))
         line = f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}"
-        yield from ((part, _COLORS[severity]) for part in wrap(line, width, subsequent_indent="    "))
+        yield from ((part, _COLORS[severity]) for part in hung([line], style, indent=4))
 
 
 def _name(first: tuple[Kernel, bool] | None, names: Names, room: int) -> str:
