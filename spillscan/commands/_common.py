@@ -228,6 +228,17 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
 
 
+def refuse_swapped(kernel: str, inputs: Sequence[str], call: str) -> None:
+    """Refuse a ``call`` with an input where the kernel belongs and a kernel where an input does."""
+    from spillscan.inputs.source import expand
+
+    if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
+        try:
+            expand(inputs)
+        except InputError as error:
+            raise UsageError(f"{error.what}, and {kernel} is a file", f"the kernel comes first: {call}") from None
+
+
 def scan(
     paths: Sequence[str] | str,
     *,

@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.model.build import damage, labels_of
     from spillscan.naming import Names
 
+    _common.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
     build = _common.scan(arguments.inputs, operands=True, unpacking=unpacking)

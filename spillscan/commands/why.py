@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.identity.pairs import pair
     from spillscan.naming import Names
 
+    _common.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
     forms = _common.forms_of(arguments)
     unpacking = _policy.unpacking(_policy.policy_of(arguments))
     builds = [_common.scan(path, unpacking=unpacking) for path in (arguments.old, arguments.new)]

@@ -68,6 +68,16 @@ def test_missing_path() -> None:
     assert b"no/such/file.log" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["show", "why"])
+def test_a_kernel_behind_its_input(command: str) -> None:
+    dump = FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst"
+    others = [dump] if command == "why" else []
+    result = run(command, dump, *others, "array_*")
+    assert_one_clear_line(result)
+    assert b"is a file; the kernel comes first: spillscan " + command.encode() + b" KERNEL " in result.stderr
+    assert run(command, "array_and_spills", dump, *others).returncode == 0
+
+
 def test_folder_without_logs(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
     (tmp_path / "b.txt").write_text("nothing\n")
