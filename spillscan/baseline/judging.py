@@ -210,13 +210,30 @@ def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:
 
 
 def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]:
-    """Renamed or replaced kernels are as many as before; a build that was read in part has fewer."""
-    known = [each for each in baseline.entries if not each.function and each in own.entries]
-    have = Counter(identity.arch for identity in present if not identity.function)
-    knows = Counter(identity.arch for identity in known)
-    short = {arch for arch, count in knows.items() if have[arch] < count}
-    missing = sorted((each for each in known if each.arch in short and each not in present), key=key_of)
-    return [Accepted(identity=each, name=baseline.entries[each].name, rule="") for each in missing]
+    """Renamed or replaced kernels are as many as before; a build that was read in part has fewer. Copies of one kernel
+    are counted where they were recorded one by one."""
+    known = {
+        each: min(_copies(entry), _copies(own.entries[each]))
+        for each, entry in baseline.entries.items()
+        if not each.function and each in own.entries
+    }
+    have, knows = Counter[str | None](), Counter[str | None]()
+    for identity, kernels in present.items():
+        have[identity.arch] += 0 if identity.function else min(len(kernels), known.get(identity, 1))
+    for identity, copies in known.items():
+        knows[identity.arch] += copies
+    found = []
+    for identity in sorted(known, key=key_of):
+        lost = known[identity] - len(present.get(identity, ()))
+        if lost > 0 and have[identity.arch] < knows[identity.arch]:
+            some = f", {lost:,} of {known[identity]:,} copies" if lost < known[identity] else ""
+            found.append(Accepted(identity=identity, name=baseline.entries[identity].name + some, rule=""))
+    return found
+
+
+def _copies(entry: KnownKernel) -> int:
+    """How many copies of a kernel were there at least."""
+    return max(1, len(entry.figures), *map(len, entry.recorded.values()))
 
 
 def _in_order(baseline: Baseline) -> list[tuple[Identity, KnownKernel]]:

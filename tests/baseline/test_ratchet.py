@@ -205,3 +205,14 @@ def test_fewer_kernels() -> None:
     assert len(judged(more, baseline).fewer) == 3, "kernels of one arch make up for none of another"
     part = build(*whole.kernels[:-1])
     assert [(each.name, each.identity.arch) for each in judged(part, baseline).fewer] == [("c", "sm_90")]
+
+
+def test_a_copy_that_is_gone_is_a_kernel_that_is_gone() -> None:
+    """The unit that is not there may be the one that got worse."""
+    baseline = written(copies([(8, 8), (0, 0), (0, 0)]))
+    left = judged(copies([(0, 0), (0, 0)]), baseline)
+    assert [each.name for each in left.fewer] == ["gemm, 1 of 3 copies"]
+    assert judged(copies([(0, 0), (0, 0), (0, 0)]), baseline).fewer == (), "as many, and none is worse"
+    replaced = build(*copies([(0, 0), (0, 0)]).kernels, kernel("_Z3newPf"))
+    assert judged(replaced, baseline).fewer == (), "as many kernels as before: one was replaced"
+    assert judged(copies([(0, 0)]), written(copies([(0, 0), (0, 0)]))).fewer == (), "equal ones are recorded once"
