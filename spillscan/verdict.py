@@ -72,7 +72,7 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
         if kernels < policy.expect_kernels:
             message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
             yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
-    if build.kernels:
+    if build.kernels and policy.demands_archs:
         yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))
     yield from holes_of_input(build, judged, strict=policy.strict)
     for each in undecided:

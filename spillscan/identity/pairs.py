@@ -304,6 +304,10 @@ def _grouped(kernels: Iterable[Kernel], key: _Key) -> dict[Hashable, list[Kernel
 def _aligned(ours: list[Kernel], theirs: list[Kernel]) -> _Pairs:
     """Pairs of kernels of one identity, as many as the smaller group has."""
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
+    usage = ours[0].usage
+    alike = all(kernel.sass is None and kernel.usage == usage for kernel in chain(ours, theirs))
+    if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # their order is all that sets them apart
+        return list(zip(ours, theirs, strict=True))
     pairs = _same_code(ours, theirs)
     return pairs + _by_figures(_but(ours, pairs), _but(theirs, pairs))
 

@@ -102,7 +102,10 @@ def _part(symbol: str) -> str:
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
-        if _NUMBERED.search(symbol) or any(trigger in symbol for trigger in _TRIGGERS):
+        for trigger in _TRIGGERS:
+            if trigger in symbol:
+                return _quick(symbol) or _mangled(symbol)
+        if _NUMBERED.search(symbol):
             return _quick(symbol) or _mangled(symbol)
         return symbol
     for signs, word, plain in _WORDS:

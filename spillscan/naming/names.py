@@ -40,12 +40,11 @@ _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
 _USUAL = 1000
 """Characters of a symbol: :class:`Forest` takes names of some 60 times as many for one word."""
 _OPERATORS = (
-    "nw|na|dl|da|aw|ps|ng|ad|de|co|pl|mi|ml|dv|rm|an|or|eo|aS|pL|mI|mL|dV|rM|aN|oR|eO|ls|rs|lS|rS|eq|ne|lt|gt|le|ge"
-    "|ss|nt|aa|oo|pp|mm|cm|pm|pt|cl|ix|qu|cv|li"
+    "a[NSadnw]|c[lmov]|d[Vaelv]|e[Ooq]|g[et]|i[x]|l[Seist]|m[ILilm]|n[aegtw]|o[Ror]|p[Llmpst]|q[u]|r[MSms]|s[s]"
 )
 _GOES_ON = (
     re.compile(r"\n(?:[^I]|\Z|(?!.*Ev).*_\d)"),
-    re.compile(rf"E(?:L?\d|[CDU]|{_OPERATORS}|v(?:[^_\n]++|_(?!\d))*+_\d)"),
+    re.compile(rf"E(?=[\dCDLUacdegilmnopqrsv])(?:L?\d|[CDU]|{_OPERATORS}|v(?:[^_\n]++|_(?!\d))*+_\d)"),
 )
 """Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
 constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
@@ -554,7 +553,8 @@ def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
         return False
     rests = [(symbol if isinstance(symbol, str) else symbol.symbol)[at:] for symbol in symbols]
     lines = "\n".join(("", *rests))
-    return max(map(len, rests)) < _USUAL and not any(sign.search(lines) for sign in _GOES_ON)
+    usual = len(lines) < _USUAL or max(map(len, rests)) < _USUAL
+    return usual and not any(sign.search(lines) for sign in _GOES_ON)
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from posixpath import basename
 from typing import Any, Generic, TypeVar
 
@@ -165,11 +166,6 @@ def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
     )
 
 
-def _says_more(kernel: Kernel) -> bool:
-    """Whether a kernel says anything itself of how it is launched."""
-    return kernel.launch is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None
-
-
 class Policy(Struct, frozen=True, eq=False, dict=True):
     """Layers from weak to strong; without any, the defaults."""
 
@@ -221,6 +217,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         value = self.setting("require_archs").value
         return value if isinstance(value, tuple) else ()
 
+    @property
+    def demands_archs(self) -> bool:
+        """Whether anything is demanded of what a file holds code for."""
+        return any(self.setting(name).value for name in ("require_archs", "driver_release", "files"))
+
     def count(self, name: str) -> int:
         """What holds for a key of kind ``count`` that has a default."""
         value = self.setting(name).value
@@ -263,9 +264,13 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
         """What holds for any of ``kernels``, each once."""
         if self._matcher.for_all:  # they differ by how they are launched alone
-            own = [kernel for kernel in kernels if _says_more(kernel)]
-            silent = next((kernel for kernel in kernels if not _says_more(kernel)), None)
-            kernels = own if silent is None else [silent, *own]
+            own = [
+                kernel
+                for kernel in kernels
+                if kernel.launch is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None
+            ]
+            known = set(map(id, own))
+            kernels = [*own, *islice((kernel for kernel in kernels if id(kernel) not in known), 1)]
         return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
