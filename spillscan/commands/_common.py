@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -373,9 +373,16 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
 
 
 def report_issues(issues: Sequence[Issue]) -> None:
-    """The most severe issues, a line each, on standard error."""
+    """The most severe issues, a line each, on standard error; where there are too many, of each kind as many."""
     order = {"error": 0, "warning": 1, "note": 2}
     ranked = sorted(issues, key=lambda issue: order[issue.severity])
+    if len(ranked) > ISSUES_SHOWN:
+        before = Counter[str]()
+        turns = []
+        for issue in ranked:
+            turns.append((order[issue.severity], before[issue.code]))
+            before[issue.code] += 1
+        ranked = [issue for _, issue in sorted(zip(turns, ranked, strict=True), key=lambda pair: pair[0])]
     for issue in ranked[:ISSUES_SHOWN]:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
