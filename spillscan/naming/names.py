@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain, count, repeat
 from typing import Final
 
 from spillscan.identity.symbol import digest, source_file
@@ -398,9 +398,8 @@ class Names:
         found = dict.fromkeys(chain.from_iterable(self._named), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
-            head = self._head(several[0]) if alike else ""
-            for symbol in several:
-                found[symbol] = head or self._head(symbol)
+            heads = repeat(self._head(several[0])) if alike else map(self._head, several)
+            found.update(zip(several, heads, strict=False))
         return found
 
     def _head(self, symbol: Key) -> str:

@@ -5,18 +5,19 @@ has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(
 decide, and why, where the input leaves open what it must know. A module that judges changes has ``regressions(change,
 terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one of the builds leaves
 open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in force here. A module
-whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which they do.
+whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which they do. A rule that
+has limits says nothing where none of them is set.
 
 Severity follows effect: a less severe case is a rule of its own. It never falls where a figure gets worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -117,11 +118,7 @@ def check(build: Build, policy: Demands) -> Judgement:
     kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
     distinct = tuple({id(terms): terms for _, terms in kernels}.values())
     timed = "time" in judged(distinct, "build", "note")
-    judges = [
-        (each, family.findings, getattr(family, "undecided", None))
-        for each, family in enumerate(families())
-        if hasattr(family, "findings")
-    ]
+    judges = {id(terms): _judges(terms) for terms in distinct}
     # What rules say of one kernel, they say of those of the same figures: names and places decide nothing.
     known: dict[tuple[object, ...], tuple[list[Finding], list[tuple[int, Undecided]]]] = {}
     found: list[Finding] = []
@@ -134,7 +131,7 @@ def check(build: Build, policy: Demands) -> Judgement:
             undecided += [(family, replace(each, kernel=kernel)) for family, each in open_ends]
             continue
         findings, open_ends = [], []
-        for family, findings_of, left_open in judges:
+        for family, findings_of, left_open in judges[id(terms)]:
             mine = list(findings_of(kernel, terms))
             if mine:
                 findings += _in_force(mine, terms)
@@ -152,6 +149,15 @@ def check(build: Build, policy: Demands) -> Judgement:
     return Judgement(
         findings=tuple(_distinct(_sorted(found))), undecided=tuple(each for _, each in undecided), terms=distinct
     )
+
+
+def _judges(terms: Terms) -> list[tuple[int, Callable[..., Iterator[Finding]], Callable[..., Any] | None]]:
+    """(number, ``findings``, ``undecided``) of each family of which a rule may say something of a build."""
+    return [
+        (number, family.findings, getattr(family, "undecided", None))
+        for number, family in enumerate(families())
+        if hasattr(family, "findings") and any(_is_asked(rule, terms, "build") for rule in family.RULES)
+    ]
 
 
 def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]:
@@ -251,11 +257,16 @@ def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]
     needs: set[Hidden] = set()
     for terms in held:
         for rule in all_rules().values():
-            level, limits = terms.level(rule), [limit for limit in rule.limits if limit.judges == by]
-            limited = not limits or any(terms.limit(limit) is not None for limit in limits)
-            if by in rule.judges and limited and level != "off" and at_least(level, fail_on):
+            level = terms.level(rule)
+            if _is_asked(rule, terms, by) and level != "off" and at_least(level, fail_on):
                 needs.update(rule.needs)
     return frozenset(needs)
+
+
+def _is_asked(rule: Rule, terms: Terms, by: Judged) -> bool:
+    """Whether the rule may say anything of a build, or of a change: where it has limits, one must be set."""
+    limits = [limit for limit in rule.limits if limit.judges == by]
+    return by in rule.judges and (not limits or any(terms.limit(limit) is not None for limit in limits))
 
 
 def recorded_as(rule: str) -> str:

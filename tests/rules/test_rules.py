@@ -51,6 +51,32 @@ def test_ids_are_unique() -> None:
     assert sorted(declared) == list(rules.all_rules())
 
 
+@pytest.mark.parametrize("log", ["demo/head.log", "sass/cuobjdump-sm_120-13.5.sass.zst"])
+def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
+    """Families of which no rule has one are not asked."""
+    kernels = scan(FIXTURES / log).kernels
+    free = {rule.id for rule in RULES if not any(limit.judges == "build" for limit in rule.limits)}
+    unset = dict.fromkeys((limit.name for limit in rules.all_limits()), None)
+    said = {}
+    for limits in (unset, dict.fromkeys(unset, 0)):
+        terms = rules.Terms(limits=limits)
+        said[limits is unset] = {
+            each.rule
+            for family in rules.families()
+            if hasattr(family, "findings")
+            for kernel in kernels
+            for each in family.findings(kernel, terms)
+        } | {
+            open_end[0].id
+            for family in rules.families()
+            if hasattr(family, "undecided")
+            for kernel in kernels
+            if (open_end := family.undecided(kernel, terms))
+        }
+    assert said[True] <= free
+    assert said[False] - free, "with limits they do"
+
+
 def test_every_rule_has_examples() -> None:
     shown = {(example["rule"], example["judges"]) for example in EXAMPLES}
     assert shown == {(rule.id, judged) for rule in RULES for judged in rule.judges}
