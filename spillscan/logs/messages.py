@@ -386,9 +386,9 @@ def _known_clauses(line: bytes) -> Used | Module | None:
         return None
     at, clause = head.end(), grammar.alternatives("ptxas", "clause")
     clauses = []
-    while (found := clause.match(line, at)) and found.lastgroup and found.lastgroup != "other":
-        _, *tokens = (token.decode() for token in found.groups() if token is not None)
-        clauses.append((found.lastgroup, tokens))
+    while (found := clause.match(line, at)) and (kind := found.lastgroup) and kind != "other":
+        _, *tokens = [token.decode() for token in found.groups() if token is not None]
+        clauses.append((kind, tokens))
         at = found.end()
     if line[at:].strip(b"\r\n"):
         return None
@@ -415,19 +415,21 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
     unknown: list[str] = []
     cut = False
     for kind, tokens in clauses:
-        clause = "".join(tokens).strip(", ")
-        twice = figures.get(_CLAUSE_FIELDS[kind]) is not None if kind in _CLAUSE_FIELDS else False
         if kind == "constant":
-            twice = any(bank == int(tokens[1]) for bank, _ in constants)
-        if twice or (kind == "other" and remnants.of_known_clauses(clause)):
-            cut = True
-            break
-        if kind == "constant":
-            constants.append((int(tokens[1]), _size(tokens[0])))
+            bank = int(tokens[1])
+            if cut := any(bank == other for other, _ in constants):
+                break
+            constants.append((bank, _size(tokens[0])))
         elif kind == "other":
+            clause = "".join(tokens).strip(", ")
+            if cut := remnants.of_known_clauses(clause):
+                break
             unknown.append(clause)
         else:
-            figures[_CLAUSE_FIELDS[kind]] = _size(tokens[0])
+            field = _CLAUSE_FIELDS[kind]
+            if cut := field in figures:
+                break
+            figures[field] = _size(tokens[0])
     usage = Usage(
         registers=registers,
         constant_bytes=tuple(sorted(constants)) or None,
@@ -438,7 +440,7 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
 
 
 def _size(text: str) -> int:
-    return sum(map(int, text.split("+")))
+    return sum(map(int, text.split("+"))) if "+" in text else int(text)
 
 
 def _interpret(tree: Tree[Token], line: str) -> Message:
