@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING
@@ -94,17 +94,18 @@ def local_name(qualified: str) -> str:
 
 @cache
 def pattern(
-    name: str, rule: str, lines: tuple[str, ...] = (), repeated: tuple[tuple[str, str], ...] = ()
+    name: str, rule: str, lines: tuple[tuple[str, int], ...] = (), repeated: tuple[tuple[str, str], ...] = ()
 ) -> re.Pattern[bytes]:
     """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
 
-    A visible terminal becomes a named group where it first occurs outside a repetition. Each rule named in ``lines``
-    becomes one group of its own name, in which any line may stand: whoever reads it, and reads equal ones once, asks
-    its own pattern. ``repeated``: (terminal, another before it whose very text it must be). Only regular rules qualify:
-    the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
+    A visible terminal becomes a named group where it first occurs outside a repetition. ``lines``: (rule, how many
+    lines it has); it becomes one group of its own name, in which any lines may stand: whoever reads them, and reads
+    equal ones once, asks the rule's own pattern. ``repeated``: (terminal, another before it whose very text it must
+    be). Only regular rules qualify: the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
     """
-    what = " ".join(("pattern", rule, *lines, *(each for pair in repeated for each in pair)))
-    return re.compile(_derived(name, what, lambda: _RegexWriter(load(name), lines, dict(repeated)).rule(rule)).encode())
+    what = " ".join(("pattern", rule, *(f"{each}" for pair in (*lines, *repeated) for each in pair)))
+    writer = partial(_RegexWriter, lines=dict(lines), repeated=dict(repeated))
+    return re.compile(_derived(name, what, lambda: writer(load(name)).rule(rule)).encode())
 
 
 @cache
@@ -161,7 +162,7 @@ _ANY_LINE = r".+\n"
 class _RegexWriter:
     """Writes one rule of a compiled grammar as a regular expression."""
 
-    def __init__(self, lark: Lark, lines: tuple[str, ...], repeated: dict[str, str]) -> None:
+    def __init__(self, lark: Lark, lines: dict[str, int], repeated: dict[str, str]) -> None:
         self._lines = lines
         self._repeated = repeated
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
@@ -198,7 +199,7 @@ class _RegexWriter:
             return self.rule(name, capture)
         if name in self._repeated:
             return f"(?P={self._repeated[name]})"
-        expression = self._terminals[name].pattern.to_regexp() if symbol.is_term else _ANY_LINE
+        expression = self._terminals[name].pattern.to_regexp() if symbol.is_term else _ANY_LINE * self._lines[name]
         if capture and not name.startswith("_") and name not in self._captured:
             self._captured.add(name)
             return f"(?P<{name}>{expression})"

@@ -55,9 +55,10 @@ _USAGE_MEMO_ENTRIES = 1 << 16
 _Figures = tuple[Usage, str, int, bool]
 """Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
 
-_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
-_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_FIELDS)
-_KERNEL_FIELDS = ("ENTRY_SYMBOL", *_FIELDS, "ARCH", "usage_line")
+_STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
+_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
+_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
+_RESOURCE_LINES = (("resource_lines", 2),)
 _ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
 """The line path decides where the properties are another's than those of the kernel."""
 
@@ -93,14 +94,15 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._figures: dict[tuple[bytes, ...], _Figures] = {}
+        self._figures: dict[bytes, dict[bytes, _Figures]] = {}
+        """By the arch and by the two lines."""
         self._parsed: dict[bytes, Used] = {}
         self._cut = ""
         self._unended = False
         self._head = b""
-        self._kernel_block = grammar.pattern("ptxas", "kernel_block", ("usage_line",), _ONE_NAME)
+        self._kernel_block = grammar.pattern("ptxas", "kernel_block", _RESOURCE_LINES, _ONE_NAME)
         self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
-        self._usage_line = grammar.pattern("ptxas", "usage_line")
+        self._resource_lines = grammar.pattern("ptxas", "resource_lines")
         self._function_block = grammar.pattern("ptxas", "function_block")
         self._function_fields = _groups(self._function_block, _FUNCTION_FIELDS)
 
@@ -200,25 +202,30 @@ class _Log:
         if match is None:
             return position
         writer, steps = self._default
-        input_name, line, size, known = self._name, self._line, len(text), self._figures
+        input_name, line, size, fields = self._name, self._line, len(text), self._kernel_fields
         kernels: list[Kernel] = []
+        known: dict[bytes, _Figures] = {}
         step, of_arch, untimed, lines, barriers, linked = steps.current, b"", False, 0, 0, False
         unit = source = ""
         while match is not None:
-            symbol, frame, stores, loads, time, arch, used = match.group(*self._kernel_fields)
+            symbol, arch, resources, time = match.group(*fields)
             # The line path decides where lines are garbled, or the block may go on in the next text.
             end, name = match.end(), symbol.decode("utf-8", "replace")
             if " " in name or end == size:
                 break
-            figures = known.get((used, frame, stores, loads, arch)) or self._whole(used, frame, stores, loads, arch)
+            if arch != of_arch:
+                if kernels:
+                    break
+                of_arch, known = arch, self._figures.setdefault(arch, {})
+            figures = known.get(resources) or self._whole(resources, arch, known)
             if figures is None:
                 break
             if not kernels:
                 self._gap.close(steps)
-                step, of_arch, untimed = steps.current, arch, time is None
+                step, untimed = steps.current, time is None
                 unit, source = step.unit, step.source
                 lines = 4 if untimed else 5
-            elif arch != of_arch or (time is None) != untimed:
+            elif (time is None) != untimed:
                 break
             usage, target, shown, summed = figures
             barriers, linked = barriers | shown, linked | summed
@@ -242,23 +249,25 @@ class _Log:
             self._line = line
         return position
 
-    def _whole(self, used: bytes, frame: bytes, stores: bytes, loads: bytes, arch: bytes) -> _Figures | None:
-        """The figures of a kernel block; equal lines share one record. ``None`` where its registers line is not
-        whole."""
+    def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
+        """The figures of a kernel's stack line and registers line, now ``known``; equal lines share one record.
+        ``None`` where they are not whole."""
+        match = self._resource_lines.fullmatch(resources)
+        if match is None:
+            return None
+        used = resources[resources.index(b"\n") + 1 :]
         parsed = self._parsed.get(used)
         if parsed is None:
-            if self._usage_line.fullmatch(used) is None:
-                return None
             parsed = self._parsed[used] = used_line(used)
         target, usage = arch.decode(), parsed.usage
         if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):
             return None
-        if len(self._figures) >= _USAGE_MEMO_ENTRIES:
-            self._figures.clear()
+        if len(known) >= _USAGE_MEMO_ENTRIES:
+            known.clear()
             self._parsed.clear()
-        usage = replace(usage, stack_bytes=int(frame), spill_store_bytes=int(stores), spill_load_bytes=int(loads))
-        found = usage, target, *shown_by(usage)
-        self._figures[used, frame, stores, loads, arch] = found
+        frame, stores, loads = map(int, match.group(*_STACK_FIELDS))
+        usage = replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
+        found = known[resources] = usage, target, *shown_by(usage)
         return found
 
     def _functions(self, text: bytes, position: int) -> int:

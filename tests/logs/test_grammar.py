@@ -81,12 +81,13 @@ def test_block_expression_finds_exactly_the_blocks() -> None:
     lines = "\n".join(ptxas_lines("ptxas/calls-13.0.log")) + "\n"
     tree = grammar.load("ptxas").parse(lines, start="report")
     entries = [str(node.children[0]) for node in tree.find_data("entry")]
-    usage = grammar.pattern("ptxas", "usage_line")
-    block = grammar.pattern("ptxas", "kernel_block", ("usage_line",), (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),))
+    resources = grammar.pattern("ptxas", "resource_lines")
+    names = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
+    block = grammar.pattern("ptxas", "kernel_block", (("resource_lines", 2),), names)
     matches = list(block.finditer(text.encode()))
     found = [match["ENTRY_SYMBOL"].decode() for match in matches]
     assert sorted(found) == sorted(entries)
-    assert all(usage.fullmatch(match["usage_line"]) for match in matches)
+    assert all(resources.fullmatch(match["resource_lines"]) for match in matches)
     assert found
     for changed in (f"{found[0]}x", found[0][:-1]):  # two names in one block
         other = text.replace(f"properties for {found[0]}\n", f"properties for {changed}\n", 1)
