@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from spillscan import compilation, grammar
 from spillscan.logs.messages import Module, ptxas_message
-from spillscan.logs.steps import Words, announced, is_report, plain, same_object
+from spillscan.logs.steps import Words, announced, is_report, plain, same_object, stem
 from spillscan.model import Issue, Origin
 
 if TYPE_CHECKING:
@@ -160,6 +160,10 @@ class Failures:
             message = f"{_named(host)} failed, and holds no device code: {host[0].text}"
             yield self._issue("host-step-failed", message, host[0].line)
 
+    def stems(self) -> set[str]:
+        """The names, without folder and suffix, of objects and sources whose compilation failed."""
+        return {stem(each.subject) for each in (*self._steps, *self._details) if each.subject}
+
     def _issue(self, code: str, message: str, line: int) -> Issue:
         severity: Literal["error", "note"] = "error" if code.startswith("build-") else "note"
         return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._name, line=line))
@@ -225,7 +229,7 @@ class Failures:
                 self._stops.append(step)
             return
         name = posixpath.basename(step.subject)
-        mine = [each for each in self._details if not each.named or _stem(each.subject) in name]
+        mine = [each for each in self._details if not each.named or stem(each.subject) in name]
         step.device = self._holds_device_code(step.subject, begin)
         if form == "make_ignored":
             if not mine and not step.device:
@@ -383,10 +387,6 @@ def _one_a_subject(details: list[Failure]) -> list[Failure]:
     for detail in details:
         found.setdefault(detail.subject, detail).rebuilt = detail.rebuilt
     return list(found.values())
-
-
-def _stem(path: str) -> str:
-    return posixpath.basename(path.replace("\\", "/")).partition(".")[0]
 
 
 def _tree(text: str, start: str) -> Tree[Token] | None:

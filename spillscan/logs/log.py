@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ from spillscan.logs.messages import (
 )
 from spillscan.logs.records import first_line, shown_by
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
-from spillscan.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix
+from spillscan.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats, Usage
 
 _TOOLS = Words(b"ptxas", b"info    : ")
@@ -88,6 +89,8 @@ class _Log:
         self._name = name
         self._writers: dict[str, tuple[Writer, Steps]] = {}
         self._default = self._writer("")
+        self._latest = self._default[1]
+        """The steps of who reported last."""
         self._line = 1
         self._bytes = 0
         self._recognised = 0
@@ -167,6 +170,7 @@ class _Log:
         reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
         last_report = first_line(reading.kernels[-1]) if reading.kernels else 0
         reading.issues.extend(self._failures.issues(self._line - 1, last_report))
+        reading.issues.extend(self._unreported())
         strange = [kernel for kernel in reading.kernels if kernel.usage.unknown_clauses]
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
         if strange:
@@ -182,6 +186,28 @@ class _Log:
             unknown_clauses=clauses,
         )
         return reading
+
+    def _unreported(self) -> Iterator[Issue]:
+        """Steps that compile device code, and of which no report stands in the log."""
+        reports = [len(writer.modules) for writer, _ in self._writers.values()]
+        if not any(reports):
+            return
+        alone, failed = sum(map(bool, reports)) == 1, self._failures.stems()
+        self._gap.close(self._latest, self._line)
+        steps = [each for _, each in self._writers.values()]
+        asked = any(each.asks for each in steps)
+        silent = [pair for each in steps for pair in each.silent(asked=asked, alone=alone)]
+        silent = [(line, unit) for line, unit in silent if stem(unit) not in failed]
+        expected = len(set().union(*(each.reporting() for each in steps)) - failed)
+        if silent:
+            more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
+            message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
+        elif sum(reports) < expected:
+            message = f"{expected} steps compile device code; the log holds reports of {sum(reports)} of them at most"
+        else:
+            return
+        origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
+        yield Issue(code="unreported-step", message=message, severity="error", origin=origin)
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 
@@ -221,7 +247,7 @@ class _Log:
             if figures is None:
                 break
             if not kernels:
-                self._gap.close(steps)
+                self._gap.close(steps, self._line)
                 step, untimed = steps.current, time is None
                 unit, source = step.unit, step.source
                 lines = 4 if untimed else 5
@@ -284,7 +310,7 @@ class _Log:
             if end == size or " " in name:
                 break
             if position == start:
-                self._gap.close(steps)
+                self._gap.close(steps, self._line)
             stack = Stack(int(frame), int(stores), int(loads))
             compile_ms = None if time is None else float(time)
             writer.function(name, stack, compile_ms, self._line, steps.current)
@@ -327,8 +353,9 @@ class _Log:
             writer.interrupted()
         if isinstance(found, LinkUsed) and writer.awaits_link and self._gap.printed(who):
             writer.link_interrupted()
-        self._gap.close(steps)
-        steps.output()
+        self._gap.close(steps, self._line)
+        steps.output(report=isinstance(found, Module | EntryLine | Properties | Stack | Used))
+        self._latest = steps
         if isinstance(found, Unknown | Torn):
             self._unknown += 1
         else:
@@ -392,10 +419,10 @@ class _Gap:
         lines = (plain(line.decode("utf-8", "replace")) for piece in self._pieces for line in piece.splitlines())
         return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
 
-    def close(self, steps: Steps) -> None:
-        """A compiler's line follows: what was announced since the last one?"""
+    def close(self, steps: Steps, line: int) -> None:
+        """A compiler's line follows, ``line``: what was announced since the last one?"""
         if self._pieces:
-            steps.gap(b"".join(self._pieces), self._complete)
+            steps.gap(b"".join(self._pieces), self._complete, line)
             self._pieces.clear()
             self._bytes, self._complete = 0, True
 

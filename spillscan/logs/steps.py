@@ -5,6 +5,7 @@ Most of a build's log names none: the words that lines of interest hold are look
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator
@@ -89,9 +90,20 @@ class Step(Struct, frozen=True):
     """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
     source: str = ""
     """Source that it compiles; empty where the line does not say."""
+    device: bool = False
+    """It is sure to make machine code of device code, of which ptxas can report."""
+    reports: bool | None = None
+    """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
 
 
 NO_STEP = Step()
+
+
+class _Announced(Struct):
+    step: Step
+    line: int
+    answered: bool = False
+    """A report follows it, before another step is announced."""
 
 
 class Steps:
@@ -102,22 +114,27 @@ class Steps:
         self.overlapping = False
         """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
         self._unanswered = False
+        self._announced: dict[str, _Announced] = {}
+        self._last = _Announced(NO_STEP, 0)
 
-    def output(self) -> None:
-        """The compiler wrote something during the current step."""
+    def output(self, *, report: bool = True) -> None:
+        """The compiler wrote something during the current step: what kernels use, or anything else."""
         self._unanswered = False
+        self._last.answered |= report
 
-    def gap(self, text: bytes, complete: bool) -> None:
-        """Lines that are not the compiler's; ``complete`` unless lines before them were left out."""
-        lines = (text[begin:end] for begin, end in _LANDMARKS.lines(text, 0, len(text)) if end - begin < 1 << 16)
-        found = (parse_step(line.decode("utf-8", "replace")) for line in lines if _MAY_ANNOUNCE.search(line))
-        steps = [step for step in found if step is not None]
-        if not complete and not steps:
-            steps = [NO_STEP]
-        for step in steps:
-            self._announce(step, complete)
+    def gap(self, text: bytes, complete: bool, line: int) -> None:
+        """Lines that are not the compiler's, up to ``line``; ``complete`` unless lines before them were left out."""
+        found = False
+        for begin, end in _LANDMARKS.lines(text, 0, len(text)):
+            if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
+                step = parse_step(text[begin:end].decode("utf-8", "replace"))
+                if step is not None:
+                    found = True
+                    self._announce(step, complete, line - text.count(b"\n", begin))
+        if not complete and not found:
+            self._announce(NO_STEP, complete, line)
 
-    def _announce(self, step: Step, complete: bool) -> None:
+    def _announce(self, step: Step, complete: bool, line: int) -> None:
         current = self.current
         if step.unit and current.unit and same_object(step.unit, current.unit):
             longer = max(step.unit, current.unit, key=len)
@@ -128,12 +145,47 @@ class Steps:
                 current.compiles or step.compiles,
                 relocatable,
                 step.source or current.source,
+                current.device or step.device,
+                current.reports if step.reports is None else step.reports,
             )
+            self._last.step = self.current
             return
         if step.compiles and self._unanswered and not step.buffered:
             self.overlapping = True
         self.current = step if complete or step.buffered else NO_STEP
-        self._unanswered = step.compiles
+        self._unanswered = step.compiles and step.reports is not False
+        self._last = _Announced(step, line)
+        if step.device:
+            self._last = self._announced.setdefault(step.unit, self._last)
+            self._last.step = step
+
+    @property
+    def asks(self) -> bool:
+        """Whether a step's command asks for a report."""
+        return any(each.step.reports for each in self._announced.values())
+
+    def silent(self, *, asked: bool, alone: bool) -> list[tuple[int, str]]:
+        """(line, unit) of steps that are sure to have left no report of their device code, now that the log has ended:
+        one whose output would follow at once, as long as it is ``alone`` in the log, and does not; one whose command
+        asks for none, where those of others have ``asked``. What follows it may be another's where output overlaps,
+        else its environment has asked.
+        """
+        return [
+            (each.line, each.step.unit)
+            for each in self._announced.values()
+            if (alone and each.step.buffered and not each.answered)
+            or (asked and each.step.reports is False and (self.overlapping or not each.answered))
+        ]
+
+    def reporting(self) -> set[str]:
+        """The names, without folder and suffix, of what steps make that are to leave a report: a command line and what
+        announces it may name one object by different paths."""
+        return {stem(each.step.unit) for each in self._announced.values() if each.step.reports is not False}
+
+
+def stem(path: str) -> str:
+    """``a`` of ``sub/a.cu.o``."""
+    return posixpath.basename(path.replace("\\", "/")).partition(".")[0]
 
 
 def same_object(one: str, other: str) -> bool:
@@ -199,11 +251,12 @@ def _step(tree: Tree[Token]) -> Step | None:
     if form == "from_action":
         return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
     if form == "msbuild":
-        return Step(tokens["MSBUILD_PATH"], compiles=True)
+        return Step(tokens["MSBUILD_PATH"], compiles=True, device=True)
     buffered = form == "counted"
     for child in tree.children:
         if not isinstance(child, str):
-            return Step(str(child.children[0]).strip(), buffered, compiles=child.data == "compile")
+            path, compiles = str(child.children[0]).strip(), child.data == "compile"
+            return Step(path, buffered, compiles, device=compiles and not path.endswith(".ptx"))
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:
@@ -213,14 +266,18 @@ def _step(tree: Tree[Token]) -> Step | None:
 
 def _command(line: str) -> Step | None:
     """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
-    made = compilation.parse(_words(line))
+    words = _words(line)
+    made = compilation.parse(words)
     if made is None or not (made.output or made.source):
         return None
+    reports = compilation.reports(line, words)
     return Step(
         made.output or made.source,
         compiles=made.compiles or bool(made.source),
         relocatable=made.relocatable,
         source=made.source,
+        device=reports is not None,
+        reports=reports,
     )
 
 

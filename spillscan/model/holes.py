@@ -39,6 +39,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "interleaved": (),
     "build-failed": ("kernels",),
     "build-incomplete": ("kernels",),
+    "unreported-step": ("kernels",),
     "step-retried": (),
     "host-step-failed": (),
     "truncated": EVERYTHING,

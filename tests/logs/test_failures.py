@@ -13,7 +13,7 @@ from spillscan.model.holes import KINDS
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
 HARMLESS = ("step-retried", "host-step-failed")
-CODES = ("build-failed", "build-incomplete", *HARMLESS)
+CODES = ("build-failed", "build-incomplete", "unreported-step", *HARMLESS)
 
 NOW = "2026-05-01T12:34:56.7890123Z"
 KERNEL = """\
@@ -342,8 +342,8 @@ def test_an_ignored_failure_of_device_code_is_one() -> None:
         (NINJA + "[4/4] Linking CXX executable engine\n[1/5] Copying files\n", []),
         (NINJA + "ninja: build stopped: interrupted by user.\n", ["build-incomplete"]),
         (
-            NINJA + "ninja: build stopped: interrupted by user.\n[1/3] Building CUDA object gemm.cu.o\n"
-            "[3/3] Linking CXX executable engine\n",
+            f"{NINJA}ninja: build stopped: interrupted by user.\n[1/3] Building CUDA object gemm.cu.o\n"
+            f"{KERNEL.format('gemm')}[3/3] Linking CXX executable engine\n",
             [],
         ),
         ("[ 25%] Building CUDA object copy.cu.o\n" + KERNEL.format("copy"), ["build-incomplete"]),
@@ -358,3 +358,69 @@ def test_the_last_numbered_step(text: str, found: list[str]) -> None:
 def test_many_failures_are_a_few_lines() -> None:
     text = MAKE + "".join(f'unit{number}.cu(1): error: identifier "x" is undefined\n' for number in range(5000))
     assert len(seen(text)) == 11
+
+
+# ---- steps that left no report --------------------------------------------------------------------------------------
+
+SECOND = KERNEL.format("second")
+UNASKED = "nvcc -c gemm.cu -o gemm.o\n"
+WARNING = "ptxas warning : Stack size for entry function 'gemm' cannot be statically determined\n"
+SILENT = {
+    "asks for none": (MAKE + UNASKED, "gemm.o"),
+    "before the others": (UNASKED + MAKE, "gemm.o"),
+    "a link of sources": (f"{MAKE}nvcc -arch=sm_90 gemm.cu -o gemm\n", "gemm"),
+    "ptxas by itself": (f"{MAKE}ptxas -arch=sm_90 gemm.ptx -o gemm.cubin\n", "gemm.cubin"),
+    "clang": (f"{MAKE}clang++ -x cuda --cuda-gpu-arch=sm_90 -c gemm.cpp -o gemm.o\n", "gemm.o"),
+    "a warning alone": (f"{MAKE}{UNASKED}{WARNING}", "gemm.o"),
+    "several": (MAKE + UNASKED + UNASKED.replace("gemm", "x") * 2 + UNASKED.replace("gemm", "y"), "gemm.o, x.o, y.o"),
+    "beside another": (f"nvcc -Xptxas -v -c copy.cu -o copy.o\n{UNASKED}{KERNEL.format('copy')}", "gemm.o"),
+    "ninja": (
+        f"{NINJA}[2/4] Building CUDA object gemm.cu.o\n[3/4] Building CXX object a.cpp.o\n[4/4] Linking\n",
+        "gemm",
+    ),
+    "ninja -v": (f"{NINJA}[2/4] nvcc -Xptxas -v -c gemm.cu -o gemm.o\n[3/4] g++ -c a.cpp\n[4/4] Linking\n", "gemm.o"),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+@pytest.mark.parametrize("prefix", ["", f"{NOW} ", "#9 12.345 ", "app-1  | "])
+def test_a_step_that_left_no_report(name: str, prefix: str) -> None:
+    text, unit = SILENT[name]
+    (issue,) = seen("".join(prefix + line for line in text.splitlines(keepends=True)))
+    assert issue.code == "unreported-step"
+    assert f": {unit}" in issue.message
+
+
+REPORTED = {
+    "the environment asks": MAKE.replace("-Xptxas -v ", "") + UNASKED + SECOND,
+    "the environment asks for one": MAKE + UNASKED + SECOND,
+    "nobody asks": MAKE.replace("-Xptxas -v ", "") + UNASKED,
+    "a report of no kernel": f"{MAKE}{UNASKED.replace('-c', '-Xptxas -v -c')}ptxas info    : 0 bytes gmem\nmv a b\n",
+    "in a file of options": f"{MAKE}nvcc --options-file flags.rsp -c gemm.cu -o gemm.o\n",
+    "host code": f"{MAKE}nvcc -c host.cpp -o host.o\nnvcc -c main.c -o main.o\n",
+    "a link": f"{MAKE}nvcc copy.o gemm.o -o engine\nnvcc -dlink copy.o -o linked.o\n",
+    "PTX": f"{MAKE}nvcc -ptx gemm.cu -o gemm.ptx\nnvcc -arch=compute_90 -c gemm.cu -o gemm.o\n",
+    "code for the linker": f"{MAKE}nvcc -dlto -arch=sm_90 -dc gemm.cu -o gemm.o\n",
+    "dependencies": f"{MAKE}nvcc -M gemm.cu -o gemm.d\nnvcc -E gemm.cu -o gemm.ii\n",
+    "ptxas -v": f"{MAKE}ptxas -arch=sm_90 -v gemm.ptx -o gemm.cubin\n{SECOND}",
+    "built later": f"{MAKE}{UNASKED}nvcc -Xptxas -v -c gemm.cu -o gemm.o\n{SECOND}",
+    "announced twice": (
+        "[ 10%] Building CUDA object a.dir/copy.cu.o\nnvcc -Xptxas -v -c copy.cu -o a.dir/copy.cu.o\n"
+        f"[ 20%] Building CUDA object a.dir/gemm.cu.o\nnvcc -Xptxas -v -c gemm.cu -o a.dir/gemm.cu.o\n"
+        f"{KERNEL.format('copy')}{SECOND}[100%] Linking CUDA executable engine\n"
+    ),
+    "ninja": f"{NINJA}[2/4] Building CUDA object x.cu.o\n{SECOND}[3/4] Building CXX object a.o\n[4/4] Linking\n",
+    "ninja makes PTX": f"{NINJA}[2/4] Building CUDA object x.ptx\n[3/4] Building CXX object a.o\n[4/4] Linking\n",
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_step_that_left_its_report_or_has_none_to_leave(name: str) -> None:
+    assert codes(REPORTED[name]) == []
+
+
+def test_more_steps_than_reports() -> None:
+    steps = "".join(f"[ {number}0%] Building CUDA object a.dir/{name}.cu.o\n" for number, name in enumerate("abc", 1))
+    (issue,) = seen(f"{steps}{KERNEL.format('a')}{SECOND}[100%] Linking CUDA executable engine\n")
+    assert (issue.code, issue.message[:20]) == ("unreported-step", "3 steps compile devi")
+    assert codes(f"{steps}{KERNEL.format('a')}{SECOND}{KERNEL.format('c')}[100%] Linking\n") == []
