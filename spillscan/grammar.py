@@ -96,7 +96,14 @@ def local_name(qualified: str) -> str:
 def pattern(
     name: str, rule: str, lines: tuple[tuple[str, int], ...] = (), repeated: tuple[tuple[str, str], ...] = ()
 ) -> re.Pattern[bytes]:
-    """A regular expression over bytes that matches what ``rule`` of grammar ``name`` matches.
+    """:func:`expression`, compiled for bytes."""
+    return re.compile(expression(name, rule, lines, repeated).encode())
+
+
+def expression(
+    name: str, rule: str, lines: tuple[tuple[str, int], ...] = (), repeated: tuple[tuple[str, str], ...] = ()
+) -> str:
+    """A regular expression that matches what ``rule`` of grammar ``name`` matches.
 
     A visible terminal becomes a named group where it first occurs outside a repetition. ``lines``: (rule, how many
     lines it has); it becomes one group of its own name, in which any lines may stand: whoever reads them, and reads
@@ -105,7 +112,7 @@ def pattern(
     """
     what = " ".join(("pattern", rule, *(f"{each}" for pair in (*lines, *repeated) for each in pair)))
     writer = partial(_RegexWriter, lines=dict(lines), repeated=dict(repeated))
-    return re.compile(_derived(name, what, lambda: writer(load(name)).rule(rule)).encode())
+    return _derived(name, what, lambda: writer(load(name)).rule(rule))
 
 
 @cache

@@ -308,7 +308,7 @@ def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
 @cache
 def text_pattern(name: str, rule: str) -> re.Pattern[str]:
     """:func:`spillscan.grammar.pattern` for text."""
-    return re.compile(grammar.pattern(name, rule).pattern.decode())
+    return re.compile(grammar.expression(name, rule))
 
 
 @lru_cache(maxsize=4096)
