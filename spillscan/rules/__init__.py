@@ -115,22 +115,23 @@ def all_limits() -> tuple[Limit, ...]:
 
 def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
-    kernels = [(kernel, policy.terms_of(kernel)) for kernel in build.kernels]
-    distinct = tuple({id(terms): terms for _, terms in kernels}.values())
+    terms_of_each = [*map(policy.terms_of, build.kernels)]
+    distinct = tuple(dict(zip(map(id, terms_of_each), terms_of_each, strict=True)).values())
     timed = "time" in judged(distinct, "build", "note")
     judges = {id(terms): _judges(terms) for terms in distinct}
     # What rules say of one kernel, they say of those of the same figures: names and places decide nothing.
     known: dict[tuple[object, ...], tuple[list[Finding], list[tuple[int, Undecided]]]] = {}
     found: list[Finding] = []
     undecided: list[tuple[int, Undecided]] = []
-    for kernel, terms in kernels:
+    for kernel, terms in zip(build.kernels, terms_of_each, strict=True):
         shared = _figures(kernel, terms, timed=timed)
-        if shared and shared in known:
-            findings, open_ends = known[shared]
-            found += [_of(kernel, each.rule, each.severity, each.message) for each in findings]
-            undecided += [(family, replace(each, kernel=kernel)) for family, each in open_ends]
+        if shared and (same := known.get(shared)):
+            if same is not _NOTHING:
+                found += [_of(kernel, each.rule, each.severity, each.message) for each in same[0]]
+                undecided += [(family, replace(each, kernel=kernel)) for family, each in same[1]]
             continue
-        findings, open_ends = [], []
+        findings: list[Finding] = []
+        open_ends: list[tuple[int, Undecided]] = []
         for family, findings_of, left_open in judges[id(terms)]:
             mine = list(findings_of(kernel, terms))
             if mine:
@@ -144,11 +145,15 @@ def check(build: Build, policy: Demands) -> Judgement:
         found += findings
         undecided += open_ends
         if shared:
-            known[shared] = findings, open_ends
+            known[shared] = (findings, open_ends) if findings or open_ends else _NOTHING
     undecided.sort(key=lambda each: each[0])
     return Judgement(
         findings=tuple(_distinct(_sorted(found))), undecided=tuple(each for _, each in undecided), terms=distinct
     )
+
+
+_NOTHING: tuple[list[Finding], list[tuple[int, Undecided]]] = ([], [])
+"""What rules say of most kernels."""
 
 
 def _judges(terms: Terms) -> list[tuple[int, Callable[..., Iterator[Finding]], Callable[..., Any] | None]]:
