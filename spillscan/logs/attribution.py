@@ -34,6 +34,7 @@ from spillscan.logs.messages import (
 from spillscan.logs.records import (
     ALL,
     FIGURES,
+    NO_USAGE,
     Account,
     Context,
     Draft,
@@ -249,7 +250,8 @@ class Writer:
             self._lacks_times(line)
         complete = self._account.complete
         for draft in self._drafts:
-            self._suspect(draft, complete)
+            if draft.role == "entry" or draft.suspicions:
+                self._suspect(draft, complete)
         for section in self._sections:
             if section.entries != 1 or self._interleaved:
                 mine = self._of_each_kernel(section)
@@ -580,7 +582,7 @@ class Writer:
             draft.reasons += (_SUSPICIONS[suspicion],)
             self._account.lost(f"{draft.symbol}: {_SUSPICIONS[suspicion]}", draft.line, symbol=draft.symbol)
             if suspicion in ("foreign", "bare"):
-                draft.usage = Usage()
+                draft.usage = NO_USAGE
             else:
                 draft.stack_in_doubt = True
 

@@ -161,6 +161,9 @@ class Run(Struct, eq=False):
     kernels: list[Kernel]
 
 
+NO_USAGE = Usage()
+
+
 class Draft(Struct, eq=False):
     """A kernel or device function whose record is being gathered."""
 
@@ -182,7 +185,7 @@ class Draft(Struct, eq=False):
     """Of a device function: where the last kernel before it in its section begins; 0: there is none."""
     stack_in_doubt: bool = False
     """Namesakes were open when it came: it may be one of theirs."""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """Its registers line's figures."""
     compile_ms: float | None = None
     """Its compile time."""
@@ -201,7 +204,9 @@ class Draft(Struct, eq=False):
     @property
     def figures(self) -> Usage:
         """Its registers and stack lines together; a stack in doubt is left out."""
-        return self.usage if self.stack is None or self.stack_in_doubt else _with_stack(self.usage, self.stack)
+        if self.stack is None or self.stack_in_doubt:
+            return self.usage
+        return _of_stack(self.stack) if self.usage is NO_USAGE else _with_stack(self.usage, self.stack)
 
     @property
     def spills(self) -> tuple[int, int] | None:
@@ -239,6 +244,12 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
         spill_store_bytes=stack.spill_store_bytes,
         spill_load_bytes=stack.spill_load_bytes,
     )
+
+
+@lru_cache(maxsize=4096)
+def _of_stack(stack: Stack) -> Usage:
+    """Of a device function, which has no registers line."""
+    return _with_stack(NO_USAGE, stack)
 
 
 def with_callees(usage: Usage, callees: tuple[int, int]) -> Usage:
