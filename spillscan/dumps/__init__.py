@@ -11,7 +11,7 @@ from spillscan.model import Issue, Reading, Stats
 
 if TYPE_CHECKING:
     from spillscan.dumps.common import DumpAccount, Readable
-    from spillscan.inputs.source import Stream
+    from spillscan.inputs.source import Extent, Stream
     from spillscan.machine.operands import Wanted
     from spillscan.model.code import FunctionUsage, SassFunction
 
@@ -101,11 +101,11 @@ def reader(
     stream: Readable,
     origin_name: str,
     head: bytes = b"",
-    plain_file: tuple[int, int] | None = None,
+    plain_file: Extent | None = None,
     operands: Wanted | None = None,
 ) -> DumpReader:
-    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the descriptor and the size of
-    the file whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the file
+    whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
     the operands are read as well."""
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
@@ -116,7 +116,7 @@ def reader(
         if plain_file is not None:
             from spillscan.dumps import ranges
 
-            parts = ranges.worthwhile(*plain_file)
+            parts = ranges.worthwhile(plain_file)
             if len(parts) > 1:
                 return ranges.Ranges(parts, origin_name)
         return Dump(whole, origin_name, operands=operands)

@@ -22,6 +22,7 @@ from spillscan.dumps.common import SHOWN, DumpAccount
 from spillscan.dumps.cuobjdump import FORMAT, Dump, Place
 from spillscan.dumps.listing import BEFORE_ALL, Member
 from spillscan.dumps.rows import Rows
+from spillscan.inputs.source import Extent, Part
 from spillscan.machine.function import instruction_bytes
 from spillscan.machine.local import Accesses
 from spillscan.model import Issue, Origin
@@ -44,31 +45,6 @@ _BEFORE = Member(0, "sm_70\n", "identifier\n", "object\n")
 
 _MANY = 32
 """Items that travel together."""
-
-
-class Extent(NamedTuple):
-    """A part of a file that can be read anywhere."""
-
-    descriptor: int
-    begin: int
-    end: int
-
-
-class _Part:
-    """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
-
-    def __init__(self, extent: Extent) -> None:
-        self._extent, self._at = extent, extent.begin
-
-    def readinto(self, view: memoryview, /) -> int:
-        count = os.preadv(self._extent.descriptor, [view[: self._extent.end - self._at]], self._at)
-        self._at += count
-        return count
-
-    def read(self, size: int, /) -> bytes:
-        data = os.pread(self._extent.descriptor, min(size, self._extent.end - self._at), self._at)
-        self._at += len(data)
-        return data
 
 
 class _End(NamedTuple):
@@ -104,16 +80,15 @@ def cuts(extent: Extent, count: int) -> list[Extent]:
     return [Extent(extent.descriptor, begin, end) for begin, end in zip(begins, [*begins[1:], extent.end], strict=True)]
 
 
-def worthwhile(descriptor: int, size: int) -> list[Extent]:
+def worthwhile(extent: Extent) -> list[Extent]:
     """The ranges of a file for the processors at hand: one where more would not pay."""
-    extent = Extent(descriptor, 0, size)
-    count = processes(size)
+    count = processes(extent.end - extent.begin)
     return cuts(extent, count * TURNS) if count > 1 else [extent]
 
 
 def processes(size: int) -> int:
     """How many are worth their cost for so many bytes."""
-    if not (workers.POSSIBLE and hasattr(os, "preadv")):
+    if not workers.POSSIBLE:
         return 1
     return max(1, min(workers.processors(), size // LEAST_BYTES, _MOST))
 
@@ -156,7 +131,7 @@ class Ranges:
         yield from self.account.summary()
 
     def _direct(self, extent: Extent, place: Place) -> Generator[SassFunction | Issue, None, _End]:
-        dump = Dump(_Part(extent), self._origin, size=self._size, place=place, rows=self._rows)
+        dump = Dump(Part(extent), self._origin, size=self._size, place=place, rows=self._rows)
         yield from self._shown(dump.items())
         self._add(dump.account)
         return _End(dump.account, dump.place, dump.complete)
@@ -232,7 +207,7 @@ def _share(extents: Sequence[Extent], origin: str, size: int) -> Iterator[list[_
     """What one process reads of its ranges; many items travel together, and the last of a range is its end."""
     rows = Rows()
     for extent in extents:
-        dump = Dump(_Part(extent), origin, size=size, place=Place(1, _BEFORE), rows=rows)
+        dump = Dump(Part(extent), origin, size=size, place=Place(1, _BEFORE), rows=rows)
         items: list[_Item] = []
         for item in dump.items():
             items.append(item)

@@ -211,17 +211,17 @@ class Stream:
             return _Rejoined(b"".join(self._ahead), self._raw, self._label)
         return _Chunked(self.chunks())
 
-    def plain_file(self) -> tuple[int, int] | None:
-        """Descriptor and size of a regular file whose bytes are the text itself, so that it can be read anywhere."""
+    def plain_file(self) -> Extent | None:
+        """All of a regular file whose bytes are the text itself, so that several processes can read it anywhere."""
         self.head()
-        if not self._plain or self._label == "standard input":
+        if not self._plain or self._label == "standard input" or not hasattr(os, "preadv"):
             return None
         try:
             descriptor = self._raw.fileno()
             status = os.fstat(descriptor)
         except (OSError, AttributeError):
             return None
-        return (descriptor, status.st_size) if stat.S_ISREG(status.st_mode) else None
+        return Extent(descriptor, 0, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
     def state(self) -> tuple[int, int] | None:
         """Size and time of the last change of a regular file; ``None`` of anything else."""
@@ -326,6 +326,31 @@ def _decompressor(format: str) -> tuple[Callable[[], Any], tuple[type[Exception]
     import zstandard
 
     return lambda: zstandard.ZstdDecompressor().decompressobj(), (zstandard.ZstdError,)
+
+
+class Extent(NamedTuple):
+    """A part of a file that can be read anywhere."""
+
+    descriptor: int
+    begin: int
+    end: int
+
+
+class Part(io.RawIOBase):
+    """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
+
+    def __init__(self, extent: Extent) -> None:
+        self._extent, self._at = extent, extent.begin
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """As a raw file's."""
+        count = os.preadv(self._extent.descriptor, [buffer[: self._extent.end - self._at]], self._at)
+        self._at += count
+        return count
 
 
 class _Rejoined(io.RawIOBase):

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import count
 
 from msgspec.structs import replace
+from xxhash import xxh3_64_intdigest
 
-from spillscan import grammar
 from spillscan.inputs.source import Stream
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
+from spillscan.logs.blocks import Blocks, Found, Functions, Kernels, looked_through
 from spillscan.logs.failures import Failures
-from spillscan.logs.interleaved import prints_constant_banks
 from spillscan.logs.messages import (
     EntryLine,
     Ignored,
@@ -33,12 +34,11 @@ from spillscan.logs.messages import (
     Used,
     message,
     plain,
-    used_line,
 )
-from spillscan.logs.records import first_line, shown_by
+from spillscan.logs.records import first_line
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
 from spillscan.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
-from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats, Usage
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
 
 _TOOLS = Words(b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
@@ -51,22 +51,6 @@ _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
-_USAGE_MEMO_ENTRIES = 1 << 16
-
-_Figures = tuple[Usage, str, int, bool]
-"""Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
-
-_STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
-_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
-_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
-_RESOURCE_LINES = (("resource_lines", 2),)
-_ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
-"""The line path decides where the properties are another's than those of the kernel."""
-
-
-def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
-    """The numbers of groups, which are found more quickly than their names."""
-    return tuple(pattern.groupindex[name] for name in names)
 
 
 def silent(text: bytes) -> bool:
@@ -77,8 +61,10 @@ def silent(text: bytes) -> bool:
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
-    for block in stream.lines():
-        log.take(block)
+    with looked_through(stream, name) as texts:
+        for text, (digest, ahead) in zip(stream.lines(), texts):  # noqa: B905 - of these there is no end
+            sure = ahead and xxh3_64_intdigest(text) == digest  # a log may be written to while it is read
+            log.take(text, ahead if sure else {})
     return log.finish()
 
 
@@ -97,20 +83,13 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._figures: dict[bytes, dict[bytes, _Figures]] = {}
-        """By the arch and by the two lines."""
-        self._parsed: dict[bytes, Used] = {}
+        self._found_here = Blocks()
         self._cut = ""
         self._unended = False
         self._head = b""
-        self._kernel_block = grammar.pattern("ptxas", "kernel_block", _RESOURCE_LINES, _ONE_NAME)
-        self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
-        self._resource_lines = grammar.pattern("ptxas", "resource_lines")
-        self._function_block = grammar.pattern("ptxas", "function_block")
-        self._function_fields = _groups(self._function_block, _FUNCTION_FIELDS)
 
-    def take(self, text: bytes) -> None:
-        """One block of whole lines."""
+    def take(self, text: bytes, ahead: Found) -> None:
+        """The next text, of whole lines, and blocks that were already found in it."""
         self._bytes += len(text)
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
@@ -122,7 +101,7 @@ class _Log:
         seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
-                end = self._blocks(text, position)
+                end = self._blocks(text, position, ahead)
                 if end > position:
                     self._failures.look(seen, position, seen_line)
                     position = seen = end
@@ -211,117 +190,47 @@ class _Log:
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 
-    def _blocks(self, text: bytes, position: int) -> int:
+    def _blocks(self, text: bytes, position: int, ahead: Found) -> int:
         """Take whole blocks of kernels and device functions from ``position`` on; return where they end."""
-        while True:
-            start, position = position, self._functions(text, self._kernels(text, position))
-            if position == start:
-                return position
-
-    def _kernels(self, text: bytes, position: int) -> int:
-        """Take blocks of kernels of one arch, all of them with a compile time or none; return where they end.
-
-        Most of what reading a log costs is spent here: what kernels share is done once for all of them.
-        """
-        block = self._kernel_block.match
-        match = block(text, position)
-        if match is None:
-            return position
-        writer, steps = self._default
-        input_name, line, size, fields = self._name, self._line, len(text), self._kernel_fields
-        kernels: list[Kernel] = []
-        known: dict[bytes, _Figures] = {}
-        step, of_arch, untimed, lines, barriers, linked = steps.current, b"", False, 0, 0, False
-        unit = source = ""
-        while match is not None:
-            symbol, arch, resources, time = match.group(*fields)
-            # The line path decides where lines are garbled, or the block may go on in the next text.
-            end, name = match.end(), symbol.decode("utf-8", "replace")
-            if " " in name or end == size:
-                break
-            if arch != of_arch:
-                if kernels:
-                    break
-                of_arch, known = arch, self._figures.setdefault(arch, {})
-            figures = known.get(resources) or self._whole(resources, arch, known)
-            if figures is None:
-                break
-            if not kernels:
-                self._gap.close(steps, self._line)
-                step, untimed = steps.current, time is None
-                unit, source = step.unit, step.source
-                lines = 4 if untimed else 5
-            elif (time is None) != untimed:
-                break
-            usage, target, shown, summed = figures
-            barriers, linked = barriers | shown, linked | summed
-            kernels.append(
-                Kernel(
-                    key=KernelKey(symbol=name, arch=target, unit=unit),
-                    role="entry",
-                    usage=usage,
-                    origins=(Origin(input=input_name, line=line),),
-                    compile_ms=None if untimed else float(time),
-                    source=source,
-                )
-            )
-            line += lines
-            position = end
-            match = block(text, position)
-        if kernels:
+        here, (_, steps) = self._found_here, self._default
+        while found := ahead.get(position) or here.kernels(text, position) or here.functions(text, position):
+            self._gap.close(steps, self._line)
+            if isinstance(found, Kernels):
+                self._kernels(found)
+            else:
+                self._functions(found)
             steps.output()
-            writer.blocks(kernels, step, barriers=barriers, linked=linked)
-            self._recognised += line - self._line
-            self._line = line
+            position = found.end
         return position
 
-    def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
-        """The figures of a kernel's stack line and registers line, now ``known``; equal lines share one record.
-        ``None`` where they are not whole."""
-        match = self._resource_lines.fullmatch(resources)
-        if match is None:
-            return None
-        used = resources[resources.index(b"\n") + 1 :]
-        parsed = self._parsed.get(used)
-        if parsed is None:
-            parsed = self._parsed[used] = used_line(used)
-        target, usage = arch.decode(), parsed.usage
-        if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):
-            return None
-        if len(known) >= _USAGE_MEMO_ENTRIES:
-            known.clear()
-            self._parsed.clear()
-        frame, stores, loads = map(int, match.group(*_STACK_FIELDS))
-        usage = replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
-        found = known[resources] = usage, target, *shown_by(usage)
-        return found
-
-    def _functions(self, text: bytes, position: int) -> int:
-        """Take blocks of device functions from ``position`` on; return where they end."""
-        block = self._function_block.match
-        match = block(text, position)
-        if match is None:
-            return position
+    def _kernels(self, found: Kernels) -> None:
+        """Take kernels that stand one behind the other; what they share is done once for all of them."""
         writer, steps = self._default
-        size, start, fields = len(text), position, self._function_fields
-        while match is not None:
-            symbol, frame, stores, loads, time = match.group(*fields)
-            end, name = match.end(), symbol.decode("utf-8", "replace")
-            if end == size or " " in name:
-                break
-            if position == start:
-                self._gap.close(steps, self._line)
-            stack = Stack(int(frame), int(stores), int(loads))
-            compile_ms = None if time is None else float(time)
-            writer.function(name, stack, compile_ms, self._line, steps.current)
+        step, name, arch, timed = steps.current, self._name, found.arch, found.timed
+        unit, source, lines = step.unit, step.source, 5 if timed else 4
+        kernels = [
+            Kernel(
+                key=KernelKey(symbol=symbol, arch=arch, unit=unit),
+                role="entry",
+                usage=usage,
+                origins=(Origin(input=name, line=line),),
+                compile_ms=float(time) if timed else None,
+                source=source,
+            )
+            for (symbol, usage, time), line in zip(found.rows, count(self._line, lines))
+        ]
+        writer.blocks(kernels, step, barriers=found.barriers, linked=found.linked)
+        self._line += lines * len(kernels)
+        self._recognised += lines * len(kernels)
+
+    def _functions(self, found: Functions) -> None:
+        """Take device functions that stand one behind the other."""
+        writer, steps = self._default
+        for symbol, stack, time in found.rows:
+            writer.function(symbol, stack, None if time is None else float(time), self._line, steps.current)
             lines = 2 if time is None else 3
             self._line += lines
             self._recognised += lines
-            position = end
-            match = block(text, position)
-        if position > start:
-            steps.output()
-        return position
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.

@@ -117,7 +117,7 @@ def one_core(path: Path) -> None:
 def several_cores(path: Path) -> None:
     """The same by as many processes as there are processors."""
     with path.open("rb", buffering=0) as stream:
-        parts = ranges.worthwhile(stream.fileno(), path.stat().st_size)
+        parts = ranges.worthwhile(ranges.Extent(stream.fileno(), 0, path.stat().st_size))
         for _ in ranges.Ranges(parts, str(path)):
             pass
 

@@ -15,8 +15,9 @@ from spillscan import pipeline, workers
 from spillscan.dumps import ranges
 from spillscan.dumps.common import DumpAccount
 from spillscan.dumps.cuobjdump import Dump
-from spillscan.dumps.ranges import Extent, Ranges, cuts
+from spillscan.dumps.ranges import Ranges, cuts
 from spillscan.errors import SpillscanError
+from spillscan.inputs.source import Extent
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from tests.dumps.support import content, dumps

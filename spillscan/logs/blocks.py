@@ -1,0 +1,248 @@
+"""Kernels and device functions whose lines stand together: one expression derived from the grammar takes each whole.
+
+What stands at a place depends on the text alone. So another process may look through a large log ahead of the one that
+follows its state: who wrote, what is open, which build step it is.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain, count, repeat
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from xxhash import xxh3_64_intdigest
+
+from spillscan import grammar
+from spillscan.inputs.source import BLOCK_BYTES, Part, Stream
+from spillscan.logs.interleaved import prints_constant_banks
+from spillscan.logs.messages import Stack, Used, used_line
+from spillscan.logs.records import shown_by
+from spillscan.model import Usage
+
+LEAST_BYTES = 8 << 20
+"""Of a log that another process looks through: below, it costs more than it saves."""
+_TURN = 4
+"""Of so many texts the first is left to the process that follows the log's state: it has less to do."""
+_MEMO_ENTRIES = 1 << 16
+
+_STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
+_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
+_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
+_RESOURCE_LINES = (("resource_lines", 2),)
+_ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
+"""Where the properties are another's than those of the kernel, its lines do not stand together."""
+
+
+class Kernels(NamedTuple):
+    """Kernels of one arch, all of them with a compile time or none, one behind the other."""
+
+    end: int
+    """Where their lines end."""
+    arch: str
+    timed: bool
+    """Whether they have compile times."""
+    rows: list[tuple[str, Usage, bytes]]
+    """(symbol, figures, compile time in milliseconds as printed) of each; figures of equal lines are one record."""
+    barriers: int
+    """What their figures show together of the :class:`~spillscan.logs.records.Section`."""
+    linked: bool
+    """The same."""
+
+
+class Functions(NamedTuple):
+    """Device functions, one behind the other."""
+
+    end: int
+    """Where their lines end."""
+    rows: list[tuple[str, Stack, bytes | None]]
+    """(symbol, stack line, compile time as printed) of each."""
+
+
+Found = Mapping[int, Kernels | Functions]
+"""By the places of a text at which they begin; what begins elsewhere may be missing."""
+
+_Figures = tuple[Usage, str, int, bool]
+"""Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
+
+
+class Blocks:
+    """Finds them in the texts of one log."""
+
+    def __init__(self) -> None:
+        self._kernel_block = grammar.pattern("ptxas", "kernel_block", _RESOURCE_LINES, _ONE_NAME)
+        self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
+        self._resource_lines = grammar.pattern("ptxas", "resource_lines")
+        self._function_block = grammar.pattern("ptxas", "function_block")
+        self._function_fields = _groups(self._function_block, _FUNCTION_FIELDS)
+        self._figures: dict[bytes, dict[bytes, _Figures]] = {}
+        """By the arch and by the two lines."""
+        self._parsed: dict[bytes, Used] = {}
+        self._stacks: dict[tuple[bytes, ...], Stack] = {}
+
+    def kernels(self, text: bytes, position: int) -> Kernels | None:
+        """Those that begin at ``position``; ``None``: none does.
+
+        Most of what reading a log costs is spent here: what kernels share is read once for all of them.
+        """
+        block = self._kernel_block.match
+        match = block(text, position)
+        if match is None:
+            return None
+        size, fields = len(text), self._kernel_fields
+        rows: list[tuple[str, Usage, bytes]] = []
+        known: dict[bytes, _Figures] = {}
+        target, of_arch, untimed, barriers, linked = "", b"", False, 0, False
+        while match is not None:
+            symbol, arch, resources, time = match.group(*fields)
+            end, name = match.end(), symbol.decode("utf-8", "replace")
+            if " " in name or end == size:  # perhaps garbled; or the block may go on in the next text
+                break
+            if arch != of_arch:
+                if rows:
+                    break
+                of_arch, known = arch, self._figures.setdefault(arch, {})
+            figures = known.get(resources) or self._whole(resources, arch, known)
+            if figures is None:
+                break
+            if not rows:
+                untimed = time is None
+            elif (time is None) != untimed:
+                break
+            usage, target, shown, summed = figures
+            barriers, linked = barriers | shown, linked | summed
+            rows.append((name, usage, time))
+            position = end
+            match = block(text, position)
+        return Kernels(position, target, not untimed, rows, barriers, linked) if rows else None
+
+    def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
+        """The figures of a kernel's stack line and registers line, now ``known``. ``None`` where they are not whole."""
+        match = self._resource_lines.fullmatch(resources)
+        if match is None:
+            return None
+        used = resources[resources.index(b"\n") + 1 :]
+        parsed = self._parsed.get(used)
+        if parsed is None:
+            parsed = self._parsed[used] = used_line(used)
+        target, usage = arch.decode(), parsed.usage
+        if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):
+            return None
+        if len(known) >= _MEMO_ENTRIES:
+            known.clear()
+            self._parsed.clear()
+        frame, stores, loads = map(int, match.group(*_STACK_FIELDS))
+        usage = replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
+        found = known[resources] = usage, target, *shown_by(usage)
+        return found
+
+    def functions(self, text: bytes, position: int) -> Functions | None:
+        """The same of device functions."""
+        block = self._function_block.match
+        match = block(text, position)
+        if match is None:
+            return None
+        size, fields, known = len(text), self._function_fields, self._stacks
+        rows: list[tuple[str, Stack, bytes | None]] = []
+        while match is not None:
+            symbol, frame, stores, loads, time = match.group(*fields)
+            end, name = match.end(), symbol.decode("utf-8", "replace")
+            if " " in name or end == size:
+                break
+            stack = known.get((frame, stores, loads))
+            if stack is None:
+                if len(known) >= _MEMO_ENTRIES:
+                    known.clear()
+                stack = known[frame, stores, loads] = Stack(int(frame), int(stores), int(loads))
+            rows.append((name, stack, time))
+            position = end
+            match = block(text, position)
+        return Functions(position, rows) if rows else None
+
+    def all(self, text: bytes) -> dict[int, Kernels | Functions]:
+        """All that begin where the text does, where others end, or behind a line of another kind."""
+        every: dict[int, Kernels | Functions] = {}
+        position = 0
+        while position >= 0:
+            found = self.kernels(text, position) or self.functions(text, position)
+            if found is None:
+                position = text.find(b"\nptxas", position) + 1 or -1
+            else:
+                every[position] = found
+                position = found.end
+        return every
+
+
+def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
+    """The numbers of groups, which are found more quickly than their names."""
+    return tuple(pattern.groupindex[name] for name in names)
+
+
+# ---- another process ------------------------------------------------------------------------------------------------
+
+_Columns = tuple[list[str], list[int], list[bytes]]
+_Sent = tuple[int, bool, list[Usage], list[tuple[int, Kernels | Functions, _Columns | None]]]
+"""The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
+is, its rows with numbers instead of figures)."""
+_NOTHING: tuple[int, Found] = (0, {})
+
+
+@contextmanager
+def looked_through(stream: Stream, name: str) -> Iterator[Iterator[tuple[int, Found]]]:
+    """For each text of ``stream`` in turn its digest, and what another process has found in it; neither where it was
+    not looked through. Raises :class:`~spillscan.errors.SpillscanError` where the process dies."""
+    from spillscan import workers
+
+    plain = stream.plain_file()
+    if plain is None or plain.end < LEAST_BYTES or not workers.POSSIBLE or workers.processors() < 2:
+        yield repeat(_NOTHING)
+        return
+    again = Stream(io.BufferedReader(Part(plain), BLOCK_BYTES), name)
+    with workers.Workers([_sent(again)], f"{name} was not read", SimpleQueue()) as running:
+        others = chain(_received(running[0].items()) if running else (), repeat(_NOTHING))
+        yield (_NOTHING if number % _TURN == 0 else next(others) for number in count())
+
+
+def _sent(stream: Stream) -> Iterator[_Sent]:
+    blocks = Blocks()
+    usages: list[Usage] = []
+    numbers: dict[int, int] = {}
+    for number, text in enumerate(stream.lines()):
+        if number % _TURN == 0:
+            continue
+        if anew := len(usages) > _MEMO_ENTRIES:
+            usages.clear()
+            numbers.clear()
+        first = len(usages)
+        found: list[tuple[int, Kernels | Functions, _Columns | None]] = []
+        for at, each in blocks.all(text).items():
+            if isinstance(each, Functions):
+                found.append((at, each, None))
+                continue
+            symbols, figures, times = zip(*each.rows, strict=True)
+            for usage in figures:
+                if id(usage) not in numbers:
+                    numbers[id(usage)] = len(usages)
+                    usages.append(usage)
+            columns = [*symbols], [numbers[id(usage)] for usage in figures], [*times]
+            found.append((at, each._replace(rows=[]), columns))
+        yield xxh3_64_intdigest(text), anew, usages[first:], found
+
+
+def _received(sent: Iterable[_Sent]) -> Iterator[tuple[int, Found]]:
+    usages: list[Usage] = []
+    for digest, anew, more, found in sent:
+        if anew:
+            usages.clear()
+        usages += more
+        every: dict[int, Kernels | Functions] = {}
+        for at, each, columns in found:
+            if columns is not None:
+                symbols, numbers, times = columns
+                each.rows.extend(zip(symbols, map(usages.__getitem__, numbers), times, strict=True))  # type: ignore[arg-type]
+            every[at] = each
+        yield digest, every
