@@ -21,6 +21,10 @@ class InputError(SpillscanError):
     """An input cannot be read, or nothing in it was understood."""
 
 
+class NoBuildError(InputError):
+    """An input is a report of spillscan's own that holds no build."""
+
+
 class StoreError(InputError):
     """An object store failed, or does not answer; another attempt may mend it."""
 

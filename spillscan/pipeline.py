@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from spillscan import folders
-from spillscan.errors import InputError
+from spillscan.errors import InputError, NoBuildError
 from spillscan.inputs import archives, readers, sidecars, source
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.wrap import draft_of, is_orphan
@@ -52,12 +52,17 @@ def scan(
     sources = source.expand([os.fspath(path) for path in paths])
     beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
     sources += [source.Source(found, explicit=False) for found in beside]
-    total = Reading()
+    total, names = Reading(), {each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)
     for each in sources:
         reading = _read(each, operands, live, unpacking, None if watch is None else partial(watch.read, each))
         if reading is None:
+            continue
+        if not each.explicit and (made_of := _made_of(reading, each.uri, names)):
+            message = f"{each.uri} is a report of {made_of}, which is read itself: it is left out"
+            note = Issue(code="left-out-report", message=message, severity="note", origin=Origin(input=each.uri))
+            total.issues.append(note)
             continue
         total.add(reading)
         holes = any(issue.hidden for issue in reading.issues)
@@ -72,6 +77,18 @@ def scan(
             raise InputError(f"{remains.origin}: {remains.message}", "give the report as the compiler printed it")
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     return build_of(total)
+
+
+def _made_of(reading: Reading, name: str, names: Collection[str]) -> str:
+    """The one of the inputs ``names`` that what stands in ``name`` was read from, as a report in JSON says that lies in
+    the folder of its inputs; empty where there is none."""
+    for place in sorted({kernel.origins[0].input for kernel in reading.kernels if kernel.origins}):
+        within = place
+        while within and within != name:
+            if within in names:
+                return within
+            within = within.rpartition("/")[0]
+    return ""
 
 
 def build_of(reading: Reading) -> Build:
@@ -162,7 +179,7 @@ def _read(
     except InputError as error:
         if each.explicit:
             raise
-        return _unreadable(each.uri, error)
+        return None if isinstance(error, NoBuildError) else _unreadable(each.uri, error)
     if kind is None or (reading is not None and reading.understood):
         return reading
     if each.explicit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spillscan.errors import InputError
+from spillscan.errors import InputError, NoBuildError
 from spillscan.inputs.source import Stream
 from spillscan.model import Reading, Stats
 
@@ -15,6 +15,7 @@ LARGEST_BYTES = 1 << 32
 """A snapshot is read as a whole; this is some four million kernels."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
+_OF_CHANGES = re.compile(_BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"(?:changes|by)"\s*:')
 
 
 def sniff(head: bytes) -> bool:
@@ -23,10 +24,14 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: Stream, name: str) -> Reading:
-    """The build of one snapshot."""
+    """The build of one snapshot. Raises :class:`~spillscan.errors.NoBuildError` for what ``diff`` wrote."""
     from spillscan.serialize import build_of
 
     data = stream.read(LARGEST_BYTES)
+    if _OF_CHANGES.match(data):
+        raise NoBuildError(
+            f"{name} is a report of diff: it holds changes, and no build", "give what scan -f json wrote"
+        )
     try:
         build = build_of(data)
     except ValueError as error:

@@ -33,6 +33,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "no-kernel": ("kernels",),
     "unreadable": ("kernels",),
     "nothing-recognised": ("kernels",),
+    "left-out-report": (),
     "left-over-record": (),
     "unfinished-record": ("kernels",),
     "changed-input": EVERYTHING,

@@ -152,6 +152,34 @@ def test_a_page_of_a_report_is_no_log(tmp_path: Path) -> None:
         assert run("check", tmp_path, "-f", f"html:{tmp_path}/report.html").returncode == 0
 
 
+def test_a_report_in_the_folder_of_its_inputs_is_left_out(tmp_path: Path) -> None:
+    """However often a folder is checked into itself, its kernels count once; a report of another place is a build."""
+    (tmp_path / "build.log").write_bytes((FIXTURES / "demo" / "head.log").read_bytes())
+    first = run("check", tmp_path, "-f", "text", "-f", f"json:{tmp_path}/spillscan.json")
+    second = run("check", tmp_path, "-f", "text", "-f", f"json:{tmp_path}/again.json")
+    assert b" in 12 kernels " in first.stdout
+    assert second.stdout == first.stdout
+    assert second.returncode == first.returncode == 1
+    assert (
+        f"{tmp_path}/spillscan.json is a report of {tmp_path}/build.log, which is read itself".encode() in second.stderr
+    )
+    (tmp_path / "build.log").unlink()
+    assert b" in 24 kernels " in run("check", tmp_path).stdout
+
+
+def test_a_report_of_diff_is_no_build(tmp_path: Path) -> None:
+    head = tmp_path / "build.log"
+    head.write_bytes((FIXTURES / "demo" / "head.log").read_bytes())
+    report = tmp_path / "diff.json"
+    run("diff", FIXTURES / "demo" / "base.log", head, "-f", f"json:{report}")
+    assert b" in 12 kernels " in run("check", tmp_path).stdout
+    run("diff", FIXTURES / "demo" / "base.log", head, "--by", "arch", "-f", f"json:{report}")
+    assert b" in 12 kernels " in run("check", tmp_path).stdout
+    done = run("scan", report)
+    assert done.returncode == 2
+    assert b"diff.json is a report of diff: it holds changes, and no build; give what scan -f json wrote" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh", "report.html"])
 def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: str) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
