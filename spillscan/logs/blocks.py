@@ -9,13 +9,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import chain, count, repeat
-from queue import SimpleQueue
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from xxhash import xxh3_64_intdigest
 
 from spillscan import grammar
 from spillscan.inputs.source import BLOCK_BYTES, Part, Stream
@@ -191,23 +187,32 @@ is, its rows with numbers instead of figures)."""
 _NOTHING: tuple[int, Found] = (0, {})
 
 
-@contextmanager
-def looked_through(stream: Stream, name: str) -> Iterator[Iterator[tuple[int, Found]]]:
-    """For each text of ``stream`` in turn its digest, and what another process has found in it; neither where it was
-    not looked through. Raises :class:`~spillscan.errors.SpillscanError` where the process dies."""
+def texts(stream: Stream, name: str) -> Iterator[tuple[bytes, Found]]:
+    """Each text of whole lines in turn, with what another process has found in it, where that pays. Raises
+    :class:`~spillscan.errors.SpillscanError` where the process dies."""
+    plain = stream.plain_file()
+    if plain is None or plain.end < LEAST_BYTES:
+        yield from ((text, {}) for text in stream.lines())
+        return
+    from queue import SimpleQueue
+
+    from xxhash import xxh3_64_intdigest
+
     from spillscan import workers
 
-    plain = stream.plain_file()
-    if plain is None or plain.end < LEAST_BYTES or not workers.POSSIBLE or workers.processors() < 2:
-        yield repeat(_NOTHING)
-        return
     again = Stream(io.BufferedReader(Part(plain), BLOCK_BYTES), name)
-    with workers.Workers([_sent(again)], f"{name} was not read", SimpleQueue()) as running:
-        others = chain(_received(running[0].items()) if running else (), repeat(_NOTHING))
-        yield (_NOTHING if number % _TURN == 0 else next(others) for number in count())
+    parts = [_sent(again)] if workers.POSSIBLE and workers.processors() > 1 else []
+    with workers.Workers(parts, f"{name} was not read", SimpleQueue()) as running:
+        found = _received(running[0].items()) if running else iter(())
+        for number, text in enumerate(stream.lines()):
+            digest, ahead = next(found, _NOTHING) if number % _TURN else _NOTHING
+            # A log may be written to while it is read.
+            yield text, ahead if ahead and digest == xxh3_64_intdigest(text) else {}
 
 
 def _sent(stream: Stream) -> Iterator[_Sent]:
+    from xxhash import xxh3_64_intdigest
+
     blocks = Blocks()
     usages: list[Usage] = []
     numbers: dict[int, int] = {}

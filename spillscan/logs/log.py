@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from itertools import count
 
 from msgspec.structs import replace
-from xxhash import xxh3_64_intdigest
 
 from spillscan.inputs.source import Stream
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.logs.blocks import Blocks, Found, Functions, Kernels, looked_through
+from spillscan.logs.blocks import Blocks, Found, Functions, Kernels, texts
 from spillscan.logs.failures import Failures
 from spillscan.logs.messages import (
     EntryLine,
@@ -61,10 +60,8 @@ def silent(text: bytes) -> bool:
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
-    with looked_through(stream, name) as texts:
-        for text, (digest, ahead) in zip(stream.lines(), texts):  # noqa: B905 - of these there is no end
-            sure = ahead and xxh3_64_intdigest(text) == digest  # a log may be written to while it is read
-            log.take(text, ahead if sure else {})
+    for text, ahead in texts(stream, name):
+        log.take(text, ahead)
     return log.finish()
 
 
