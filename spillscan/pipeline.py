@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,7 +52,7 @@ def scan(
     sources = source.expand([os.fspath(path) for path in paths])
     beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
     sources += [source.Source(found, explicit=False) for found in beside]
-    total, names = Reading(), {each.uri for each in sources}
+    total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)
     for each in sources:
@@ -79,15 +79,16 @@ def scan(
     return build_of(total)
 
 
-def _made_of(reading: Reading, name: str, names: Collection[str]) -> str:
-    """The one of the inputs ``names`` that what stands in ``name`` was read from, as a report in JSON says that lies in
-    the folder of its inputs; empty where there is none."""
-    for place in sorted({kernel.origins[0].input for kernel in reading.kernels if kernel.origins}):
-        within = place
-        while within and within != name:
+def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
+    """The one of the inputs ``names`` (by absolute path) that what stands in ``name`` was read from, as a report in
+    JSON says that lies in the folder of its inputs; empty where there is none."""
+    own = os.path.abspath(name)
+    for place in sorted({kernel.origins[0].input for kernel in reading.kernels if kernel.origins} - {name}):
+        within = os.path.abspath(place)
+        while within not in (own, os.path.dirname(within)):
             if within in names:
-                return within
-            within = within.rpartition("/")[0]
+                return names[within]
+            within = os.path.dirname(within)
     return ""
 
 

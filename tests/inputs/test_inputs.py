@@ -163,6 +163,9 @@ def test_a_report_in_the_folder_of_its_inputs_is_left_out(tmp_path: Path) -> Non
     assert (
         f"{tmp_path}/spillscan.json is a report of {tmp_path}/build.log, which is read itself".encode() in second.stderr
     )
+    alone = run("check", "build.log", "-f", f"json:{tmp_path}/spillscan.json", cwd=tmp_path)
+    assert alone.returncode == 1
+    assert run("check", ".", cwd=tmp_path).stdout.count(b" in 12 kernels ") == 1
     (tmp_path / "build.log").unlink()
     assert b" in 24 kernels " in run("check", tmp_path).stdout
 
