@@ -54,7 +54,7 @@ def comparison(
     known: _Known = {}
     found = paired(base.kernels, head.kernels)
     for before, after in found.same:
-        alike = None if _equal(before, after) else _changed(before, after, launches, devices, known)
+        alike = _changed(before, after, launches, devices, known)
         if alike is not None:
             if doubtful or unattached:
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
@@ -89,24 +89,6 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
     left = [metric for metric in change.metrics if metric[0] in names]
     state = change.state if kept or appeared or change.vanished else "unknown"
     return replace(change, state=state, metrics=kept, unknown=by_rank((*change.unknown, *left)), appeared=appeared)
-
-
-def _equal(before: Kernel, after: Kernel) -> bool:
-    """Whether nothing is left to ask of two records of one kernel: nothing differs, and what a gate must know is known.
-    Most pairs of a build are so: what is compared stands here once more, in few steps."""
-    usage = after.usage
-    return (
-        before.usage == usage
-        and before.sass is after.sass
-        and before.role == after.role
-        and not before.advisories
-        and not after.advisories
-        and before.launch == after.launch
-        and before.final is after.final
-        and usage.spill_store_bytes is not None
-        and usage.spill_load_bytes is not None
-        and (usage.registers is not None or after.role == "function")
-    )
 
 
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
