@@ -21,13 +21,6 @@ _TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
 _REPORT = re.compile(
     r"(?:-Xptxas|-Xcuda-ptxas|--ptxas-options|\bptxas\b)[= ,](?:\S*,)?(?:-v|--verbose)\b|--?res(?:ource)?-usage\b"
 )
-_NO_MACHINE_CODE = re.compile(
-    r"(?:^|\s)(?:--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto)|-E|-M{1,2}|--generate-dependencies\S*"
-    r"|-fsyntax-only|-emit-llvm|-cc1|-S)(?=\s|$)|\blto_\d"
-)
-_VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
-_ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
-"""Options that stand in a file; CMake's files of folders hold no others."""
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
 _COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
 
@@ -111,18 +104,6 @@ def holds_device_code(words: Sequence[str]) -> bool | None:
 def asks_for_report(command: str) -> bool:
     """Whether ``command`` lets ptxas say what kernels use."""
     return _REPORT.search(command) is not None
-
-
-def reports(command: str, words: Sequence[str]) -> bool | None:
-    """Whether ptxas says what kernels use of the machine code that ``command``, of these words, makes: as its options
-    say; ``None`` where they do not, and where it makes none of device code."""
-    made = parse(words)
-    if made is None or made.tool == "nvlink" or not holds_device_code(words) or _NO_MACHINE_CODE.search(command):
-        return None
-    if asks_for_report(command) or (made.tool == "ptxas" and {"-v", "--verbose"} & {*words}):
-        return True
-    virtual = _VIRTUAL.search(command) and not _REAL.search(command)
-    return None if virtual or _ELSEWHERE.search(command) else False
 
 
 def _base(word: str) -> str:

@@ -74,6 +74,13 @@ _LANDMARKS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ",
 _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
+_NO_MACHINE_CODE = re.compile(
+    r"(?:^|\s)(?:--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto)|-E|-M{1,2}|--generate-dependencies\S*"
+    r"|-fsyntax-only|-emit-llvm|-cc1|-S)(?=\s|$)|\blto_\d"
+)
+_VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
+_ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
+"""Options that stand in a file; CMake's files of folders hold no others."""
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
 
 
@@ -272,7 +279,7 @@ def _command(line: str) -> Step | None:
     made = compilation.parse(words)
     if made is None or not (made.output or made.source):
         return None
-    reports = compilation.reports(line, words)
+    reports = _reports(made.tool, line, words)
     return Step(
         made.output or made.source,
         compiles=made.compiles or bool(made.source),
@@ -281,6 +288,17 @@ def _command(line: str) -> Step | None:
         device=reports is not None,
         reports=reports,
     )
+
+
+def _reports(tool: str, line: str, words: list[str]) -> bool | None:
+    """Whether ptxas says what kernels use of the machine code that a command of ``tool`` makes: as its options say;
+    ``None`` where they do not, and where it makes none of device code."""
+    if tool == "nvlink" or not compilation.holds_device_code(words) or _NO_MACHINE_CODE.search(line):
+        return None
+    if compilation.asks_for_report(line) or (tool == "ptxas" and {"-v", "--verbose"} & {*words}):
+        return True
+    virtual = _VIRTUAL.search(line) and not _REAL.search(line)
+    return None if virtual or _ELSEWHERE.search(line) else False
 
 
 def _words(command: str) -> list[str]:
