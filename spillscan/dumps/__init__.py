@@ -104,9 +104,9 @@ def reader(
     plain_file: Extent | None = None,
     operands: Wanted | None = None,
 ) -> DumpReader:
-    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the file
-    whose bytes it gives, where a large one may be read by several processes; ``operands``: of which functions
-    the operands are read as well."""
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the file whose bytes it gives,
+    where a large one may be read by several processes; ``operands``: of which functions the operands are read as well.
+    """
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
     form = form_of(whole.head)

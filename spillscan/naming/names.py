@@ -537,7 +537,7 @@ def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:
     """Symbols by what stands before the first ``I``, which opens the arguments of a template."""
     found: dict[str, list[Key]] = defaultdict(list)
     for symbol in symbols:
-        found[(symbol if isinstance(symbol, str) else symbol.symbol).partition("I")[0]].append(symbol)
+        found[symbol_of(symbol).partition("I")[0]].append(symbol)
     return found
 
 
@@ -550,7 +550,7 @@ def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
         at = word.end() + int(word[0])
     if at != len(start) or match is None:
         return False
-    rests = [(symbol if isinstance(symbol, str) else symbol.symbol)[at:] for symbol in symbols]
+    rests = [symbol_of(symbol)[at:] for symbol in symbols]
     lines = "\n".join(("", *rests))
     usual = len(lines) < _USUAL or max(map(len, rests)) < _USUAL
     return usual and not any(sign.search(lines) for sign in _GOES_ON)
