@@ -1,4 +1,5 @@
-"""Kernels and device functions whose lines stand together: one expression derived from the grammar takes each whole.
+"""Kernels and device functions whose lines stand together, and messages of single kernels: one expression takes each
+whole.
 
 What stands at a place depends on the text alone. So another process may look through a large log ahead of the one that
 follows its state: who wrote, what is open, which build step it is.
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from spillscan import grammar
 from spillscan.inputs.source import BLOCK_BYTES, Part, Stream
 from spillscan.logs.interleaved import prints_constant_banks
-from spillscan.logs.messages import Stack, Used, used_line
+from spillscan.logs.messages import ANY_KERNEL, Note, Stack, Used, of_any_kernel, used_line
 from spillscan.logs.records import shown_by
 from spillscan.model import Usage
 
@@ -29,6 +30,8 @@ _MEMO_ENTRIES = 1 << 16
 _STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
 _KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
+_NAMES_KERNEL = re.compile(rb"(ptxas (?:info|warning)[^'\r\n]*?(?:'| entry ))(\w++)((?:'| is )[^\r\n]*+\n)")
+"""A line with one word where a kernel's name may stand: before it, the name, behind it."""
 _RESOURCE_LINES = (("resource_lines", 2),)
 _ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
 """Where the properties are another's than those of the kernel, its lines do not stand together."""
@@ -59,7 +62,17 @@ class Functions(NamedTuple):
     """(symbol, stack line, compile time as printed) of each."""
 
 
-Found = Mapping[int, Kernels | Functions]
+class Notes(NamedTuple):
+    """Messages of single kernels, none of them an error, one behind the other."""
+
+    end: int
+    """Where their lines end."""
+    rows: list[Note]
+    """One a line."""
+
+
+Block = Kernels | Functions | Notes
+Found = Mapping[int, Block]
 """By the places of a text at which they begin; what begins elsewhere may be missing."""
 
 _Figures = tuple[Usage, str, int, bool]
@@ -79,9 +92,15 @@ class Blocks:
         """By the arch and by the two lines."""
         self._parsed: dict[bytes, Used] = {}
         self._stacks: dict[tuple[bytes, ...], Stack] = {}
+        self._said: dict[tuple[bytes, bytes], tuple[Note, str, str] | None] = {}
+        """By what stands before a kernel's name and behind it."""
 
-    def kernels(self, text: bytes, position: int) -> Kernels | None:
-        """Those that begin at ``position``; ``None``: none does.
+    def next(self, text: bytes, position: int) -> Block | None:
+        """What begins at ``position``; ``None``: nothing of these."""
+        return self._kernels(text, position) or self._functions(text, position) or self._notes(text, position)
+
+    def _kernels(self, text: bytes, position: int) -> Kernels | None:
+        """Kernels that begin at ``position``; ``None``: none does.
 
         Most of what reading a log costs is spent here: what kernels share is read once for all of them.
         """
@@ -136,7 +155,7 @@ class Blocks:
         found = known[resources] = usage, target, *shown_by(usage)
         return found
 
-    def functions(self, text: bytes, position: int) -> Functions | None:
+    def _functions(self, text: bytes, position: int) -> Functions | None:
         """The same of device functions."""
         block = self._function_block.match
         match = block(text, position)
@@ -159,18 +178,47 @@ class Blocks:
             match = block(text, position)
         return Functions(position, rows) if rows else None
 
-    def all(self, text: bytes) -> dict[int, Kernels | Functions]:
+    def _notes(self, text: bytes, position: int) -> Notes | None:
+        """The same of messages. What they say does not depend on the name, so that it is read once for all names."""
+        match = _NAMES_KERNEL.match(text, position)
+        if match is None:
+            return None
+        rows: list[Note] = []
+        while match is not None:
+            before, symbol, behind = match.groups()
+            if (before, behind) not in self._said:
+                if len(self._said) >= _MEMO_ENTRIES:
+                    self._said.clear()
+                note = of_any_kernel(before, behind)
+                self._said[before, behind] = None if note is None else (note, *_split(note.advisory.text))
+            said = self._said[before, behind]
+            if said is None:
+                break
+            note, head, tail = said
+            name = symbol.decode()
+            rows.append(replace(note, symbol=name, advisory=replace(note.advisory, text=f"{head}{name}{tail}")))
+            position = match.end()
+            match = _NAMES_KERNEL.match(text, position)
+        return Notes(position, rows) if rows else None
+
+    def all(self, text: bytes) -> dict[int, Block]:
         """All that begin where the text does, where others end, or behind a line of another kind."""
-        every: dict[int, Kernels | Functions] = {}
+        every: dict[int, Block] = {}
         position = 0
         while position >= 0:
-            found = self.kernels(text, position) or self.functions(text, position)
+            found = self.next(text, position)
             if found is None:
                 position = text.find(b"\nptxas", position) + 1 or -1
             else:
                 every[position] = found
                 position = found.end
         return every
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What stands before a kernel's name and behind it."""
+    head, _, tail = text.partition(ANY_KERNEL)
+    return head, tail
 
 
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
@@ -181,7 +229,7 @@ def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ..
 # ---- another process ------------------------------------------------------------------------------------------------
 
 _Columns = tuple[list[str], list[int], list[bytes]]
-_Sent = tuple[int, bool, list[Usage], list[tuple[int, Kernels | Functions, _Columns | None]]]
+_Sent = tuple[int, bool, list[Usage], list[tuple[int, Block, _Columns | None]]]
 """The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
 is, its rows with numbers instead of figures)."""
 _NOTHING: tuple[int, Found] = (0, {})
@@ -223,9 +271,9 @@ def _sent(stream: Stream) -> Iterator[_Sent]:
             usages.clear()
             numbers.clear()
         first = len(usages)
-        found: list[tuple[int, Kernels | Functions, _Columns | None]] = []
+        found: list[tuple[int, Block, _Columns | None]] = []
         for at, each in blocks.all(text).items():
-            if isinstance(each, Functions):
+            if not isinstance(each, Kernels):
                 found.append((at, each, None))
                 continue
             symbols, figures, times = zip(*each.rows, strict=True)
@@ -244,10 +292,10 @@ def _received(sent: Iterable[_Sent]) -> Iterator[tuple[int, Found]]:
         if anew:
             usages.clear()
         usages += more
-        every: dict[int, Kernels | Functions] = {}
+        every: dict[int, Block] = {}
         for at, each, columns in found:
-            if columns is not None:
+            if isinstance(each, Kernels) and columns is not None:
                 symbols, numbers, times = columns
-                each.rows.extend(zip(symbols, map(usages.__getitem__, numbers), times, strict=True))  # type: ignore[arg-type]
+                each.rows.extend(zip(symbols, map(usages.__getitem__, numbers), times, strict=True))
             every[at] = each
         yield digest, every

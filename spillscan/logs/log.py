@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from spillscan.inputs.source import Stream
 from spillscan.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.logs.blocks import Blocks, Found, Functions, Kernels, texts
+from spillscan.logs.blocks import Blocks, Found, Functions, Kernels, Notes, texts
 from spillscan.logs.failures import Failures
 from spillscan.logs.messages import (
     EntryLine,
@@ -33,6 +33,7 @@ from spillscan.logs.messages import (
     Used,
     message,
     plain,
+    printed,
 )
 from spillscan.logs.records import first_line
 from spillscan.logs.remnants import half_quoted, lacks_beginning, may_remain
@@ -188,15 +189,19 @@ class _Log:
     # ---- the two ways ------------------------------------------------------------------------------------------
 
     def _blocks(self, text: bytes, position: int, ahead: Found) -> int:
-        """Take whole blocks of kernels and device functions from ``position`` on; return where they end."""
+        """Take what stands together from ``position`` on; return where it ends."""
         here, (_, steps) = self._found_here, self._default
-        while found := ahead.get(position) or here.kernels(text, position) or here.functions(text, position):
+        while found := ahead.get(position) or here.next(text, position):
             self._gap.close(steps, self._line)
-            if isinstance(found, Kernels):
-                self._kernels(found)
-            else:
-                self._functions(found)
-            steps.output()
+            match found:
+                case Kernels():
+                    self._kernels(found)
+                case Functions():
+                    self._functions(found)
+                case Notes():
+                    self._notes(found)
+            steps.output(report=not isinstance(found, Notes))
+            self._latest = steps
             position = found.end
         return position
 
@@ -229,12 +234,20 @@ class _Log:
             self._line += lines
             self._recognised += lines
 
+    def _notes(self, found: Notes) -> None:
+        """Take messages of single kernels that stand one behind the other."""
+        writer, steps = self._default
+        for note in found.rows:
+            writer.feed(note, self._line, steps.current)
+            self._line += 1
+        self._recognised += len(found.rows)
+
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.
 
         ``None`` for a line that is no tool's report.
         """
-        line = _without_project(plain(raw.decode("utf-8", "replace")))
+        line = printed(raw)
         who, rest = split_prefix(line)
         writer, steps = self._writer(who)
         found, lines = message(line) or (message(rest) if rest != line else None), 1
@@ -376,11 +389,3 @@ def _may_begin_report(line: str) -> bool:
     """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
     text = line.lstrip()
     return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or may_remain(text)
-
-
-def _without_project(line: str) -> str:
-    """``line`` without the project that MSBuild puts behind it: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
-    head, bracket, project = line.removesuffix("]").rpartition(" [")
-    if not bracket or not line.endswith("]") or "[" in project or "]" in project:
-        return line
-    return head if project.endswith("proj") or "proj::" in project else line

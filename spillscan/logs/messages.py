@@ -184,6 +184,8 @@ _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures of a report."""
 OF_KERNELS = (*_WITH_FIGURES, "dynamic_stack", "register_limit_overridden", "min_blocks_out_of_range")
 """Messages that a build may have of each of its kernels."""
+ANY_KERNEL = "_Z5ptxas"
+"""The most that a name of one word can do to a line: a head of ptxas may begin at its end."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
 
 
@@ -208,8 +210,26 @@ def plain(line: str) -> str:
     return line
 
 
+def printed(raw: bytes) -> str:
+    """A line as the tool printed it: :func:`plain`, and without the project that MSBuild puts behind it:
+    ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
+    line = plain(raw.decode("utf-8", "replace"))
+    head, bracket, project = line.removesuffix("]").rpartition(" [")
+    if not bracket or not line.endswith("]") or "[" in project or "]" in project:
+        return line
+    return head if project.endswith("proj") or "proj::" in project else line
+
+
+def of_any_kernel(before: bytes, behind: bytes) -> Note | None:
+    """What a line says of a kernel, whatever name of one word stands in it between these: :data:`ANY_KERNEL` is in its
+    place. ``None`` for a line that says anything else, or an error."""
+    line = b"%b%b%b" % (before, ANY_KERNEL.encode(), behind)
+    found = message(text) if (text := printed(line)) == line.decode("utf-8", "replace").rstrip("\n") else None
+    return found if isinstance(found, Note) and found.symbol == ANY_KERNEL and not found.is_error else None
+
+
 def message(line: str) -> Message | None:
-    """What a plain line says; ``None`` for a line that is no tool's report."""
+    """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
     heads = [match.start() for match in islice(text_pattern("ptxas", "_head").finditer(line), 2)]
     if heads:
         if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or remnants.HALF_HEAD.search(line[: heads[0]]):

@@ -96,14 +96,14 @@ def test_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "build.log"
     path.write_text(read_text(FIXTURES / LOGS[0]) * 3)
     parent = os.getpid()
-    kernels = blocks.Blocks.kernels
+    found = blocks.Blocks.next
 
-    def dying(self: blocks.Blocks, text: bytes, position: int) -> blocks.Kernels | None:
+    def dying(self: blocks.Blocks, text: bytes, position: int) -> blocks.Block | None:
         if os.getpid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
-        return kernels(self, text, position)
+        return found(self, text, position)
 
-    monkeypatch.setattr(blocks.Blocks, "kernels", dying)
+    monkeypatch.setattr(blocks.Blocks, "next", dying)
     with pytest.raises(SpillscanError, match=r"build\.log was not read: a process .* was killed by signal 9"):
         read(path, monkeypatch, 2)
 
