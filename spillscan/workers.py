@@ -6,17 +6,16 @@ while it is made: a pool of a library hands over whole results of finished tasks
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
+import select
 import signal
 import struct
-import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from spillscan.errors import SpillscanError
@@ -26,9 +25,6 @@ _T = TypeVar("_T")
 POSSIBLE = hasattr(os, "fork")
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
-_SWITCH_SECONDS = 0.0002
-"""A thread that takes what a process sends has this process's interpreter after that time. By default it waits 5 ms
-each time that the pipe is full, and the other process with it."""
 _LENGTH = struct.Struct("<Q")
 """What stands before a message: how many bytes it has."""
 _limit: int | None = None
@@ -78,77 +74,79 @@ def receive(stream: BinaryIO) -> bytes:
 class Workers:
     """A process for each of some iterables; use as a context manager, at whose end none is left.
 
-    What they send is taken at once and kept until it is asked for, so that none has to wait.
+    What they send is kept until it is asked for, so that none has to wait.
     """
 
-    def __init__(self, parts: Sequence[Iterable[Any]], failure: str, arrivals: Arrivals | None = None) -> None:
-        """``failure``: what a process that dies leaves undone; ``arrivals``: where what all of them send is kept. Those
-        take what is left, whoever is free: where the system gives fewer processes, fewer do. Else it raises
-        :class:`SpillscanError`."""
+    def __init__(self, parts: Sequence[Iterable[Any]], failure: str, *, fewer: bool = False) -> None:
+        """``failure``: what a process that dies leaves undone; ``fewer``: others do what is left where the system gives
+        fewer processes. Else it raises :class:`SpillscanError`."""
         self._workers: list[Worker] = []
-        self._switch_seconds = sys.getswitchinterval()
         for part in parts:
             try:
-                self._workers.append(Worker(part, failure, arrivals))
+                self._workers.append(Worker(part, failure))
             except OSError as error:
-                if arrivals is not None:
+                if fewer:
                     break
                 self.__exit__()
                 why = f"the system gives no other process: {error.strerror}"
                 raise SpillscanError(f"{failure}: {why}", "end some, or let it have one processor") from error
-        for worker in self._workers:  # no thread may run while a process is forked
-            worker.listen()
 
     def __enter__(self) -> Sequence[Worker]:
-        sys.setswitchinterval(_SWITCH_SECONDS)
         return self._workers
 
     def __exit__(self, *_: object) -> None:
         for worker in self._workers:
             worker.stop()
-        sys.setswitchinterval(self._switch_seconds)
 
 
 class Worker:
-    """One process, and a thread that keeps what it sends."""
+    """One process, and what it sends: it lies in memory that both have, and a pipe says how much of it is there."""
 
-    def __init__(self, part: Iterable[Any], failure: str, arrivals: Arrivals | None = None) -> None:
+    def __init__(self, part: Iterable[Any], failure: str) -> None:
         self._failure = failure
-        self._arrivals: Arrivals = SimpleQueue() if arrivals is None else arrivals
-        readable, writable = os.pipe()
+        self._memory = _memory()
+        self._taken_bytes = 0
+        self._pipe, writable = os.pipe()
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 self._process = os.fork()
             except OSError:
-                os.close(readable)
-                os.close(writable)
+                for descriptor in (self._pipe, writable, self._memory):
+                    os.close(descriptor)
                 raise
         if not self._process:
-            os.close(readable)
-            _make(part, writable)
+            os.close(self._pipe)
+            _make(part, self._memory, writable)
         os.close(writable)
-        self._pipe = os.fdopen(readable, "rb", source.BLOCK_BYTES)
-        source.widen(self._pipe)
-        self._listener = threading.Thread(target=self._listen, daemon=True)
 
-    def listen(self) -> None:
-        """Begin to take what the process sends."""
-        self._listener.start()
-
-    def _listen(self) -> None:
-        while message := receive(self._pipe):
-            self._arrivals.put((self, message))
-        self._arrivals.put((self, b""))
+    def fileno(self) -> int:
+        """What can be read from as soon as :meth:`receive` need not wait."""
+        return self._pipe
 
     def items(self) -> Iterator[Any]:
         """All that the process makes, as it comes. Raises :class:`SpillscanError` where it did not come to its end."""
-        while message := self._arrivals.get()[1]:
-            yield pickle.loads(message)
-        self.end()
+        while (item := self.receive()) is not None:
+            yield item
 
-    def end(self) -> None:
-        """See the process off that has sent all. Raises :class:`SpillscanError` where it did not come to its end."""
+    def receive(self) -> Any:
+        """What the process has made next; ``None``: that was all. Raises :class:`SpillscanError` where it did not come
+        to its end."""
+        head = os.read(self._pipe, _LENGTH.size)  # it is written at once, or not at all
+        if not head:
+            self._end()
+            return None
+        (size,) = _LENGTH.unpack(head)
+        begin = self._taken_bytes
+        self._taken_bytes += _whole_pages(size)
+        with mmap.mmap(self._memory, size, offset=begin) as data:
+            item = pickle.loads(data)
+            if hasattr(mmap, "MADV_REMOVE"):
+                with suppress(OSError):  # no system must
+                    data.madvise(mmap.MADV_REMOVE)
+        return item
+
+    def _end(self) -> None:
         _, status = os.waitpid(self._process, 0)
         self._process = 0
         if status:
@@ -163,22 +161,37 @@ class Worker:
                 os.kill(self._process, signal.SIGKILL)
             os.waitpid(self._process, 0)
             self._process = 0
-        if self._listener.is_alive():
-            self._listener.join()
-        self._pipe.close()
+        os.close(self._pipe)
+        os.close(self._memory)
 
 
-Arrivals = SimpleQueue[tuple[Worker, bytes]]
-"""Messages, and who sent them; an empty one is its last."""
+def _memory() -> int:
+    """A file that lies in memory where the system has such, and in no folder."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("spillscan")
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
-def _make(part: Iterable[Any], descriptor: int) -> NoReturn:
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+
+
+def _make(part: Iterable[Any], memory: int, pipe: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
     try:
-        with os.fdopen(descriptor, "wb", source.BLOCK_BYTES) as stream:
+        with os.fdopen(memory, "wb", source.BLOCK_BYTES) as stream:
+            begin = 0
             for item in part:
-                send(stream, item)
+                pickle.dump(item, stream, pickle.HIGHEST_PROTOCOL)
+                end = stream.tell()
+                stream.flush()
+                os.write(pipe, _LENGTH.pack(end - begin))
+                begin += _whole_pages(end - begin)
+                stream.seek(begin)
         status = 0
     finally:
         os._exit(status)
@@ -188,7 +201,7 @@ LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
-_PORTIONS = 4
+_PORTIONS = 32
 """Of what is left, for each process, the next is one: they become smaller, so that at the end none waits long."""
 _MOST_PORTIONS = 256
 """The least portion is so small a part of all."""
@@ -221,40 +234,47 @@ def shared(
         return
     parts = portions(sizes, count)
     done: dict[int, list[list[Any]]] = {}
-    arrivals: Arrivals = SimpleQueue()
     with Tickets(len(parts)) as tickets:
 
         def share() -> Iterator[tuple[int, list[list[Any]]]]:
             for number in iter(tickets.take, None):
                 yield number, [list(read(found[at])) for at in parts[number]]
 
-        with Workers([share() for _ in range(1, count)], failure, arrivals) as running:
-            left = len(running)
+        with Workers([share() for _ in range(1, count)], failure, fewer=True) as running:
+            working = list(running)
             for number, part in enumerate(parts):
-                mine = None
-                while number not in done and mine != number:
-                    if arrivals.empty() and (mine := tickets.take()) is not None:
-                        if mine != number:
-                            done[mine] = [list(read(found[at])) for at in parts[mine]]
+                while number not in done:
+                    if _arrived(working, done, wait=False):
+                        continue
+                    mine = tickets.take()
+                    if mine is None:
+                        _arrived(working, done, wait=True)
+                    elif mine == number:
+                        break
                     else:
-                        left -= _arrived(arrivals, done)
-                if mine == number:
-                    yield from ((found[at], read(found[at])) for at in part)
-                else:
+                        done[mine] = [list(read(found[at])) for at in parts[mine]]
+                if number in done:
                     yield from zip((found[at] for at in part), done.pop(number), strict=True)
-            while left:
-                left -= _arrived(arrivals, done)
+                else:
+                    yield from ((found[at], read(found[at])) for at in part)
+            while working:
+                _arrived(working, done, wait=True)
 
 
-def _arrived(arrivals: Arrivals, done: dict[int, list[list[Any]]]) -> bool:
-    """Wait for a message; whether it is the last of a process."""
-    worker, message = arrivals.get()
-    if not message:
-        worker.end()
-        return True
-    number, items = pickle.loads(message)
-    done[number] = items
-    return False
+def _arrived(working: list[Worker], done: dict[int, list[list[Any]]], *, wait: bool) -> bool:
+    """Take what those who are ``working`` have sent, a message of each at most; whether there was any."""
+    poll = select.poll()
+    for worker in working:
+        poll.register(worker, select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(None if wait else 0)}
+    for worker in [each for each in working if each.fileno() in ready]:
+        message = worker.receive()
+        if message is None:
+            working.remove(worker)
+        else:
+            number, items = message
+            done[number] = items
+    return bool(ready)
 
 
 class Tickets:

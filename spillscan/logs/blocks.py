@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -45,7 +47,7 @@ class Kernels(NamedTuple):
     arch: str
     timed: bool
     """Whether they have compile times."""
-    rows: list[tuple[str, Usage, bytes]]
+    rows: list[tuple[str, Usage, bytes | None]]
     """(symbol, figures, compile time in milliseconds as printed) of each; figures of equal lines are one record."""
     barriers: int
     """What their figures show together of the :class:`~spillscan.logs.records.Section`."""
@@ -109,7 +111,7 @@ class Blocks:
         if match is None:
             return None
         size, fields = len(text), self._kernel_fields
-        rows: list[tuple[str, Usage, bytes]] = []
+        rows: list[tuple[str, Usage, bytes | None]] = []
         known: dict[bytes, _Figures] = {}
         target, of_arch, untimed, barriers, linked = "", b"", False, 0, False
         while match is not None:
@@ -228,10 +230,12 @@ def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ..
 
 # ---- another process ------------------------------------------------------------------------------------------------
 
-_Columns = tuple[list[str], list[int], list[bytes]]
+_Columns = tuple[str, "array[int]", bytes]
+"""Rows of kernels: symbols, numbers instead of figures, times. Names and times are one text each, which is sent and split
+in a fraction of the time that many take."""
 _Sent = tuple[int, bool, list[Usage], list[tuple[int, Block, _Columns | None]]]
 """The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
-is, its rows with numbers instead of figures)."""
+is, and its rows where they are kernels)."""
 _NOTHING: tuple[int, Found] = (0, {})
 
 
@@ -242,15 +246,13 @@ def texts(stream: Stream, name: str) -> Iterator[tuple[bytes, Found]]:
     if plain is None or plain.end < LEAST_BYTES:
         yield from ((text, {}) for text in stream.lines())
         return
-    from queue import SimpleQueue
-
     from xxhash import xxh3_64_intdigest
 
     from spillscan import workers
 
     again = Stream(io.BufferedReader(Part(plain), BLOCK_BYTES), name)
     parts = [_sent(again)] if workers.POSSIBLE and workers.processors() > 1 else []
-    with workers.Workers(parts, f"{name} was not read", SimpleQueue()) as running:
+    with workers.Workers(parts, f"{name} was not read", fewer=True) as running:
         found = _received(running[0].items()) if running else iter(())
         for number, text in enumerate(stream.lines()):
             digest, ahead = next(found, _NOTHING) if number % _TURN else _NOTHING
@@ -281,7 +283,8 @@ def _sent(stream: Stream) -> Iterator[_Sent]:
                 if id(usage) not in numbers:
                     numbers[id(usage)] = len(usages)
                     usages.append(usage)
-            columns = [*symbols], [numbers[id(usage)] for usage in figures], [*times]
+            of_rows = array("I", [numbers[id(usage)] for usage in figures])
+            columns = "\n".join(symbols), of_rows, b"\n".join(filter(None, times))
             found.append((at, each._replace(rows=[]), columns))
         yield xxh3_64_intdigest(text), anew, usages[first:], found
 
@@ -296,6 +299,7 @@ def _received(sent: Iterable[_Sent]) -> Iterator[tuple[int, Found]]:
         for at, each, columns in found:
             if isinstance(each, Kernels) and columns is not None:
                 symbols, numbers, times = columns
-                each.rows.extend(zip(symbols, map(usages.__getitem__, numbers), times, strict=True))
+                of_rows = times.split(b"\n") if each.timed else repeat(None, len(numbers))
+                each.rows.extend(zip(symbols.split("\n"), map(usages.__getitem__, numbers), of_rows, strict=True))
             every[at] = each
         yield digest, every

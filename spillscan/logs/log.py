@@ -208,15 +208,15 @@ class _Log:
     def _kernels(self, found: Kernels) -> None:
         """Take kernels that stand one behind the other; what they share is done once for all of them."""
         writer, steps = self._default
-        step, name, arch, timed = steps.current, self._name, found.arch, found.timed
-        unit, source, lines = step.unit, step.source, 5 if timed else 4
+        step, name, arch = steps.current, self._name, found.arch
+        unit, source, lines = step.unit, step.source, 5 if found.timed else 4
         kernels = [
             Kernel(
                 key=KernelKey(symbol=symbol, arch=arch, unit=unit),
                 role="entry",
                 usage=usage,
                 origins=(Origin(input=name, line=line),),
-                compile_ms=float(time) if timed else None,
+                compile_ms=None if time is None else float(time),
                 source=source,
             )
             for (symbol, usage, time), line in zip(found.rows, count(self._line, lines))
