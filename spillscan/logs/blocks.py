@@ -231,8 +231,8 @@ def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ..
 # ---- another process ------------------------------------------------------------------------------------------------
 
 _Columns = tuple[str, "array[int]", bytes]
-"""Rows of kernels: symbols, numbers instead of figures, times. Names and times are one text each, which is sent and split
-in a fraction of the time that many take."""
+"""Rows of kernels: symbols, numbers instead of figures, times. Names and times are one text each: to send that and to
+split it takes a fraction of the time that many take."""
 _Sent = tuple[int, bool, list[Usage], list[tuple[int, Block, _Columns | None]]]
 """The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
 is, and its rows where they are kernels)."""

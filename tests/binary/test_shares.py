@@ -96,7 +96,8 @@ def test_where_the_system_gives_fewer_processes(
     assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
 
 
-def test_neighbours_stay_together() -> None:
+def test_neighbours_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_PORTIONS", 4)
     assert workers.portions([5, 5, 0, 10, 1, 9], 1) == [range(2), range(2, 4), range(4, 6)]
     assert workers.portions([], 2) == []
     assert workers.portions([0, 0], 2) == [range(2)]
