@@ -28,6 +28,8 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH = struct.Struct("<Q")
 """What stands before a message: how many bytes it has."""
 _limit: int | None = None
+_ending: list[int] = []
+"""Processes that have sent all. To give back what they hold of memory takes them a while, for which nobody waits."""
 
 
 def limit_processors(count: int) -> None:
@@ -103,6 +105,7 @@ class Worker:
     """One process, and what it sends: it lies in memory that both have, and a pipe says how much of it is there."""
 
     def __init__(self, part: Iterable[Any], failure: str) -> None:
+        _ending[:] = [process for process in _ending if not _has_ended(process)]
         self._failure = failure
         self._memory = _memory()
         self._taken_bytes = 0
@@ -134,9 +137,12 @@ class Worker:
         to its end."""
         head = os.read(self._pipe, _LENGTH.size)  # it is written at once, or not at all
         if not head:
-            self._end()
-            return None
+            self._fail()
         (size,) = _LENGTH.unpack(head)
+        if not size:
+            _ending.append(self._process)
+            self._process = 0
+            return None
         begin = self._taken_bytes
         self._taken_bytes += _whole_pages(size)
         with mmap.mmap(self._memory, size, offset=begin) as data:
@@ -146,13 +152,12 @@ class Worker:
                     data.madvise(mmap.MADV_REMOVE)
         return item
 
-    def _end(self) -> None:
+    def _fail(self) -> NoReturn:
         _, status = os.waitpid(self._process, 0)
         self._process = 0
-        if status:
-            code = os.waitstatus_to_exitcode(status)
-            how = f"was killed by signal {-code}" if code < 0 else "failed"
-            raise SpillscanError(f"{self._failure}: a process that had a part of it {how}", "is there memory enough?")
+        code = os.waitstatus_to_exitcode(status)
+        how = f"was killed by signal {-code}" if code < 0 else "failed"
+        raise SpillscanError(f"{self._failure}: a process that had a part of it {how}", "is there memory enough?")
 
     def stop(self) -> None:
         """End the process, if it still runs."""
@@ -163,6 +168,13 @@ class Worker:
             self._process = 0
         os.close(self._pipe)
         os.close(self._memory)
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        return os.waitpid(process, os.WNOHANG) != (0, 0)
+    except ChildProcessError:  # somebody else saw it off
+        return True
 
 
 def _memory() -> int:
@@ -182,6 +194,7 @@ def _whole_pages(size: int) -> int:
 def _make(part: Iterable[Any], memory: int, pipe: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
+    _ending.clear()  # they are the caller's
     try:
         with os.fdopen(memory, "wb", source.BLOCK_BYTES) as stream:
             begin = 0
@@ -192,6 +205,7 @@ def _make(part: Iterable[Any], memory: int, pipe: int) -> NoReturn:
                 os.write(pipe, _LENGTH.pack(end - begin))
                 begin += _whole_pages(end - begin)
                 stream.seek(begin)
+            os.write(pipe, _LENGTH.pack(0))
         status = 0
     finally:
         os._exit(status)

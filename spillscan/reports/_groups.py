@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -97,13 +97,18 @@ def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
     return ", ".join(arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found))
 
 
-def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> list[Group]:
-    """The kernels in groups, most spilled bytes first, then as kernels are ordered by damage."""
+def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
+    """The kernels in groups, most spilled bytes first, then as kernels are ordered by damage. Tables show some of many:
+    what is not asked for is not put in order."""
     found: dict[object, list[Kernel]] = {}
     for kernel in kernels:
         found.setdefault(_key(kernel, by, names), []).append(kernel)
-    groups = [_group(sorted(members, key=damage), by, names) for members in found.values()]
-    return sorted(groups, key=lambda group: (-group.spill_bytes, damage(group.kernels[0])))
+    spilling: dict[int, list[list[Kernel]]] = {}
+    for members in found.values():
+        spilling.setdefault(sum(sum(kernel.spills or ()) for kernel in members), []).append(members)
+    for _, groups in sorted(spilling.items(), reverse=True):
+        ordered = (sorted(members, key=damage) for members in groups)
+        yield from (_group(members, by, names) for members in sorted(ordered, key=lambda each: damage(each[0])))
 
 
 def _key(kernel: Kernel, by: By, names: Names) -> object:

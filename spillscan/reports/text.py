@@ -66,10 +66,9 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     many = style.rows is not None and _FEW < style.rows < len(kernels)
     by: By = report.by or ("family" if many and not report.sort else "kernel")
     order = _order(report.sort)
-    groups = [] if by == "kernel" else grouped(kernels, by, report.names)
     alike = _Alike(report)
-    if groups:
-        listed = list(_of_groups(groups, style.rows, alike))
+    listed = [] if by == "kernel" else list(_of_groups(grouped(kernels, by, report.names), style.rows, alike))
+    if listed:
         rowed = [row for _, several in listed for row in several]
     else:
         ranked = (
@@ -97,7 +96,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
         for row, kernel, summary in zip(rowed, shown, summaries, strict=True)
     ]
     columns = [*header, *(["in loops"] if dumps else []), *(["live"] if live else []), *(["unit"] if units else [])]
-    under = {id(row[0]): group.family for group, several in listed for row in several} if groups else {}
+    under = {id(row[0]): group.family for group, several in listed for row in several}
 
     rooms = [style.width]
 
@@ -110,15 +109,15 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
             for kernel in shown
         ]
 
-    if groups:
+    if listed:
         cells = iter(rows)
         rows = []
         for group, several in listed:
             rows += [([group.title(style.width)], "")] if len(group.kernels) > 1 else []
             rows += [next(cells) for _ in several]
-    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(groups))
+    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(listed))
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
-    yield from legend_lines(shown, report.names, rooms[0] - 2 * bool(groups), style.width, headed=bool(groups))
+    yield from legend_lines(shown, report.names, rooms[0] - 2 * bool(listed), style.width, headed=bool(listed))
     yield ""
     for line in _below(report, summaries):
         yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -180,19 +179,19 @@ class _Alike:
         return found
 
 
-def _of_groups(groups: Sequence[Group], most: int | None, alike: _Alike) -> Iterator[tuple[Group, list[list[Kernel]]]]:
+def _of_groups(groups: Iterable[Group], most: int | None, alike: _Alike) -> Iterator[tuple[Group, list[list[Kernel]]]]:
     """The groups of which so many rows in all are shown: of each the worst, and of those that spill several."""
     room = most
-    for group in groups:
+    for group in () if room == 0 else groups:
         if room is None:
             yield group, alike.rows(group.kernels, None)
             continue
         wanted = min(room, max(1, min(INSTANCES, group.spilling)))
-        if not wanted:
-            return
         worst = alike.rows(group.kernels[: min(_SEVERAL * wanted, group.spilling or _SEVERAL)], wanted)
         room -= len(worst)
         yield group, worst
+        if not room:
+            return
 
 
 def _reserved(local: Footprint) -> int:
