@@ -11,7 +11,6 @@ import io
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -45,10 +44,12 @@ class Kernels(NamedTuple):
     end: int
     """Where their lines end."""
     arch: str
-    timed: bool
-    """Whether they have compile times."""
-    rows: list[tuple[str, Usage, bytes | None]]
-    """(symbol, figures, compile time in milliseconds as printed) of each; figures of equal lines are one record."""
+    symbols: list[str]
+    """Of each kernel."""
+    usages: list[Usage]
+    """Its figures; those of equal lines are one record."""
+    times: list[bytes]
+    """Its compile time in milliseconds as printed; empty without."""
     barriers: int
     """What their figures show together of the :class:`~spillscan.logs.records.Section`."""
     linked: bool
@@ -111,7 +112,9 @@ class Blocks:
         if match is None:
             return None
         size, fields = len(text), self._kernel_fields
-        rows: list[tuple[str, Usage, bytes | None]] = []
+        symbols: list[str] = []
+        usages: list[Usage] = []
+        times: list[bytes] = []
         known: dict[bytes, _Figures] = {}
         target, of_arch, untimed, barriers, linked = "", b"", False, 0, False
         while match is not None:
@@ -120,22 +123,25 @@ class Blocks:
             if " " in name or end == size:  # perhaps garbled; or the block may go on in the next text
                 break
             if arch != of_arch:
-                if rows:
+                if symbols:
                     break
                 of_arch, known = arch, self._figures.setdefault(arch, {})
             figures = known.get(resources) or self._whole(resources, arch, known)
             if figures is None:
                 break
-            if not rows:
+            if not symbols:
                 untimed = time is None
             elif (time is None) != untimed:
                 break
             usage, target, shown, summed = figures
             barriers, linked = barriers | shown, linked | summed
-            rows.append((name, usage, time))
+            symbols.append(name)
+            usages.append(usage)
+            if not untimed:
+                times.append(time)
             position = end
             match = block(text, position)
-        return Kernels(position, target, not untimed, rows, barriers, linked) if rows else None
+        return Kernels(position, target, symbols, usages, times, barriers, linked) if symbols else None
 
     def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
         """The figures of a kernel's stack line and registers line, now ``known``. ``None`` where they are not whole."""
@@ -231,11 +237,11 @@ def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ..
 # ---- another process ------------------------------------------------------------------------------------------------
 
 _Columns = tuple[str, "array[int]", bytes]
-"""Rows of kernels: symbols, numbers instead of figures, times. Names and times are one text each: to send that and to
-split it takes a fraction of the time that many take."""
+"""Of kernels: symbols, numbers instead of figures, times. Names and times are one text each: to send that and to split
+it takes a fraction of the time that many take."""
 _Sent = tuple[int, bool, list[Usage], list[tuple[int, Block, _Columns | None]]]
 """The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
-is, and its rows where they are kernels)."""
+is, and its columns where it is kernels)."""
 _NOTHING: tuple[int, Found] = (0, {})
 
 
@@ -278,14 +284,13 @@ def _sent(stream: Stream) -> Iterator[_Sent]:
             if not isinstance(each, Kernels):
                 found.append((at, each, None))
                 continue
-            symbols, figures, times = zip(*each.rows, strict=True)
-            for usage in figures:
+            for usage in each.usages:
                 if id(usage) not in numbers:
                     numbers[id(usage)] = len(usages)
                     usages.append(usage)
-            of_rows = array("I", [numbers[id(usage)] for usage in figures])
-            columns = "\n".join(symbols), of_rows, b"\n".join(filter(None, times))
-            found.append((at, each._replace(rows=[]), columns))
+            figures = array("I", [numbers[id(usage)] for usage in each.usages])
+            columns = "\n".join(each.symbols), figures, b"\n".join(each.times)
+            found.append((at, each._replace(symbols=[], usages=[], times=[]), columns))
         yield xxh3_64_intdigest(text), anew, usages[first:], found
 
 
@@ -299,7 +304,8 @@ def _received(sent: Iterable[_Sent]) -> Iterator[tuple[int, Found]]:
         for at, each, columns in found:
             if isinstance(each, Kernels) and columns is not None:
                 symbols, numbers, times = columns
-                of_rows = times.split(b"\n") if each.timed else repeat(None, len(numbers))
-                each.rows.extend(zip(symbols.split("\n"), map(usages.__getitem__, numbers), of_rows, strict=True))
+                each.symbols.extend(symbols.split("\n"))
+                each.usages.extend(map(usages.__getitem__, numbers))
+                each.times.extend(times.split(b"\n") if times else ())
             every[at] = each
         yield digest, every

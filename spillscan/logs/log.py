@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, repeat
 
 from msgspec.structs import replace
 
@@ -209,17 +209,18 @@ class _Log:
         """Take kernels that stand one behind the other; what they share is done once for all of them."""
         writer, steps = self._default
         step, name, arch = steps.current, self._name, found.arch
-        unit, source, lines = step.unit, step.source, 5 if found.timed else 4
+        unit, source, lines = step.unit, step.source, 5 if found.times else 4
+        times = map(float, found.times) if found.times else repeat(None)
         kernels = [
             Kernel(
                 key=KernelKey(symbol=symbol, arch=arch, unit=unit),
                 role="entry",
                 usage=usage,
                 origins=(Origin(input=name, line=line),),
-                compile_ms=None if time is None else float(time),
+                compile_ms=time,
                 source=source,
             )
-            for (symbol, usage, time), line in zip(found.rows, count(self._line, lines))
+            for symbol, usage, time, line in zip(found.symbols, found.usages, times, count(self._line, lines))
         ]
         writer.blocks(kernels, step, barriers=found.barriers, linked=found.linked)
         self._line += lines * len(kernels)
