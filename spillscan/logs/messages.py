@@ -351,7 +351,7 @@ def _usual(line: str) -> Message | None:
         return None if stack is None else _stack(stack.groupdict())
     if time := text_pattern("ptxas", "compile_time").fullmatch(text):
         return CompileTime(float(time["MILLISECONDS"]))
-    return _of_kernel(head, text) or _known_clauses(line.encode("utf-8", "surrogateescape"))
+    return _known_clauses(line.encode("utf-8", "surrogateescape")) or _of_kernel(head, text)
 
 
 def _of_kernel(head: str, text: str) -> Note | Torn | None:

@@ -242,7 +242,7 @@ def is_report(text: str) -> bool:
 
 def split_prefix(line: str) -> tuple[str, str]:
     """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
-    if line.startswith("ptxas ") and "\t" not in line:  # no prefix begins so, but for a job's name
+    if (line.startswith("ptxas ") or is_report(line)) and "\t" not in line:  # no prefix begins so, but for a job's name
         return "", line
     printed = line.encode("utf-8", "replace")
     match = grammar.pattern("prefix", "prefix").match(printed)
