@@ -74,7 +74,7 @@ def receive(stream: BinaryIO) -> bytes:
 
 
 class Workers:
-    """A process for each of some iterables; use as a context manager, at whose end none is left.
+    """A process for each of some iterables; use as a context manager, at whose end none works any more.
 
     What they send is kept until it is asked for, so that none has to wait.
     """
@@ -107,15 +107,17 @@ class Worker:
     def __init__(self, part: Iterable[Any], failure: str) -> None:
         _ending[:] = [process for process in _ending if not _has_ended(process)]
         self._failure = failure
-        self._memory = _memory()
         self._taken_bytes = 0
-        self._pipe, writable = os.pipe()
+        opened = [*os.pipe()]
+        self._pipe, writable = opened
         with warnings.catch_warnings():  # it does not use the threads that libraries started
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
+                self._memory = _memory()
+                opened.append(self._memory)
                 self._process = os.fork()
             except OSError:
-                for descriptor in (self._pipe, writable, self._memory):
+                for descriptor in opened:
                     os.close(descriptor)
                 raise
         if not self._process:

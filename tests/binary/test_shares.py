@@ -129,6 +129,18 @@ def test_whoever_is_free_takes_the_next(monkeypatch: pytest.MonkeyPatch) -> None
     assert {pid == parent for _, pid in found} == {True, False}
 
 
+def test_processes_that_have_ended_are_seen_off() -> None:
+    """Nobody waits for the end of one that has sent all; but they do not pile up."""
+    for _ in range(3):
+        with workers.Workers([iter([1, "two"])], "it was not read") as running:
+            assert list(running[0].items()) == [1, "two"]
+            (process,) = workers._ending
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    with workers.Workers([iter([3])], "it was not read") as running:
+        assert not workers._ending
+        assert list(running[0].items()) == [3]
+
+
 def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = weigh(mapped, len(mapped), DEFAULT, copies=True)
     assert len(alone.copies) > 10
