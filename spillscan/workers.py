@@ -211,9 +211,9 @@ def _whole_pages(size: int) -> int:
 def _make(part: Iterable[Any], memory: int, pipe: int) -> NoReturn:
     """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
     status = 1
-    _ending.clear()  # they are the caller's
-    _keep_freed()
     try:
+        _ending.clear()  # they are the caller's
+        _keep_freed()
         with os.fdopen(memory, "wb", source.BLOCK_BYTES) as stream:
             begin = 0
             for item in part:
