@@ -250,11 +250,12 @@ def shared(
     read: Callable[[_T], Iterable[Any]],
     failure: str,
     least: int | None = None,
+    held: Callable[[Iterable[Any]], Sequence[Any]] = list,
 ) -> Iterator[tuple[_T, Iterable[Any]]]:
     """Each thing that was ``found``, in order, with what is ``read`` of it, by as many processes as pay. ``sizes``: how
-    much that is; ``least``: of a share (default: :data:`LEAST_BYTES`). What is read of one is to be taken before the
-    next is asked for. Raises :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it
-    leaves undone.
+    much that is; ``least``: of a share (default: :data:`LEAST_BYTES`); ``held``: as what it goes from one process to
+    another. What is read of one is to be taken before the next is asked for. Raises
+    :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it leaves undone.
 
     Whoever is free takes the next portion, this process between what else it does; what comes before its turn is kept.
     """
@@ -265,12 +266,12 @@ def shared(
             yield each, read(each)
         return
     parts = portions(sizes, count)
-    done: dict[int, list[list[Any]]] = {}
+    done: dict[int, list[Sequence[Any]]] = {}
     with Tickets(len(parts)) as tickets:
 
-        def share() -> Iterator[tuple[int, list[list[Any]]]]:
+        def share() -> Iterator[tuple[int, list[Sequence[Any]]]]:
             for number in iter(tickets.take, None):
-                yield number, [list(read(found[at])) for at in parts[number]]
+                yield number, [held(read(found[at])) for at in parts[number]]
 
         with Workers([share() for _ in range(1, count)], failure, fewer=True) as running:
             working = list(running)
@@ -293,7 +294,7 @@ def shared(
                 _arrived(working, done, wait=True)
 
 
-def _arrived(working: list[Worker], done: dict[int, list[list[Any]]], *, wait: bool) -> bool:
+def _arrived(working: list[Worker], done: dict[int, list[Sequence[Any]]], *, wait: bool) -> bool:
     """Take what those who are ``working`` have sent, a message of each at most; whether there was any."""
     poll = select.poll()
     for worker in working:

@@ -15,7 +15,8 @@ from spillscan.model import Issue, Reading, Stats
 
 if TYPE_CHECKING:
     from spillscan.binary.cubin import Cubin, Function
-    from spillscan.binary.window import Buffer, Limits
+    from spillscan.binary.window import Limits
+    from spillscan.inputs.memory import Buffer
     from spillscan.inputs.source import Stream
     from spillscan.model.code import PortableCode, SassFunction
 
@@ -81,7 +82,7 @@ def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[
     for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
         if isinstance(found, containers.Intermediate) and found.form == "PTX":
             try:
-                window = found.window
+                window = found.plain()
             except DamageError:  # an issue of the scan
                 continue
             yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
@@ -96,7 +97,7 @@ def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = Non
     for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
         if isinstance(found, containers.Image):
             try:
-                cubin = Cubin(found.window)
+                cubin = Cubin(found.plain())
                 yield from ((cubin, function) for function in cubin.functions() if function.symbol in symbols)
             except DamageError:
                 continue
@@ -109,5 +110,5 @@ def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:
 
     found = containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer)))
     images = (image for image in found if isinstance(image, containers.Image))
-    window = next(islice(images, member, None)).window
+    window = next(islice(images, member, None)).plain()
     return window.copy(0, window.size, "cubin")

@@ -13,7 +13,8 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from isal import isal_zlib
 
-from spillscan.binary.window import Budget, DamageError, Pages, Window
+from spillscan.binary.window import Budget, DamageError, Window
+from spillscan.inputs.memory import Pages
 from spillscan.inputs.source import BARREN, kind_of_binary
 
 _BLOCK = 1 << 20
@@ -167,7 +168,7 @@ def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
         at, held = 0, False
         while at < len(data) or pending or held:  # the library may hold more of its output than was asked for
             if not pending and not held:
-                pages.leave(Window(window.buffer, window.start + at, 0))
+                pages.leave(window.buffer, window.start + at)
                 pending, at = data[at : at + _BLOCK], at + _BLOCK
             if engine.eof:
                 if form < 0 or not (pending := bytes(pending).lstrip(b"\0")):
@@ -198,7 +199,7 @@ def _unzstd(window: Window, budget: Budget) -> bytearray:
         with engine.stream_reader(source, read_across_frames=True) as stream:
             while piece := stream.read(_BLOCK):
                 plain += piece
-                pages.leave(Window(window.buffer, window.start + file.tell(), 0))
+                pages.leave(window.buffer, window.start + file.tell())
                 if len(plain) > room:
                     raise budget.excess(window.size, window.start)
     except zstandard.ZstdError as error:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from spillscan.binary import archive, elf, fatbin, host
 from spillscan.binary.window import Budget, DamageError, Window
+from spillscan.inputs.memory import Scratch
 from spillscan.inputs.ptx import version
 from spillscan.inputs.source import BARREN
 from spillscan.model.code import PortableForm
@@ -67,10 +68,10 @@ class Member(Struct, frozen=True):
     relocatable: bool = False
     """Whether a fat binary holds it for the device linker."""
 
-    @property
-    def window(self) -> Window:
-        """Its bytes; decompressed at each call, so that they are not kept. Raises :class:`DamageError`."""
-        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored)
+    def plain(self, scratch: Scratch | None = None) -> Window:
+        """Its bytes; decompressed at each call, so that they are not kept. In a ``scratch`` they are of use until the
+        next are put there. Raises :class:`DamageError`."""
+        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored, scratch or Scratch())
 
     @property
     def raw(self) -> Window:
@@ -370,6 +371,7 @@ class _Contents:
         self._seen: dict[_Sight, list[Member]] = {}
         """Likewise, of those of one size: those that no other looked like."""
         self._digests: dict[_Sight, set[bytes]] = {}
+        self._scratch = Scratch()
 
     def add(self, member: Member) -> None:
         """Remember one."""
@@ -385,8 +387,8 @@ class _Contents:
             self._seen[sight] = [member]
             return False
         digests = self._digests.setdefault(sight, set())
-        digests.update(map(_digest, alike))
-        own = _digest(member)
+        digests.update(_digest(each, self._scratch) for each in alike)
+        own = _digest(member, self._scratch)
         known = own in digests
         digests.add(own)
         return known
@@ -408,12 +410,12 @@ def _sight(member: Member) -> _Sight:
         return member.plain_bytes, b""
 
 
-def _digest(member: Member) -> bytes:
+def _digest(member: Member, scratch: Scratch) -> bytes:
     """Of its bytes; of what cannot be decompressed, of where it stands."""
     import hashlib
 
     try:
-        window = member.window
+        window = member.plain(scratch)
         data: bytes | memoryview = window.view(0, window.size, "image")
     except DamageError as error:
         data = str(error).encode()

@@ -50,8 +50,13 @@ class Opcodes(Sequence[tuple[str, int]]):
         self._rest = tuple(rest)
         self._known: tuple[tuple[str, int], ...] | None = None
 
+    @property
+    def parts(self) -> tuple[Pairs, bytes, Sequence[tuple[str, int]]]:
+        """What it is made of; names that were looked up already are no part of it."""
+        return self._named, self._packed, self._rest
+
     def __reduce__(self) -> tuple[type[Opcodes], tuple[Pairs, bytes, Sequence[tuple[str, int]]]]:
-        return Opcodes, (self._named, self._packed, self._rest)  # names that were looked up already are no part of it
+        return Opcodes, self.parts
 
     def _pairs(self) -> tuple[tuple[str, int], ...]:
         if self._known is None:
@@ -91,8 +96,8 @@ class Counts(Struct, frozen=True, gc=False):
     """All, padding included."""
     code_bytes: int
     """To the end of the last instruction."""
-    opcodes: Sequence[tuple[str, int]]
-    """How many of each: :class:`Opcodes`."""
+    opcodes: Opcodes
+    """How many of each."""
     local: int
     """STL and LDL."""
     unknown: int

@@ -18,6 +18,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.binary.window import Budget, DamageError, Window
+from spillscan.inputs.memory import Scratch
 
 MAGIC = b"\x50\xed\x55\xba"
 BEGINNING = MAGIC + b"\1\0\x10\0"
@@ -203,7 +204,7 @@ def head(entry: Entry, size: int) -> bytes:
     """Its first bytes, no more than there are; nothing else is decompressed. Raises :class:`DamageError`."""
     stored, packed = entry.stored, entry.packed
     if packed.plain_bytes != entry.plain_bytes:
-        return image(entry).copy(0, min(size, entry.plain_bytes), "fat binary entry")
+        return image(entry, Scratch()).copy(0, min(size, entry.plain_bytes), "fat binary entry")
     if not packed.compressed:
         return stored.copy(0, min(size, stored.size), "fat binary entry")
     data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
@@ -213,44 +214,46 @@ def head(entry: Entry, size: int) -> bytes:
         raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
 
 
-def image(entry: Entry) -> Window:
-    """The entry's bytes, decompressed where they are compressed. Raises :class:`DamageError`.
+def image(entry: Entry, scratch: Scratch) -> Window:
+    """The entry's bytes, decompressed into ``scratch`` where they are compressed. Raises :class:`DamageError`.
 
     Its size must have been claimed: nothing is bounded here.
     """
     packed = entry.packed
     if packed.plain_bytes == entry.plain_bytes:
-        return _plain(packed)
+        return _plain(packed, scratch)
     return _plain_of_several(packed).part(entry.offset, entry.plain_bytes, "joined entry")
 
 
 @lru_cache(maxsize=1)
 def _plain_of_several(packed: Stored) -> Window:
-    return _plain(packed)
+    return _plain(packed, Scratch())
 
 
-def _plain(packed: Stored) -> Window:
+def _plain(packed: Stored, scratch: Scratch) -> Window:
     stored = packed.window
     if not packed.compressed:
         return stored
     data = stored.view(0, stored.size, "fat binary entry")
+    memory = scratch.memory(packed.plain_bytes)
+    plain = memoryview(memory)[: packed.plain_bytes]
     try:
-        plain = _lz4(data, packed.plain_bytes) if packed.flags & LZ4 else _zstd(data, packed.plain_bytes)
+        size = _lz4(data, plain) if packed.flags & LZ4 else _zstd(data, plain)
     except ValueError as error:
         raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
-    if len(plain) != packed.plain_bytes:
-        raise DamageError(f"fat binary entry of {packed.plain_bytes} bytes decompresses to {len(plain)}", stored.start)
-    return Window(plain)
+    if size != packed.plain_bytes:
+        raise DamageError(f"fat binary entry of {packed.plain_bytes} bytes decompresses to {size}", stored.start)
+    return Window(memory, 0, size)
 
 
-def _lz4(data: memoryview, size: int) -> bytes:
-    import lz4.block
+def _lz4(data: memoryview, plain: memoryview) -> int:
+    """Bytes that ``data`` becomes in ``plain``. Raises ``ValueError`` where they do not fit, or it is no LZ4 block."""
+    import cramjam
 
     try:
-        plain: bytes = lz4.block.decompress(data, uncompressed_size=size)
-    except lz4.block.LZ4BlockError as error:
-        raise ValueError(str(error)) from error
-    return plain
+        return cramjam.lz4.decompress_block_into(data, plain)
+    except cramjam.DecompressionError as error:
+        raise ValueError("corrupt, or more than it claims to become") from error
 
 
 def _lz4_head(data: memoryview, size: int) -> bytes:
@@ -295,13 +298,18 @@ def _zstd_head(data: memoryview, size: int) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def _zstd(data: memoryview, size: int) -> bytes:
+def _zstd(data: memoryview, plain: memoryview) -> int:
+    """The same of a zstd frame."""
     import zstandard
 
     try:
         claimed = zstandard.frame_content_size(data)
-        if claimed not in (size, -1):
+        if claimed not in (len(plain), -1):
             raise ValueError(f"its frame holds {claimed} bytes")
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+        reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data)
+        size = reader.readinto(plain)
+        if reader.read(1):
+            raise ValueError("it becomes more than it claims")
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error
+    return size

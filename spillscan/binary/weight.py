@@ -17,7 +17,8 @@ from spillscan import workers
 from spillscan.binary import archive, containers, elf, fatbin, host
 from spillscan.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
 from spillscan.binary.cubin import Cubin
-from spillscan.binary.window import Budget, Buffer, DamageError, Limits, Pages, Window
+from spillscan.binary.window import Budget, DamageError, Limits, Window
+from spillscan.inputs.memory import Buffer, Pages, Scratch
 
 UNEXPLAINED, PADDING, UNOPENED, BITCODE = "unexplained", "padding", "other file", "LLVM bitcode"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -340,6 +341,7 @@ class _Cubins:
         self._symbols = symbols
         self._copies = copies
         self._pages = Pages()
+        self._scratch = Scratch()
         self._labels: dict[bytes, tuple[_Label, bytes]] = {}
         """Of sections of functions, which most cubins have in common."""
         self._tables: dict[tuple[bytes, bytes], list[_Label]] = {}
@@ -354,10 +356,10 @@ class _Cubins:
             yield self._contents(member)
         except DamageError as error:
             yield error
-        self._pages.leave(member.raw)
+        self._pages.leave(member.raw.buffer, member.raw.start)
 
     def _contents(self, member: Member) -> _Contents:
-        window = member.window
+        window = member.plain(self._scratch)
         cubin = Cubin(window)
         found = _Contents(f"sm_{member.target}" if member.target else cubin.arch, {}, [], [])
         sizes = found.sizes

@@ -1,15 +1,12 @@
 """What a file may claim: offsets and sizes are checked before use, and what it makes of itself is bounded.
 
 A window is a part of a file's bytes that cannot be left. Limits bound what is decompressed and how deep containers
-nest. Of a mapped file, pages that were read are given back, else a large file counts as a whole.
+nest.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import struct
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -17,8 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-Buffer = bytes | bytearray | mmap.mmap
-"""What holds a file: an mmap is searched and sliced without a copy of what is not asked for."""
+from spillscan.inputs.memory import Buffer, find
 
 
 class DamageError(Exception):
@@ -69,7 +65,7 @@ class Window:
         """``size`` bytes, copied."""
         self.check(offset, size, what)
         begin = self.start + offset
-        return bytes(self.buffer[begin : begin + size])
+        return memoryview(self.buffer)[begin : begin + size].tobytes()
 
     def unpack(self, form: str, offset: int, what: str) -> tuple[Any, ...]:
         """Fields of a little-endian structure; ``form`` without its byte order."""
@@ -84,12 +80,7 @@ class Window:
 
     def find(self, text: bytes, offset: int = 0) -> int:
         """Where ``text`` stands first from ``offset`` on; -1: nowhere."""
-        if self.size - offset >= _MANY_BYTES and (memmem := _memmem()) is not None:
-            begin = np.frombuffer(self.buffer, np.uint8, self.size - offset, self.start + offset).ctypes.data
-            return (
-                -1 if (at := memmem(begin, self.size - offset, text, len(text))) is None else int(at) - begin + offset
-            )
-        found = self.buffer.find(text, self.start + offset, self.start + self.size)
+        found = find(self.buffer, text, self.start + offset, self.end)
         return found - self.start if found >= 0 else -1
 
     def starts(self, text: bytes) -> bool:
@@ -102,24 +93,8 @@ class Window:
             return b""
         end = self.start + min(limit, self.size)
         stop = self.buffer.find(b"\0", self.start + offset, end)
-        return bytes(self.buffer[self.start + offset : end if stop < 0 else stop])
-
-
-_MANY_BYTES = 1 << 16
-
-
-@cache
-def _memmem() -> Any:
-    """The C library's search, three times as fast as that of a mapped file; ``None`` where it has none."""
-    try:
-        found = ctypes.CDLL(None).memmem
-    except (AttributeError, OSError, TypeError):  # Windows
-        return None
-    found.restype, found.argtypes = (
-        ctypes.c_void_p,
-        (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t),
-    )
-    return found
+        begin = self.start + offset
+        return memoryview(self.buffer)[begin : end if stop < 0 else stop].tobytes()
 
 
 @cache
@@ -196,24 +171,3 @@ class Budget:
     def _room(self, stored: int) -> int:
         limits = self.limits
         return min(limits.member_bytes, self._left, limits.free_bytes + limits.ratio * stored)
-
-
-_STEP_BYTES = 16 << 20
-"""How far reading goes on before pages are given back: a call for each member would cost more than it saves."""
-
-
-class Pages:
-    """Those of the files that images stand in. What is asked for again comes back from the system's cache."""
-
-    def __init__(self) -> None:
-        self._left = 0
-
-    def leave(self, window: Window) -> None:
-        """Everything before ``window`` was read."""
-        buffer = window.buffer
-        if not isinstance(buffer, mmap.mmap) or window.start < self._left + _STEP_BYTES:
-            return
-        end = window.start - window.start % mmap.PAGESIZE
-        with suppress(AttributeError):  # not on every system
-            buffer.madvise(mmap.MADV_DONTNEED, self._left, end - self._left)
-        self._left = end

@@ -159,7 +159,7 @@ def contents(path: Path) -> Library:
     """Read a library."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
         found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
-        largest = max(image.window.size for image in found if isinstance(image, containers.Image))
+        largest = max(image.plain_bytes for image in found if isinstance(image, containers.Image))
         kernels = [
             Kernel(
                 item.arch or "",

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
+from msgspec import structs
 
 from spillscan import binary, pipeline, workers
 from spillscan.binary import containers, fatbin
+from spillscan.binary.figures import Entries, Figures, Functions, Handed, LostLines, Stated
 from spillscan.binary.weight import weigh
-from spillscan.binary.window import DEFAULT
+from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.errors import SpillscanError
+from spillscan.inputs.memory import Scratch
 from spillscan.model import Reading
 from spillscan.model.code import SassFunction
 from spillscan.output.terminal import style_of
@@ -54,21 +59,55 @@ def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPa
         assert list(binary.items(mapped, "all.fatbin")) == alone
 
 
+def _shown(functions: Iterable[object]) -> bytes:
+    build = pipeline.build_of(Reading(functions=[each for each in functions if isinstance(each, SassFunction)]))
+    assert len(build.kernels) > 10
+    return b"".join(json.render(Report(kind="scan", build=build, read=(build,)), style_of(None, False)))
+
+
+def test_nothing_is_read_of_an_image_after_the_next(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All images are decompressed into the same memory."""
+    alone = _shown(binary.items(mapped, "all.fatbin", live=True))
+    given: list[bytearray] = []
+
+    def memory(scratch: Scratch, size: int) -> bytearray:
+        for each in given:
+            each[:] = b"\xa5" * len(each)
+        given.append(bytearray(size))
+        return given[-1]
+
+    monkeypatch.setattr(Scratch, "memory", memory)
+    assert _shown(binary.items(mapped, "all.fatbin", live=True)) == alone
+    assert len(given) > 5
+
+
+def test_what_is_handed_over(mapped: mmap.mmap) -> None:
+    """Functions by column; with them, or instead, whatever else is stated."""
+    functions = Functions(DEFAULT, len(mapped))
+    images = containers.images(Window(mapped), Budget(DEFAULT, len(mapped)))
+    every = [[*functions.of(image)] for image in images if isinstance(image, containers.Image)]
+    assert sum(map(len, every)) > 10
+    figures = next(each for stated in every for each in stated if isinstance(each, Figures))
+    other: list[Stated] = [Entries(("kernel",)), LostLines("cut off")]
+    for stated in (*every, [], other, [figures, *other], [structs.replace(figures, counts=None)]):
+        assert pickle.loads(pickle.dumps(Handed(stated))) == stated
+
+
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 2)
-    parent, window = os.getpid(), containers.Image.window.fget
+    parent, plain = os.getpid(), containers.Image.plain
     taken: list[containers.Image] = []
 
-    def deadly(image: containers.Image) -> object:
+    def deadly(image: containers.Image, *scratch: Any) -> object:
         if os.getpid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
         while not taken and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT) is None:
             pass  # the other takes the next portion meanwhile
         taken.append(image)
-        return window(image)
+        return plain(image, *scratch)
 
-    monkeypatch.setattr(containers.Image, "window", property(deadly))
+    monkeypatch.setattr(containers.Image, "plain", deadly)
     with pytest.raises(SpillscanError, match=r"all\.fatbin was not read: .* killed by signal 9"):
         list(binary.items(mapped, "all.fatbin"))
 
@@ -154,14 +193,10 @@ def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.Mon
 
 
 def test_what_is_written_of_it_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = pipeline.build_of(
-        Reading(functions=[each for each in binary.items(mapped, "all.fatbin") if isinstance(each, SassFunction)])
-    )
-    report = Report(kind="scan", build=build, read=(build,))
-    alone = b"".join(json.render(report, style_of(None, False)))
-    assert len(build.kernels) > 10
+    functions = list(binary.items(mapped, "all.fatbin"))
+    alone = _shown(functions)
     monkeypatch.setattr(json, "BATCH", 4)
     monkeypatch.setattr(json, "_LEAST_KERNELS", 1)
     for count in (2, 3):
         monkeypatch.setattr(workers, "processors", lambda count=count: count)
-        assert b"".join(json.render(report, style_of(None, False))) == alone
+        assert _shown(functions) == alone

@@ -79,7 +79,7 @@ def holding(path: Path, codes: Collection[int]) -> set[int]:
     with path.open("rb") as file:
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         for number, image in enumerate(_images(library)):
-            cubin = Cubin(image.window)
+            cubin = Cubin(image.plain())
             encoding = layout.of(cubin.number)
             for function in cubin.functions():
                 if np.isin(encoding.codes_of(encoding.words(function.code)), list(codes)).any():
@@ -95,7 +95,8 @@ def cubins(path: Path, members: set[int], folder: Path) -> Iterator[Path]:
         for number, image in enumerate(_images(library)):
             if number in members:
                 cubin = folder / f"{number}.cubin"
-                cubin.write_bytes(image.window.copy(0, image.window.size, "cubin"))
+                plain = image.plain()
+                cubin.write_bytes(plain.copy(0, plain.size, "cubin"))
                 yield cubin
                 cubin.unlink()
 

@@ -57,7 +57,7 @@ def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Pr
     """Those of one architecture, without those of the first cubins."""
     data = path.read_bytes()
     images = (each for each in containers.images(Window(data), Budget(DEFAULT, len(data))))
-    cubins = (Cubin(each.window) for each in images if isinstance(each, containers.Image))
+    cubins = (Cubin(each.plain()) for each in images if isinstance(each, containers.Image))
     for cubin in islice((cubin for cubin in cubins if cubin.number == number), skip, None):
         yield from pressures(cubin)
 
