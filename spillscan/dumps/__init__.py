@@ -115,10 +115,10 @@ def reader(
 
         if plain_file is not None:
             from spillscan.dumps import ranges
+            from spillscan.inputs.source import Part
 
             parts = ranges.worthwhile(plain_file)
-            if len(parts) > 1:
-                return ranges.Ranges(parts, origin_name)
+            return ranges.Ranges(parts, origin_name) if len(parts) > 1 else Dump(Part(plain_file), origin_name)
         return Dump(whole, origin_name, operands=operands)
     if form == "nvdisasm":
         from spillscan.dumps.nvdisasm import Disassembly

@@ -9,11 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spillscan import grammar
-from spillscan.dumps.blocks import BEGIN, SIZE, Block, Blocks, StackUses
+from spillscan.dumps.blocks import SIZE, Block, Blocks, StackUses
 from spillscan.dumps.common import DumpAccount, Readable, decode, known
 from spillscan.dumps.layout import MAX_LINES, Layout, learn
 from spillscan.dumps.listing import BEFORE_ALL, Instruction, Listing, Member, records
 from spillscan.dumps.rows import DepartureError, Rows, Span, fit
+from spillscan.inputs.memory import find
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 
@@ -117,7 +118,7 @@ class Dump:
         """A cubin has begun, and nothing of it was seen yet."""
         self._ready: list[Listing | Issue] = []
         self._spans: list[Span] = []
-        self._saved = self._state(BEGIN)
+        self._saved = self._state(0)
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         yield from self.items()
@@ -130,17 +131,17 @@ class Dump:
 
     def items(self) -> Iterator[SassFunction | Issue]:
         """What the dump holds, without what is said at its end."""
-        block, at = self._blocks.next(None, 0), BEGIN
+        block = self._blocks.next(None, 0)
         while True:
-            self._saved = self._state(BEGIN)
+            self._saved = self._state(block.begin)
             self.account.undecodable_bytes += block.foreign()
             try:
-                at = self._window(block, BEGIN, careful=False)
+                at = self._window(block, block.begin, careful=False)
             except DepartureError:
                 at = self._window(block, self._restore(), careful=True)
             yield from self._records()
-            self.account.bytes_read += at - BEGIN
-            if self._blocks.finished or (at == BEGIN and block.end > _LONGEST_LINE):
+            self.account.bytes_read += at - block.begin
+            if self._blocks.finished or (at == block.begin and block.end - at > _LONGEST_LINE):
                 break
             block = self._blocks.next(block, at)
         self.complete = self._blocks.finished
@@ -174,7 +175,7 @@ class Dump:
             first = buffer[at]
             if self._code is not None and (first == space or (first == tab and buffer[at + 1 : at + 3] == b"/*")):
                 if stop <= at:
-                    found = buffer.find(b"\t", at + 1, end)
+                    found = find(buffer, b"\t", at + 1, end)
                     stop = found if found >= 0 else end
                 taken = self._body(block, at, stop, complete=stop < end, careful=careful)
                 if not taken:
@@ -239,7 +240,7 @@ class Dump:
         if (
             not complete
             and not self._blocks.finished
-            and block.buffer.count(b"\n", at, min(end, at + 8192)) < MAX_LINES
+            and block.buffer[at : min(end, at + 8192)].count(b"\n") < MAX_LINES
         ):
             return False
         learned = learn(block.buffer, at, end)
@@ -318,9 +319,9 @@ class Dump:
         assert self._code
         self._ready.append(self._code)
         begin, end = match.span("symbol")
-        self._line += match.string.count(b"\n", match.start(), begin)
+        self._line += match.string[match.start() : begin].count(b"\n")
         self._begin(match["symbol"])
-        self._line += match.string.count(b"\n", end, match.end())
+        self._line += match.string[end : match.end()].count(b"\n")
 
     def _begin(self, symbol: bytes) -> None:
         origin, name = self.account.origin(self._line), decode(symbol)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from spillscan import grammar
+from spillscan.inputs.memory import Buffer
 
 MAX_LINES = 9
 """Lines that show the longest pattern (Kepler) and the beginning of the next."""
@@ -65,7 +66,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     """Bytes of code of the pattern: each line shows one word."""
 
 
-def learn(buffer: bytearray, begin: int, end: int) -> tuple[Layout, int] | None:
+def learn(buffer: Buffer, begin: int, end: int) -> tuple[Layout, int] | None:
     """The layout of the lines in ``buffer[begin:end]`` and the address of the first pattern.
 
     ``None`` where they have none that the row scanner can use, or too few are at hand.

@@ -21,6 +21,7 @@ from spillscan import grammar
 from spillscan.dumps.blocks import Block
 from spillscan.dumps.layout import LONGEST_ADDRESS, REGION, SHORTEST_ADDRESS, WINDOW, WORD, Layout, expected
 from spillscan.dumps.listing import KeptRows, Listing, Piece
+from spillscan.inputs.memory import Buffer
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -306,7 +307,7 @@ class Rows:
             raise DepartureError(spans[0], 0) from None
         self._count(batch, numbers)
 
-    def _verify_lane(self, buffer: bytearray, span: Span, lane: int, at: int) -> None:
+    def _verify_lane(self, buffer: Buffer, span: Span, lane: int, at: int) -> None:
         """Copy what a lane's rows hold up to the opcode to row ``at`` and the following; compare the prefixes."""
         layout, count = span.layout, span.patterns
         begin = span.begin + lane * layout.width
@@ -323,7 +324,7 @@ class Rows:
             (count,), "V16", buffer, begin + layout.opcode + span.shift - WINDOW, stride
         )
 
-    def _verify_encodings(self, buffer: bytearray, span: Span) -> None:
+    def _verify_encodings(self, buffer: Buffer, span: Span) -> None:
         """The lines of a span that hold an encoding word begin as they must; so does the line behind it."""
         layout, count = span.layout, span.patterns
         ahead = len(layout.end)
@@ -339,7 +340,7 @@ class Rows:
             heads = np.ndarray((count,), "<u8", buffer, at + layout.encoding, stride).tobytes()
             if not head.startswith(heads):
                 raise DepartureError(span, _equal_rows(heads, 0, head, WINDOW))
-        if not buffer.startswith(layout.end, span.end - ahead):
+        if buffer[span.end - ahead : span.end] != layout.end:
             raise DepartureError(span, count - 1)
 
     def _verify_guards(self, batch: _Batch, rows: Ints, words: Words) -> None:
@@ -419,7 +420,7 @@ def _repeated(text: bytes, count: int) -> bytes:
 class _Batch:
     """Lanes of some spans as one sequence of rows."""
 
-    def __init__(self, buffer: bytearray, spans: Sequence[Span]) -> None:
+    def __init__(self, buffer: Buffer, spans: Sequence[Span]) -> None:
         self.buffer = buffer
         self.spans = spans
         self.layout = spans[0].layout

@@ -340,7 +340,7 @@ class Part(io.RawIOBase):
     """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
 
     def __init__(self, extent: Extent) -> None:
-        self._extent, self._at = extent, extent.begin
+        self.extent, self.at = extent, extent.begin
 
     def readable(self) -> bool:
         """It is."""
@@ -348,8 +348,8 @@ class Part(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """As a raw file's."""
-        count = os.preadv(self._extent.descriptor, [buffer[: self._extent.end - self._at]], self._at)
-        self._at += count
+        count = os.preadv(self.extent.descriptor, [buffer[: self.extent.end - self.at]], self.at)
+        self.at += count
         return count
 
 

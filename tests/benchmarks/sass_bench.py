@@ -32,7 +32,7 @@ from spillscan import dumps as sass
 from spillscan import workers
 from spillscan.dumps import ranges
 from spillscan.dumps.cuobjdump import Dump
-from spillscan.inputs.source import Source
+from spillscan.inputs.source import Part, Source
 from tests.dumps import lexemes
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
@@ -112,7 +112,7 @@ def process(work: Callable[[], None], processors: int | None = None) -> Cost:
 def one_core(path: Path) -> None:
     """The reader, into full records."""
     with path.open("rb", buffering=0) as stream:
-        for _ in Dump(stream, str(path)):
+        for _ in Dump(Part(ranges.Extent(stream.fileno(), 0, path.stat().st_size)), str(path)):
             pass
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.dumps.cuobjdump import Dump
+from spillscan.inputs.source import Extent, Part
 from spillscan.machine import local
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
@@ -42,6 +43,19 @@ class TestFixtures:
     @pytest.mark.parametrize("size", [4096, 70_001])
     def test_blocks_cut_anywhere(self, path: Path, read: Read, size: int) -> None:
         assert read(content(path), size=size) == read(content(path))
+
+    @pytest.mark.parametrize("size", [4096, 70_001])
+    def test_mapped_files(self, path: Path, read: Read, size: int, tmp_path: Path) -> None:
+        """Sound ones, and with bytes outside ASCII, lines too many and lines cut off."""
+        sound = content(path)
+        for step, text in ((0, b""), (5003, b"\xff"), (20_011, b"\n/*0000*/ \n"), (30_011, b"\n")):
+            pieces = [sound[at : at + step] for at in range(0, len(sound), step)] if step else [sound]
+            (dump := tmp_path / "dump.sass").write_bytes(data := text.join(pieces))
+            with dump.open("rb") as stream:
+                items = list(Dump(Part(Extent(stream.fileno(), 0, len(data))), "dump", size=size))
+            functions, issues = read(data, size=size)
+            assert [item for item in items if isinstance(item, SassFunction)] == functions
+            assert [item for item in items if isinstance(item, Issue)] == issues
 
     def test_pipes(self, path: Path, read: Read) -> None:
         items = list(Dump(Pipe(content(path), 3001), "dump"))
