@@ -47,12 +47,12 @@ import lz4.block
 from xxhash import xxh3_64_hexdigest
 from spillscan.binary.containers import Image, images
 from spillscan.binary.window import DEFAULT, Budget, Window
-with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-    for each in images(Window(data), Budget(DEFAULT, len(data))):
-        if isinstance(each, Image):
-            stored = each.raw.view(0, each.raw.size, "image")
-            plain = stored if isinstance(each.stored, Window) else lz4.block.decompress(stored, each.plain_bytes)
-            xxh3_64_hexdigest(plain)
+data = mmap.mmap(open(sys.argv[1], "rb").fileno(), 0, access=mmap.ACCESS_READ)
+for each in images(Window(data), Budget(DEFAULT, len(data))):
+    if isinstance(each, Image):
+        stored = each.raw.view(0, each.raw.size, "image")
+        plain = stored if isinstance(each.stored, Window) else lz4.block.decompress(stored, each.plain_bytes)
+        xxh3_64_hexdigest(plain)
 """
 INFLATE = "import sys, zipfile\nfor info in (wheel := zipfile.ZipFile(sys.argv[1])).infolist(): wheel.read(info)"
 OURS = """
