@@ -47,7 +47,8 @@ import lz4.block
 from xxhash import xxh3_64_hexdigest
 from spillscan.binary.containers import Image, images
 from spillscan.binary.window import DEFAULT, Budget, Window
-data = mmap.mmap(open(sys.argv[1], "rb").fileno(), 0, access=mmap.ACCESS_READ)
+file = open(sys.argv[1], "rb")
+data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 for each in images(Window(data), Budget(DEFAULT, len(data))):
     if isinstance(each, Image):
         stored = each.raw.view(0, each.raw.size, "image")
