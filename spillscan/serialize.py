@@ -11,11 +11,11 @@ from __future__ import annotations
 import codecs
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -49,6 +49,8 @@ from spillscan.model.code import (
     Traffic,
     WarpRole,
     WeighedLine,
+    classified,
+    unclassified,
 )
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
@@ -56,6 +58,7 @@ from spillscan.names import demangle, short_name
 
 SCHEMA_VERSION = 1
 
+S = TypeVar("S")
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -252,9 +255,6 @@ BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
-_usages: dict[int, tuple[Usage, bytes]] = {}
-"""Figures whose text was made, by id: kernels of a log share records that are equal."""
-_MOST_USAGES = 1 << 14
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
 
@@ -295,6 +295,25 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_ESCAPED, _escaped)
 
 
+class _Texts(Generic[S, T]):
+    """What is made of records that many kernels share, by identity."""
+
+    def __init__(self, make: Callable[[S], T], most: int) -> None:
+        self._make = make
+        self._most = most
+        """That are kept."""
+        self._made: dict[int, tuple[S, T]] = {}
+
+    def of(self, record: S) -> T:
+        """What is made of one."""
+        known = self._made.get(id(record))
+        if known is None or known[0] is not record:
+            if len(self._made) >= self._most:
+                self._made.clear()
+            known = self._made[id(record)] = record, self._make(record)
+        return known[1]
+
+
 def kernel_json(kernel: Kernel) -> KernelJson:
     """One kernel."""
     key = kernel.key
@@ -326,16 +345,27 @@ def _names(symbol: str) -> tuple[str, str]:
     return name, short_name(symbol, name)
 
 
+def _usage_text(usage: Usage) -> bytes:
+    """Of a :class:`UsageJson` all but its last member, the compile time."""
+    banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+    return _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses)).removesuffix(b"null}")
+
+
+_usages = _Texts(_usage_text, 1 << 14)
+
+
 def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
-    """The text of a :class:`UsageJson`, whose last member is the compile time."""
-    known = _usages.get(id(usage))
-    if known is None or known[0] is not usage:
-        banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
-        whole = _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses))
-        if len(_usages) >= _MOST_USAGES:
-            _usages.clear()
-        known = _usages[id(usage)] = usage, whole.removesuffix(b"null}")
-    return msgspec.Raw(known[1] + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
+    return msgspec.Raw(_usages.of(usage) + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
+
+
+def _mix_texts(opcodes: Sequence[tuple[str, int]]) -> Sequence[Any]:
+    """Instructions by class and by mnemonic, and the mnemonics of no class."""
+    members = classified(opcodes), dict(opcodes), unclassified(opcodes)
+    return [msgspec.Raw(_encoder.encode(member)) for member in members]
+
+
+_mixes = _Texts(_mix_texts, 1 << 13)
+_CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -348,10 +378,10 @@ def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
     local, operands = stats.local, stats.operands
     total, spill = local.total, local.spill
-    kinds: tuple[AccessClass, ...] = get_args(AccessClass)
-    return copied(
-        SassJson,
-        stats,
+    classes, opcodes, unknown = _mixes.of(stats.opcodes)
+    return SassJson(
+        instructions=stats.instructions,
+        code_bytes=stats.code_bytes,
         stl_count=total.stores,
         ldl_count=total.loads,
         stl_bytes=total.store_bytes,
@@ -361,18 +391,28 @@ def sass_json(stats: SassStats) -> SassJson:
         spill_store_bytes=spill.store_bytes,
         spill_load_bytes=spill.load_bytes,
         by_loop_depth=tuple(
-            DepthJson(depth, **{kind: counts[kind] for kind in kinds}) for depth, counts in local.by_loop_depth.items()
+            DepthJson(depth, **{kind: counts[kind] for kind in _CLASSES})
+            for depth, counts in local.by_loop_depth.items()
         ),
         local=tuple(
             GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
             for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
         ),
-        lines=local.lines,
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
-        opcodes=dict(stats.opcodes),
+        shared_spills=stats.shared_spills,
+        opcode_classes=classes,
+        opcodes=opcodes,
+        unknown_opcodes=unknown,
+        registers=stats.registers,
         operands=None if operands is None else _operands_json(operands),
+        live_peak=stats.live_peak,
+        origin=stats.origin,
+        maker=stats.maker,
+        lines=local.lines,
+        roles=stats.roles,
+        digest=stats.digest,
     )
 
 

@@ -24,7 +24,7 @@ from spillscan.binary.cubin import Function
 from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Pairs, Table, Wide, Words, table
 from spillscan.machine import local
-from spillscan.machine.flow import Controls, Flow, Kind, Moves
+from spillscan.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
 from spillscan.machine.function import Analysis, Marked, role_by
 from spillscan.machine.liveness import INSTRUCTION, Graph
 from spillscan.machine.local import Plain, StackUse
@@ -274,14 +274,14 @@ class Branches:
         """Those of some numbers."""
         return Branches(self._text, self._rows[which], self.kinds[which])
 
-    def keep(self) -> Excerpt | Moves:
+    def keep(self) -> KeptMoves:
         """What they are, without the code around them."""
         window, number, code = self._text
         size = code.group_bytes
         per_group = code.rows_before(size)
         groups = self._rows if per_group == 1 else self._rows // per_group
         if len(groups) and groups[-1] >= window.size // size:  # in a part of a group
-            return Moves(self.addresses, self.targets, self.kinds, self.conditional)
+            return Moves(self.addresses, self.targets, self.kinds, self.conditional).keep()
         words = window.array(_WORD, window.size // size * (size // _WORD.itemsize), 0, "code")
         chosen = words.reshape(-1, size // _WORD.itemsize).take(groups, axis=0)
         return Excerpt(chosen.tobytes(), self._rows.astype(np.int32).tobytes(), self.kinds.tobytes(), number)

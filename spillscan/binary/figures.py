@@ -452,6 +452,8 @@ class Records:
         """Cubins by what is wrong with their source lines."""
         self._shown = 0
         self._usages: dict[Resources, Usage] = {}
+        self._mixes: dict[tuple[str, bytes, Sequence[tuple[str, int]]], Opcodes] = {}
+        """By architecture, and by what it is made of. A library holds many kernels once for each of its sources."""
 
     def of(self, member: Member, number: int, stated: Iterable[Stated]) -> Iterator[Record]:
         """All functions of one cubin, or a module; ``number`` is the cubin's place in the file, ``stated`` what it
@@ -524,6 +526,10 @@ class Records:
         usage = self._usages.get(figures.resources)
         if usage is None:
             usage = self._usages[figures.resources] = Usage(**asdict(figures.resources))
+        opcodes: Sequence[tuple[str, int]] = ()
+        if counts is not None:
+            _, packed, rest = counts.opcodes.parts
+            opcodes = self._mixes.setdefault((figures.arch, packed, rest), counts.opcodes)
         return SassFunction(
             symbol=figures.symbol,
             arch=figures.arch,
@@ -533,7 +539,7 @@ class Records:
             stats=SassStats(
                 instructions=counts.instructions if counts else 0,
                 code_bytes=figures.code_bytes,
-                opcodes=counts.opcodes if counts else (),
+                opcodes=opcodes,
                 local=figures.local or NO_TRAFFIC,
                 shared_spills=figures.shared_spills,
                 registers=usage.registers,

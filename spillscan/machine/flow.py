@@ -65,7 +65,7 @@ _FARTHEST = 1 << 48
 
 
 class KeptMoves(Protocol):
-    """Instructions that move control, until they are looked at."""
+    """Instructions that move control, until they are looked at. Hashable: equal ones do the same."""
 
     def moves(self) -> Moves:
         """What they are."""
@@ -119,13 +119,9 @@ class Moves(NamedTuple):
         """Those of some numbers."""
         return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
-    def keep(self) -> Moves:
+    def keep(self) -> Columns:
         """All, to be looked at later."""
-        return self
-
-    def moves(self) -> Moves:
-        """Themselves."""
-        return self
+        return Columns(*(column.astype(of).tobytes() for column, of in zip(self, _TYPES, strict=True)))
 
     def part(self, begin: int, end: int) -> Moves:
         """Some of them."""
@@ -139,6 +135,23 @@ class Moves(NamedTuple):
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         order = np.lexsort(columns[::-1])
         return cls(*(column[order] for column in columns))
+
+
+_TYPES = (np.int64, np.int64, np.uint8, np.bool_)
+"""Of the columns."""
+
+
+class Columns(NamedTuple):
+    """Those of :class:`Moves`, as bytes."""
+
+    addresses: bytes
+    targets: bytes
+    kinds: bytes
+    conditional: bytes
+
+    def moves(self) -> Moves:
+        """What they hold."""
+        return Moves(*map(np.frombuffer, self, _TYPES))
 
 
 NO_MOVES = Moves.of(())

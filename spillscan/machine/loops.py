@@ -39,8 +39,10 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _
     points = np.asarray(points, np.int64)
     if not controls.indirect.any() and not _covered(controls, points):
         return [0] * len(points)
-    columns = tuple(column.tobytes() for column in controls)
-    return _depths(columns, tuple(entries), points.tobytes())
+    controls = _without_skips(controls, entries)
+    if len(controls.addresses) > MOST_BRANCHES:
+        return [None] * len(points)
+    return Line(controls, entries).depths(points)
 
 
 class Depths(Sequence[int | None]):
@@ -55,8 +57,7 @@ class Depths(Sequence[int | None]):
     def _all(self) -> Sequence[int | None]:
         if self._asked is not None:
             paths, points = self._asked
-            flow = paths.flow()
-            self._known, self._asked = depths(flow.controls(), flow.entries, points), None
+            self._known, self._asked = _depths(paths, points.tobytes()), None
         return self._known
 
     def __len__(self) -> int:
@@ -75,15 +76,12 @@ class Depths(Sequence[int | None]):
         return iter(self._all())
 
 
-@lru_cache(maxsize=64)
-def _depths(columns: tuple[bytes, ...], entries: tuple[int, ...], points: bytes) -> list[int | None]:
-    """Kernels of one template often differ in types only: their control flow is the same, byte by byte."""
-    types = (np.int64, np.int64, np.bool_, np.bool_)
-    controls = Controls(*map(np.frombuffer, columns, types))
-    controls, asked = _without_skips(controls, entries), np.frombuffer(points, np.int64)
-    if len(controls.addresses) > MOST_BRANCHES:
-        return [None] * len(asked)
-    return Line(controls, entries).depths(asked)
+@lru_cache(maxsize=1024)
+def _depths(paths: Paths, points: bytes) -> Sequence[int | None]:
+    """A library holds a kernel once for each source that uses it, and kernels of one template often differ in types
+    only: their control flow is the same, byte by byte."""
+    flow = paths.flow()
+    return depths(flow.controls(), flow.entries, np.frombuffer(points, np.int64))
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:
