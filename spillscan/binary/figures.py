@@ -5,8 +5,9 @@ many processes as there are processors; records come in the order of the file.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -14,12 +15,13 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
+from xxhash import xxh3_128_digest
 
 from spillscan import workers
 from spillscan.binary import archive, containers, decode
 from spillscan.binary.containers import Damage, Found, Image, Intermediate, Member, Place
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
-from spillscan.binary.decode import Counts, Decoded, Opcodes
+from spillscan.binary.decode import Counts, Decoded, Opcodes, Spills
 from spillscan.binary.window import DEFAULT, Budget, DamageError, Limits, Window
 from spillscan.binary.words import Code, Table, table
 from spillscan.inputs import ptx
@@ -202,6 +204,7 @@ class Functions:
         self._live = live
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._scratch = Scratch()
+        self._locals = _Locals()
         self.held = Held()
 
     def work_of(self, each: Found) -> int:
@@ -236,7 +239,7 @@ class Functions:
             peaks = _peaks(cubin) if self._live else {}
             for function, words in _counted(found, opcodes, cubin.number):
                 try:
-                    yield from _figures(cubin, arch, function, words, peaks.get(function.section))
+                    yield from _figures(cubin, arch, function, words, peaks.get(function.section), self._locals)
                 except DamageError as error:
                     yield DamageError(f"{function.symbol}: {error.what}", error.offset)
             cubin.check()
@@ -292,8 +295,58 @@ class _Callee(NamedTuple):
     frame_bytes: int | None = None
 
 
+class _Local(NamedTuple):
+    """What is seen of local memory in a function's code, and of registers that it sets."""
+
+    role: Role
+    traffic: LocalTraffic
+    roles: tuple[WarpRole, ...]
+    callees: tuple[tuple[LocalTraffic, int | None], ...]
+    """See :meth:`~spillscan.machine.function.Analysis.callee`."""
+
+
+_SEED = int.from_bytes(os.urandom(8), "little")
+"""Of what stands for code: so that nobody can write other code for which the same stands."""
+_MOST_LOCALS = 1 << 12
+"""Functions that are remembered."""
+
+
+class _Locals:
+    """Looks at each code once: a library holds a function once for each source that uses it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], _Local] = {}
+
+    def of(
+        self,
+        number: int,
+        decoded: Decoded,
+        function: Function,
+        counts: Counts,
+        parts: Mapping[int, str],
+        spills: Spills,
+    ) -> _Local:
+        """``number``: of the architecture; ``parts``: the callees in its section, by where each begins."""
+        code = function.code
+        digest = xxh3_128_digest(code.view(0, code.size, "code"), _SEED)
+        begins, callees = tuple(parts), tuple(begin for begin, name in parts.items() if name)
+        key = digest, code.size, number, function.role, begins, callees, spills
+        known = self._known.get(key)
+        if known is None:
+            seen = decoded.analysis(function, counts, parts=begins, spills=spills)
+            roles = seen.roles() if counts.settings else ()
+            if counts.local:
+                known = _Local(seen.role, seen.traffic(), roles, tuple(map(seen.callee, callees)))
+            else:
+                known = _Local(function.role, NO_TRAFFIC, roles, ())
+            if len(self._known) >= _MOST_LOCALS:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+
 def _figures(
-    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None
+    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None, locals_: _Locals
 ) -> Iterator[Figures | LostSetting]:
     """A function, and the callees in its code."""
     info = cubin.info_of(function)
@@ -318,15 +371,14 @@ def _figures(
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
-            code = decoded.analysis(function, counted, parts=tuple(parts), spills=spills)
-            roles = code.roles() if counted.settings else ()
+            role, traffic, roles, of_callees = locals_.of(cubin.number, decoded, function, counted, parts, spills)
         if counted.local:
-            role, local = code.role, cubin.lines.attach(code.traffic(), function.section)
+            local = cubin.lines.attach(traffic, function.section)
             spilled = _spilled(local, role)
-            for number, each in enumerate(callees):
-                traffic, frame = code.callee(each.begin)
-                traffic = cubin.lines.attach(traffic, function.section)
-                callees[number] = each._replace(local=traffic, frame_bytes=frame)
+            callees = [
+                each._replace(local=cubin.lines.attach(own, function.section), frame_bytes=frame)
+                for each, (own, frame) in zip(callees, of_callees, strict=True)
+            ]
             if callees:
                 known = local.cumulative if local.callees and local.evidence == "annotation" else None
                 together = spilled if not local.callees else (None, None) if known is None else known.pair
