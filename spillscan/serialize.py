@@ -360,7 +360,8 @@ def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
 
 def _mix_texts(opcodes: Sequence[tuple[str, int]]) -> Sequence[Any]:
     """Instructions by class and by mnemonic, and the mnemonics of no class."""
-    members = classified(opcodes), dict(opcodes), unclassified(opcodes)
+    pairs = tuple(opcodes)
+    members = classified(pairs), dict(pairs), unclassified(pairs)
     return [msgspec.Raw(_encoder.encode(member)) for member in members]
 
 

@@ -162,13 +162,22 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says."""
+    try:
+        return _of_function(section.copy(0, section.size, ".nv.info"))
+    except DamageError as error:
+        raise DamageError(error.what, section.start + error.offset) from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_function(section: bytes) -> FunctionInfo:
+    """A library holds a function once for each source that uses it."""
     threads: dict[int, tuple[int, int, int]] = {}
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
     register_cap: int | None = None
     sets_registers = False
-    for attribute, value, payload in records(section, _TELLING):
+    for attribute, value, payload in records(Window(section), _TELLING):
         if attribute == NUM_BARRIERS:
             barriers = value & 0xFF
         elif attribute == REG_RECONFIG:

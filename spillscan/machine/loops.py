@@ -10,7 +10,7 @@ with little besides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import overload
 
@@ -170,7 +170,7 @@ class Line:
     def depths(self, points: _Numbers) -> list[int | None]:
         """See :func:`depths`."""
         at = np.searchsorted(self.keys, 4 * points, side="right") - 1
-        nest = _Nest(self.ways, self._roots).depths()
+        nest = _Nest(self.ways, self._roots, set(at.tolist())).depths()
         ends = self._ends[at].tolist()
         return [None if end else nest[place] for place, end in zip(at.tolist(), ends, strict=True)]
 
@@ -181,12 +181,15 @@ class _Nest:
     loop is gathered; only where some does (it takes a jump into the middle of a loop), dominators are looked for, by
     Lengauer and Tarjan ("A fast algorithm for finding dominators in a flowgraph", 1979).
 
-    Every way round stands between a jump back and its target. Only such nodes are numbered, as a walk into the depth
-    meets them, from 1 on; 0 leads to all that others lead to.
+    Every way round stands between a jump back and its target. Only such nodes are numbered, and of these only what
+    stands in one stretch with nodes that are asked for: as a walk into the depth meets them, from 1 on; 0 leads to all
+    that others lead to.
     """
 
-    def __init__(self, ways: Sequence[Sequence[int]], roots: Sequence[int]) -> None:
+    def __init__(self, ways: Sequence[Sequence[int]], roots: Sequence[int], asked: Collection[int]) -> None:
         span = _spans(ways)
+        wanted = {span[node] for node in asked}
+        span = [each if each in wanted else 0 for each in span]
         self._reached, entries = _reached(ways, roots, span)
         self._number: list[int] = [0] * len(ways)
         """By node; 0: there is no way round."""
@@ -209,7 +212,7 @@ class _Nest:
             self._preceding[numbers[node]].append(source)
 
     def depths(self) -> list[int | None]:
-        """By node; ``None`` where nothing leads to it."""
+        """By node, of those that were asked for; ``None`` where nothing leads to it."""
         count = len(self._parents)
         last = [*range(count)]
         """The last node that the walk meets below each."""
