@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -58,7 +58,6 @@ from spillscan.names import demangle, short_name
 
 SCHEMA_VERSION = 1
 
-S = TypeVar("S")
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -255,6 +254,9 @@ BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
+_TEXT_BYTES = 1 << 25
+"""Of texts that are kept of one kind."""
+_CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
 
@@ -295,22 +297,24 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_ESCAPED, _escaped)
 
 
-class _Texts(Generic[S, T]):
-    """What is made of records that many kernels share, by identity."""
+class _Texts(Generic[T]):
+    """The texts of records that many kernels share, by identity."""
 
-    def __init__(self, make: Callable[[S], T], most: int) -> None:
+    def __init__(self, make: Callable[[T], bytes]) -> None:
         self._make = make
-        self._most = most
-        """That are kept."""
-        self._made: dict[int, tuple[S, T]] = {}
+        self._made: dict[int, tuple[T, bytes]] = {}
+        self._room = _TEXT_BYTES
 
-    def of(self, record: S) -> T:
-        """What is made of one."""
+    def of(self, record: T) -> bytes:
+        """The text of one."""
         known = self._made.get(id(record))
         if known is None or known[0] is not record:
-            if len(self._made) >= self._most:
+            text = self._make(record)
+            self._room -= len(text)
+            if self._room < 0:
                 self._made.clear()
-            known = self._made[id(record)] = record, self._make(record)
+                self._room = _TEXT_BYTES
+            known = self._made[id(record)] = record, text
         return known[1]
 
 
@@ -330,7 +334,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.advisories,
         kernel.origins,
         kernel.source,
-        None if kernel.sass is None else sass_json(kernel.sass),
+        None if kernel.sass is None else _sass_json(kernel.sass),
         kernel.launch_bounds,
         kernel.dynamic_shared,
         kernel.launch,
@@ -351,22 +355,11 @@ def _usage_text(usage: Usage) -> bytes:
     return _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses)).removesuffix(b"null}")
 
 
-_usages = _Texts(_usage_text, 1 << 14)
+_usages = _Texts(_usage_text)
 
 
 def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
     return msgspec.Raw(_usages.of(usage) + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
-
-
-def _mix_texts(opcodes: Sequence[tuple[str, int]]) -> Sequence[Any]:
-    """Instructions by class and by mnemonic, and the mnemonics of no class."""
-    pairs = tuple(opcodes)
-    members = classified(pairs), dict(pairs), unclassified(pairs)
-    return [msgspec.Raw(_encoder.encode(member)) for member in members]
-
-
-_mixes = _Texts(_mix_texts, 1 << 13)
-_CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -379,7 +372,7 @@ def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
     local, operands = stats.local, stats.operands
     total, spill = local.total, local.spill
-    classes, opcodes, unknown = _mixes.of(stats.opcodes)
+    opcodes = tuple(stats.opcodes)
     return SassJson(
         instructions=stats.instructions,
         code_bytes=stats.code_bytes,
@@ -403,9 +396,9 @@ def sass_json(stats: SassStats) -> SassJson:
         flow=local.flow,
         evidence=local.evidence,
         shared_spills=stats.shared_spills,
-        opcode_classes=classes,
-        opcodes=opcodes,
-        unknown_opcodes=unknown,
+        opcode_classes=classified(opcodes),
+        opcodes=dict(opcodes),
+        unknown_opcodes=unclassified(opcodes),
         registers=stats.registers,
         operands=None if operands is None else _operands_json(operands),
         live_peak=stats.live_peak,
@@ -415,6 +408,21 @@ def sass_json(stats: SassStats) -> SassJson:
         roles=stats.roles,
         digest=stats.digest,
     )
+
+
+def _sass_text(stats: SassStats) -> bytes:
+    return _encoder.encode(sass_json(stats))
+
+
+_codes = _Texts(_sass_text)
+
+
+def _sass_json(stats: SassStats) -> Any:
+    """Its text, or where that cannot be made alone what it is made of."""
+    try:
+        return msgspec.Raw(_codes.of(stats))
+    except UnicodeEncodeError:
+        return sass_json(stats)
 
 
 def _order(group: Group) -> tuple[int, str, bool, bool, int]:

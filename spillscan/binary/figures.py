@@ -504,8 +504,8 @@ class Records:
         """Cubins by what is wrong with their source lines."""
         self._shown = 0
         self._usages: dict[Resources, Usage] = {}
-        self._mixes: dict[tuple[str, bytes, Sequence[tuple[str, int]]], Opcodes] = {}
-        """By architecture, and by what it is made of. A library holds many kernels once for each of its sources."""
+        self._stats: dict[tuple[Any, ...], SassStats] = {}
+        """Of code, by what it is made of: a library holds many kernels once for each of its sources."""
 
     def of(self, member: Member, number: int, stated: Iterable[Stated]) -> Iterator[Record]:
         """All functions of one cubin, or a module; ``number`` is the cubin's place in the file, ``stated`` what it
@@ -578,35 +578,51 @@ class Records:
         usage = self._usages.get(figures.resources)
         if usage is None:
             usage = self._usages[figures.resources] = Usage(**asdict(figures.resources))
-        opcodes: Sequence[tuple[str, int]] = ()
-        if counts is not None:
-            _, packed, rest = counts.opcodes.parts
-            opcodes = self._mixes.setdefault((figures.arch, packed, rest), counts.opcodes)
         return SassFunction(
             symbol=figures.symbol,
             arch=figures.arch,
             role=figures.role,
             member=number,
             identifier=identifier,
-            stats=SassStats(
-                instructions=counts.instructions if counts else 0,
-                code_bytes=figures.code_bytes,
-                opcodes=opcodes,
-                local=figures.local or NO_TRAFFIC,
-                shared_spills=figures.shared_spills,
-                registers=usage.registers,
-                origin=origin,
-                maker=figures.maker,
-                roles=figures.roles,
-                digest=figures.digest,
-                live_peak=figures.peak,
-            ),
+            stats=self._stats_of(figures, origin),
             usage=usage,
             launch_bounds=figures.bounds,
             dynamic_shared=figures.dynamic_shared,
             final=figures.final,
             caller=figures.caller,
         )
+
+    def _stats_of(self, figures: Figures, origin: Origin) -> SassStats:
+        counts, local = figures.counts, figures.local or NO_TRAFFIC
+        opcodes = counts.opcodes.parts[1:] if counts else ()
+        key = (
+            figures.arch,
+            figures.digest,
+            figures.code_bytes,
+            opcodes,
+            id(local),
+            figures.shared_spills,
+            figures.resources.registers,
+            figures.maker,
+            figures.roles,
+            figures.peak,
+        )
+        known = self._stats.get(key)
+        if known is None:
+            known = self._stats[key] = SassStats(
+                instructions=counts.instructions if counts else 0,
+                code_bytes=figures.code_bytes,
+                opcodes=counts.opcodes if counts else (),
+                local=local,
+                shared_spills=figures.shared_spills,
+                registers=figures.resources.registers,
+                origin=origin,
+                maker=figures.maker,
+                roles=figures.roles,
+                digest=figures.digest,
+                live_peak=figures.peak,
+            )
+        return known
 
 
 def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:

@@ -11,8 +11,8 @@ with little besides.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
-from typing import overload
+from functools import cached_property, lru_cache
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,33 +146,63 @@ class Line:
         place[order] = np.arange(len(keys))
         own = place[len(labels) :]
         goes: _Numbers = np.full(len(keys), _LABEL)
-        """Place that a control goes to; a label, or a way out."""
         goes[own] = _LEAVES
         goes[own[jumps]] = np.searchsorted(self.keys, 4 * targets[jumps])
         self._ends: _Flags = np.zeros(len(keys), bool)
         """Control does not go on behind it."""
         self._ends[own] = ~conditional
-        self._roots: list[int] = np.searchsorted(self.keys, roots).tolist()
         tabled: dict[int, list[int]] = {}
         for source, sink in zip(own[tables][table].tolist(), np.searchsorted(self.keys, cases).tolist(), strict=True):
             tabled.setdefault(source, []).append(sink)
-        stays = enumerate(zip(goes.tolist()[1:], self._ends.tolist()[1:], strict=True), 1)
-        self.ways: list[tuple[int, ...]] = [
-            (at,) if to == _LABEL else ((to,) if end else (to, at)) if to >= 0 else () if end else (at,)
-            for at, (to, end) in stays
-        ]
-        for source, sinks in tabled.items():
-            if goes[source] == _LEAVES:
-                self.ways[source - 1] = *sinks, *self.ways[source - 1]
-        self.ways.append(())
+        self._shape = _Shape(
+            goes.tobytes(),
+            self._ends.tobytes(),
+            tuple((source, *sinks) for source, sinks in tabled.items() if goes[source] == _LEAVES),
+            tuple(np.searchsorted(self.keys, roots).tolist()),
+        )
+
+    @cached_property
+    def ways(self) -> Sequence[tuple[int, ...]]:
         """By node: the nodes behind it."""
+        return self._shape.ways()
 
     def depths(self, points: _Numbers) -> list[int | None]:
         """See :func:`depths`."""
         at = np.searchsorted(self.keys, 4 * points, side="right") - 1
-        nest = _Nest(self.ways, self._roots, set(at.tolist())).depths()
+        nest = _nested(self._shape, distinct(at).tobytes())
         ends = self._ends[at].tolist()
         return [None if end else nest[place] for place, end in zip(at.tolist(), ends, strict=True)]
+
+
+class _Shape(NamedTuple):
+    """Where control may go between the places of a line, wherever these stand."""
+
+    goes: bytes
+    """64 bits each: the place that a control goes to; a label, or a way out."""
+    ends: bytes
+    """Whether control does not go on behind it."""
+    tables: tuple[tuple[int, ...], ...]
+    """Indirect branches, each with the places that it may go to."""
+    roots: tuple[int, ...]
+    """Where the function and its callees begin."""
+
+    def ways(self) -> list[tuple[int, ...]]:
+        """By node: the nodes behind it."""
+        goes, ends = np.frombuffer(self.goes, np.int64).tolist(), np.frombuffer(self.ends, np.bool_).tolist()
+        ways: list[tuple[int, ...]] = [
+            (at,) if to == _LABEL else ((to,) if end else (to, at)) if to >= 0 else () if end else (at,)
+            for at, (to, end) in enumerate(zip(goes[1:], ends[1:], strict=True), 1)
+        ]
+        for source, *sinks in self.tables:
+            ways[source - 1] = *sinks, *ways[source - 1]
+        return [*ways, ()]
+
+
+@lru_cache(maxsize=512)
+def _nested(shape: _Shape, asked: bytes) -> list[int | None]:
+    """How many loops hold each node, of those that are asked for. Of kernels of one template, and of one for several
+    architectures, control often has the same shape: of 1,438 functions of libcuvs 527 have one of their own."""
+    return _Nest(shape.ways(), shape.roots, np.frombuffer(asked, np.int64).tolist()).depths()
 
 
 class _Nest:
