@@ -204,7 +204,7 @@ class Functions:
         self._live = live
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._scratch = Scratch()
-        self._locals = _Locals()
+        self._locals = Locals()
         self.held = Held()
 
     def work_of(self, each: Found) -> int:
@@ -295,7 +295,7 @@ class _Callee(NamedTuple):
     frame_bytes: int | None = None
 
 
-class _Local(NamedTuple):
+class Local(NamedTuple):
     """What is seen of local memory in a function's code, and of registers that it sets."""
 
     role: Role
@@ -311,11 +311,11 @@ _MOST_LOCALS = 1 << 12
 """Functions that are remembered."""
 
 
-class _Locals:
+class Locals:
     """Looks at each code once: a library holds a function once for each source that uses it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], _Local] = {}
+        self._known: dict[tuple[Any, ...], Local] = {}
 
     def of(
         self,
@@ -325,7 +325,7 @@ class _Locals:
         counts: Counts,
         parts: Mapping[int, str],
         spills: Spills,
-    ) -> _Local:
+    ) -> Local:
         """``number``: of the architecture; ``parts``: the callees in its section, by where each begins."""
         code = function.code
         digest = xxh3_128_digest(code.view(0, code.size, "code"), _SEED)
@@ -336,9 +336,9 @@ class _Locals:
             seen = decoded.analysis(function, counts, parts=begins, spills=spills)
             roles = seen.roles() if counts.settings else ()
             if counts.local:
-                known = _Local(seen.role, seen.traffic(), roles, tuple(map(seen.callee, callees)))
+                known = Local(seen.role, seen.traffic(), roles, tuple(map(seen.callee, callees)))
             else:
-                known = _Local(function.role, NO_TRAFFIC, roles, ())
+                known = Local(function.role, NO_TRAFFIC, roles, ())
             if len(self._known) >= _MOST_LOCALS:
                 self._known.clear()
             self._known[key] = known
@@ -346,7 +346,7 @@ class _Locals:
 
 
 def _figures(
-    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None, locals_: _Locals
+    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None, locals_: Locals
 ) -> Iterator[Figures | LostSetting]:
     """A function, and the callees in its code."""
     info = cubin.info_of(function)

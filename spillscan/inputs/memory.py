@@ -66,11 +66,25 @@ class Scratch:
     into them."""
 
     def __init__(self) -> None:
-        self._memory = bytearray()
+        self._memory: mmap.mmap | None = None
 
-    def memory(self, size: int) -> bytearray:
+    def memory(self, size: int) -> mmap.mmap:
         """Bytes for ``size`` or more; those of the last call, if they are enough."""
-        if len(self._memory) < size:
-            self._memory = bytearray()  # first give back the smaller one
-            self._memory = bytearray(size)
+        if self._memory is None or len(self._memory) < size:
+            self._memory = None  # first give back the smaller one
+            self._memory = _own_pages(max(size, 1))
         return self._memory
+
+
+def _own_pages(size: int) -> mmap.mmap:
+    """Memory of which a forked process has a copy, in large pages where the system has them. Raises
+    ``MemoryError``."""
+    try:
+        if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, where nothing forks
+            return mmap.mmap(-1, size)
+        made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{size} bytes: {error.strerror}") from error
+    with suppress(AttributeError, OSError):
+        made.madvise(mmap.MADV_HUGEPAGE)
+    return made

@@ -81,6 +81,26 @@ def test_nothing_is_read_of_an_image_after_the_next(mapped: mmap.mmap, monkeypat
     assert len(given) > 5
 
 
+def test_what_a_forked_process_decompresses_is_its_own() -> None:
+    scratch = Scratch()
+    memory = scratch.memory(100)
+    memory[:4] = b"mine"
+
+    def other() -> Iterator[bytes]:
+        assert scratch.memory(50) is memory
+        memory[:4] = b"this"
+        yield memory[:4]
+
+    with workers.Workers([other()], "nothing was made") as (worker,):
+        assert list(worker.items()) == [b"this"]
+    assert memory[:4] == b"mine"
+
+
+def test_memory_that_there_is_not() -> None:
+    with pytest.raises(MemoryError, match="bytes"):
+        Scratch().memory(1 << 60)
+
+
 def test_what_is_handed_over(mapped: mmap.mmap) -> None:
     """Functions by column; with them, or instead, whatever else is stated."""
     functions = Functions(DEFAULT, len(mapped))
