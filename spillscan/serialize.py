@@ -313,7 +313,7 @@ class _Texts(Generic[T]):
             self._room -= len(text)
             if self._room < 0:
                 self._made.clear()
-                self._room = _TEXT_BYTES
+                self._room = _TEXT_BYTES - len(text)
             known = self._made[id(record)] = record, text
         return known[1]
 

@@ -162,10 +162,15 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says."""
+    read = _of_function if section.size <= _KEPT_BYTES else _of_function.__wrapped__
     try:
-        return _of_function(section.copy(0, section.size, ".nv.info"))
+        return read(section.copy(0, section.size, ".nv.info"))
     except DamageError as error:
         raise DamageError(error.what, section.start + error.offset) from None
+
+
+_KEPT_BYTES = 1 << 12
+"""Of one section that is remembered."""
 
 
 @lru_cache(maxsize=1 << 12)

@@ -82,7 +82,7 @@ def harmless(text: AnyStr) -> AnyStr:
     """JSON that means the same and holds no ``##[command]``, which GitHub's runner obeys anywhere in a line that a step
     prints. Outside of strings JSON has no ``#``."""
     if isinstance(text, bytes):
-        return text.replace(b"##", b"#\\u0023") if _TWO.search(text) else text  # which takes half as long
+        return text.replace(b"##", b"#\\u0023") if _TWO.search(text) else text  # to replace nothing takes twice as long
     return text.replace("##", "#\\u0023") if "#" in text else text
 
 
