@@ -49,8 +49,6 @@ from spillscan.model.code import (
     Traffic,
     WarpRole,
     WeighedLine,
-    classified,
-    unclassified,
 )
 from spillscan.model.holes import KINDS
 from spillscan.model.usage import NUMBERS
@@ -372,10 +370,9 @@ def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
     local, operands = stats.local, stats.operands
     total, spill = local.total, local.spill
-    opcodes = tuple(stats.opcodes)
-    return SassJson(
-        instructions=stats.instructions,
-        code_bytes=stats.code_bytes,
+    return copied(
+        SassJson,
+        stats,
         stl_count=total.stores,
         ldl_count=total.loads,
         stl_bytes=total.store_bytes,
@@ -392,21 +389,12 @@ def sass_json(stats: SassStats) -> SassJson:
             GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
             for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
         ),
+        lines=local.lines,
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
-        shared_spills=stats.shared_spills,
-        opcode_classes=classified(opcodes),
-        opcodes=dict(opcodes),
-        unknown_opcodes=unclassified(opcodes),
-        registers=stats.registers,
+        opcodes=dict(stats.opcodes),
         operands=None if operands is None else _operands_json(operands),
-        live_peak=stats.live_peak,
-        origin=stats.origin,
-        maker=stats.maker,
-        lines=local.lines,
-        roles=stats.roles,
-        digest=stats.digest,
     )
 
 
