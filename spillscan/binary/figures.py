@@ -5,9 +5,8 @@ many processes as there are processors; records come in the order of the file.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -15,13 +14,12 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
-from xxhash import xxh3_128_digest
 
 from spillscan import workers
 from spillscan.binary import archive, containers, decode
 from spillscan.binary.containers import Damage, Found, Image, Intermediate, Member, Place
 from spillscan.binary.cubin import Cubin, Function, FunctionInfo
-from spillscan.binary.decode import Counts, Decoded, Opcodes, Spills
+from spillscan.binary.decode import Counts, Decoded, Locals, Opcodes
 from spillscan.binary.window import DEFAULT, Budget, DamageError, Limits, Window
 from spillscan.binary.words import Code, Table, table
 from spillscan.inputs import ptx
@@ -295,56 +293,6 @@ class _Callee(NamedTuple):
     frame_bytes: int | None = None
 
 
-class Local(NamedTuple):
-    """What is seen of local memory in a function's code, and of registers that it sets."""
-
-    role: Role
-    traffic: LocalTraffic
-    roles: tuple[WarpRole, ...]
-    callees: tuple[tuple[LocalTraffic, int | None], ...]
-    """See :meth:`~spillscan.machine.function.Analysis.callee`."""
-
-
-_SEED = int.from_bytes(os.urandom(8), "little")
-"""Of what stands for code: so that nobody can write other code for which the same stands."""
-_MOST_LOCALS = 1 << 12
-"""Functions that are remembered."""
-
-
-class Locals:
-    """Looks at each code once: a library holds a function once for each source that uses it."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Local] = {}
-
-    def of(
-        self,
-        number: int,
-        decoded: Decoded,
-        function: Function,
-        counts: Counts,
-        parts: Mapping[int, str],
-        spills: Spills,
-    ) -> Local:
-        """``number``: of the architecture; ``parts``: the callees in its section, by where each begins."""
-        code = function.code
-        digest = xxh3_128_digest(code.view(0, code.size, "code"), _SEED)
-        begins, callees = tuple(parts), tuple(begin for begin, name in parts.items() if name)
-        key = digest, code.size, number, function.role, begins, callees, spills
-        known = self._known.get(key)
-        if known is None:
-            seen = decoded.analysis(function, counts, parts=begins, spills=spills)
-            roles = seen.roles() if counts.settings else ()
-            if counts.local:
-                known = Local(seen.role, seen.traffic(), roles, tuple(map(seen.callee, callees)))
-            else:
-                known = Local(function.role, NO_TRAFFIC, roles, ())
-            if len(self._known) >= _MOST_LOCALS:
-                self._known.clear()
-            self._known[key] = known
-        return known
-
-
 def _figures(
     cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None, locals_: Locals
 ) -> Iterator[Figures | LostSetting]:
@@ -371,7 +319,8 @@ def _figures(
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
-            role, traffic, roles, of_callees = locals_.of(cubin.number, decoded, function, counted, parts, spills)
+            asked = tuple(each.begin for each in callees)
+            role, traffic, roles, of_callees = locals_.of(decoded, function, counted, tuple(parts), asked, spills)
         if counted.local:
             local = cubin.lines.attach(traffic, function.section)
             spilled = _spilled(local, role)
@@ -496,6 +445,7 @@ class Records:
 
     def __init__(self, name: str) -> None:
         self._input = name
+        self._origin = Origin(input=name, format=FORMAT)
         self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
         self._damages = 0
         self._unknown_archs: Counter[str] = Counter()
@@ -512,7 +462,6 @@ class Records:
         says."""
         place = member.place
         identifier = place.unit(self._input, self._unit)
-        origin = Origin(input=self._input, line=None, format=FORMAT)
         for each in stated:
             if isinstance(each, DamageError):
                 yield self.damage(each, place)
@@ -525,7 +474,7 @@ class Records:
                     kernels=each.symbols,
                     bytes=member.plain_bytes,
                     unit=identifier,
-                    origin=origin,
+                    origin=self._origin,
                     version=member.version if isinstance(member, Intermediate) else None,
                 )
             elif isinstance(each, LostSetting):
@@ -534,7 +483,7 @@ class Records:
                 )
                 yield replace(self._issue("unknown-opcode", what, "error"), hides=("registers", "code"))
             else:
-                yield self._function(each, number, identifier, origin)
+                yield self._function(each, number, identifier)
 
     def worth(self, item: Record) -> bool:
         """Whether it is stated: everything, but of damage the first issues."""
@@ -566,10 +515,9 @@ class Records:
 
     def _issue(self, code: str, message: str, severity: Severity) -> Issue:
         shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in message)
-        origin = Origin(input=self._input, format=FORMAT)
-        return Issue(code=code, message=shown[:500], severity=severity, origin=origin)
+        return Issue(code=code, message=shown[:500], severity=severity, origin=self._origin)
 
-    def _function(self, figures: Figures, number: int, identifier: str, origin: Origin) -> SassFunction:
+    def _function(self, figures: Figures, number: int, identifier: str) -> SassFunction:
         counts = figures.counts
         if counts is None:
             self._unknown_archs[figures.arch] += 1
@@ -584,7 +532,7 @@ class Records:
             role=figures.role,
             member=number,
             identifier=identifier,
-            stats=self._stats_of(figures, origin),
+            stats=self._stats_of(figures),
             usage=usage,
             launch_bounds=figures.bounds,
             dynamic_shared=figures.dynamic_shared,
@@ -592,35 +540,26 @@ class Records:
             caller=figures.caller,
         )
 
-    def _stats_of(self, figures: Figures, origin: Origin) -> SassStats:
+    def _stats_of(self, figures: Figures) -> SassStats:
         counts, local = figures.counts, figures.local or NO_TRAFFIC
-        opcodes = counts.opcodes.parts[1:] if counts else ()
-        key = (
-            figures.arch,
-            figures.digest,
-            figures.code_bytes,
-            opcodes,
-            id(local),
-            figures.shared_spills,
-            figures.resources.registers,
-            figures.maker,
-            figures.roles,
-            figures.peak,
-        )
+        fields: dict[str, Any] = {
+            "code_bytes": figures.code_bytes,
+            "shared_spills": figures.shared_spills,
+            "registers": figures.resources.registers,
+            "maker": figures.maker,
+            "roles": figures.roles,
+            "digest": figures.digest,
+            "live_peak": figures.peak,
+        }
+        key = figures.arch, counts and counts.opcodes.parts[1:], id(local), *fields.values()
         known = self._stats.get(key)
         if known is None:
             known = self._stats[key] = SassStats(
                 instructions=counts.instructions if counts else 0,
-                code_bytes=figures.code_bytes,
                 opcodes=counts.opcodes if counts else (),
                 local=local,
-                shared_spills=figures.shared_spills,
-                registers=figures.resources.registers,
-                origin=origin,
-                maker=figures.maker,
-                roles=figures.roles,
-                digest=figures.digest,
-                live_peak=figures.peak,
+                origin=self._origin,
+                **fields,
             )
         return known
 

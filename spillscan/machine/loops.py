@@ -78,8 +78,7 @@ class Depths(Sequence[int | None]):
 
 @lru_cache(maxsize=1024)
 def _depths(paths: Paths, points: bytes) -> Sequence[int | None]:
-    """A library holds a kernel once for each source that uses it, and kernels of one template often differ in types
-    only: their control flow is the same, byte by byte."""
+    """A library holds a kernel once for each source that uses it; what another process read of it comes as often."""
     flow = paths.flow()
     return depths(flow.controls(), flow.entries, np.frombuffer(points, np.int64))
 

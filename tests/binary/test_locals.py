@@ -4,43 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 
-import zstandard
 from msgspec import structs
 
 from spillscan.binary import decode
 from spillscan.binary.cubin import Cubin, Function
-from spillscan.binary.figures import Locals
 from spillscan.binary.window import Window
 from spillscan.binary.words import table
 from spillscan.model.code import LocalTraffic
-from tests.conftest import ROOT
+from tests.binary.support import FOLDER, stored
 
-CUBINS = sorted((ROOT / "fixtures" / "binary").glob("*.cubin.zst"))
+CUBINS = sorted(path.stem for path in FOLDER.glob("*.cubin.zst"))
 
 
-def _traffic(known: Locals, cubin: Cubin, function: Function, spills: decode.Spills) -> LocalTraffic:
+def _traffic(known: decode.Locals, cubin: Cubin, function: Function, spills: decode.Spills) -> LocalTraffic:
     opcodes = table(cubin.number)
     assert opcodes is not None
     code = decode.code_of_stretch([function.code], opcodes, cubin.number)
     (counts,) = decode.of_stretch([function.code], code, opcodes)
     decoded = decode.Decoded(function, code, opcodes, cubin.number)
-    return known.of(cubin.number, decoded, function, counts, cubin.parts_of(function), spills).traffic
+    parts = cubin.parts_of(function)
+    callees = tuple(begin for begin, name in parts.items() if name)
+    return known.of(decoded, function, counts, tuple(parts), callees, spills).traffic
 
 
 def test_the_same_code_with_other_attributes() -> None:
     """What is annotated is a spill, and what is none depends on what the function is."""
-    known = Locals()
+    known = decode.Locals()
     kinds, evidence = Counter[str](), Counter[str]()
-    for path in CUBINS:
-        cubin = Cubin(Window(zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())))
+    for name in CUBINS:
+        cubin = Cubin(Window(stored(name)))
         for function in cubin.functions():
-            addresses = tuple(each.address for each in _traffic(Locals(), cubin, function, ()).accesses)
+            addresses = tuple(each.address for each in _traffic(decode.Locals(), cubin, function, ()).accesses)
             if not addresses:
                 continue
             for role in ("entry", "function"):
                 other = structs.replace(function, role=role)
                 for spills in (None, (), addresses, addresses[:1]):
-                    found, again, alone = (_traffic(each, cubin, other, spills) for each in (known, known, Locals()))
+                    found, again, alone = (
+                        _traffic(each, cubin, other, spills) for each in (known, known, decode.Locals())
+                    )
                     assert found is again
                     assert list(found.accesses) == list(alone.accesses)
                     assert (found.evidence, found.flow, found.frame) == (alone.evidence, alone.flow, alone.frame)

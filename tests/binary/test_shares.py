@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from msgspec import structs
 
 from spillscan import binary, pipeline, workers
@@ -25,20 +24,19 @@ from spillscan.model import Reading
 from spillscan.model.code import SassFunction
 from spillscan.output.terminal import style_of
 from spillscan.reports import Report, json
-from tests.conftest import ROOT
+from tests.binary.support import stored
 
 pytestmark = pytest.mark.skipif(not workers.POSSIBLE, reason="needs fork")
 
-FOLDER = ROOT / "fixtures" / "binary"
-OBJECTS = [FOLDER / f"{name}.zst" for name in ("lz4-13.5.o", "fat-13.5.fatbin", "zstd-13.5.o", "plain-13.5.o")]
+OBJECTS = ("lz4-13.5.o", "fat-13.5.fatbin", "zstd-13.5.o", "plain-13.5.o")
 
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> Iterator[mmap.mmap]:
     """One fat binary of all that the fixtures hold, damage in between."""
     regions = []
-    for path in OBJECTS:
-        data = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    for name in OBJECTS:
+        data = stored(name)
         regions.append(data[data.find(fatbin.MAGIC) :])
     joined = b"".join([*regions, fatbin.MAGIC + b"\1" * 40, *regions])
     (tmp_path / "all.fatbin").write_bytes(joined)
