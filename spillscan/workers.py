@@ -13,10 +13,12 @@ import select
 import signal
 import struct
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, Protocol, TypeVar
 
 from spillscan.errors import SpillscanError
 from spillscan.inputs import source
@@ -244,58 +246,102 @@ gives back what is free beyond twice that: each member's pages would be made ane
 at first."""
 
 
+class Post(Protocol):
+    """How what is read goes from one process to another. There is one on each side, which may remember what went."""
+
+    def packed(self, items: Iterable[Any]) -> Any:
+        """What was read of one thing, as it is sent."""
+
+    def unpacked(self, sent: Any) -> Sequence[Any]:
+        """What was sent."""
+
+
+class Plain:
+    """As it is."""
+
+    def packed(self, items: Iterable[Any]) -> Any:
+        """See :class:`Post`."""
+        return list(items)
+
+    def unpacked(self, sent: Any) -> Sequence[Any]:
+        """See :class:`Post`."""
+        found: Sequence[Any] = sent
+        return found
+
+
 def shared(
     found: Sequence[_T],
     sizes: Sequence[int],
     read: Callable[[_T], Iterable[Any]],
     failure: str,
     least: int | None = None,
-    held: Callable[[Iterable[Any]], Sequence[Any]] = list,
 ) -> Iterator[tuple[_T, Iterable[Any]]]:
-    """Each thing that was ``found``, in order, with what is ``read`` of it, by as many processes as pay. ``sizes``: how
-    much that is; ``least``: of a share (default: :data:`LEAST_BYTES`); ``held``: as what it goes from one process to
-    another. What is read of one is to be taken before the next is asked for. Raises
-    :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it leaves undone.
+    """Each thing that was ``found``, in order, with what is ``read`` of it; for the rest see :func:`as_they_come`. What
+    comes before its turn is kept."""
+    waiting: dict[int, Iterable[Any]] = {}
+    turn = 0
+    for at, items in as_they_come(found, sizes, read, failure, least):
+        if at != turn:
+            waiting[at] = list(items)
+            continue
+        yield found[at], items
+        turn += 1
+        while turn in waiting:
+            yield found[turn], waiting.pop(turn)
+            turn += 1
 
-    Whoever is free takes the next portion, this process between what else it does; what comes before its turn is kept.
+
+def as_they_come(
+    found: Sequence[_T],
+    sizes: Sequence[int],
+    read: Callable[[_T], Iterable[Any]],
+    failure: str,
+    least: int | None = None,
+    alike: Callable[[_T], str] | None = None,
+    post: Callable[[], Post] = Plain,
+) -> Iterator[tuple[int, Iterable[Any]]]:
+    """The number of each thing that was ``found``, with what is ``read`` of it, by as many processes as pay. ``sizes``:
+    how much that is; ``least``: of a share (default: :data:`LEAST_BYTES`); ``alike``: of what is equal in it one
+    process reads as much as it can, since it remembers what it has seen. What is read of one is to be taken before the
+    next is asked for. Raises :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it
+    leaves undone.
+
+    Whoever is free takes the next portion of its own share, and then of another's; this process between what else it
+    does.
     """
     count = max(1, min(processors(), sum(sizes) // (least or LEAST_BYTES), _MOST)) if POSSIBLE else 1
     bytes(_HEAP_BYTES)
     if count == 1:
-        for each in found:
-            yield each, read(each)
+        for at, each in enumerate(found):
+            yield at, read(each)
         return
-    parts = portions(sizes, count)
-    done: dict[int, list[Sequence[Any]]] = {}
-    with Tickets(len(parts)) as tickets:
+    order = [*range(len(found))]
+    if alike is not None:
+        order.sort(key=lambda at: alike(found[at]))
+    shares = portions([sizes[at] for at in order], count, apart=alike is not None)
+    parts = [order[part.start : part.stop] for share in shares for part in share]
+    with Tickets([len(share) for share in shares]) as tickets:
 
-        def share() -> Iterator[tuple[int, list[Sequence[Any]]]]:
-            for number in iter(tickets.take, None):
-                yield number, [held(read(found[at])) for at in parts[number]]
+        def share(own: int, mine: Post) -> Iterator[tuple[int, list[Any]]]:
+            while (number := tickets.take(own)) is not None:
+                yield number, [mine.packed(read(found[at])) for at in parts[number]]
 
-        with Workers([share() for _ in range(1, count)], failure, fewer=True) as running:
-            working = list(running)
-            for number, part in enumerate(parts):
-                while number not in done:
-                    if _arrived(working, done, wait=False):
-                        continue
-                    mine = tickets.take()
-                    if mine is None:
-                        _arrived(working, done, wait=True)
-                    elif mine == number:
-                        break
-                    else:
-                        done[mine] = [list(read(found[at])) for at in parts[mine]]
-                if number in done:
-                    yield from zip((found[at] for at in part), done.pop(number), strict=True)
-                else:
-                    yield from ((found[at], read(found[at])) for at in part)
+        posts = [post() for _ in range(1, count)]
+        made = [share(own, each) for own, each in enumerate(posts, 1)]
+        with Workers(made, failure, fewer=True) as running:
+            working = dict(zip(running, posts, strict=False))
+            while (number := tickets.take(0)) is not None:
+                for at in parts[number]:
+                    yield at, read(found[at])
+                yield from _arrived(working, parts, wait=False)
             while working:
-                _arrived(working, done, wait=True)
+                yield from _arrived(working, parts, wait=True)
 
 
-def _arrived(working: list[Worker], done: dict[int, list[Sequence[Any]]], *, wait: bool) -> bool:
-    """Take what those who are ``working`` have sent, a message of each at most; whether there was any."""
+def _arrived(
+    working: dict[Worker, Post], parts: Sequence[Sequence[int]], *, wait: bool
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """What those who are ``working`` have sent, a message of each at most."""
     poll = select.poll()
     for worker in working:
         poll.register(worker, select.POLLIN)
@@ -303,44 +349,62 @@ def _arrived(working: list[Worker], done: dict[int, list[Sequence[Any]]], *, wai
     for worker in [each for each in working if each.fileno() in ready]:
         message = worker.receive()
         if message is None:
-            working.remove(worker)
-        else:
-            number, items = message
-            done[number] = items
-    return bool(ready)
+            del working[worker]
+            continue
+        number, sent = message
+        for at, items in zip(parts[number], sent, strict=True):
+            yield at, working[worker].unpacked(items)
 
 
 class Tickets:
-    """Numbers from 0 on, each of which is taken once, by any of the processes that are forked while they are there."""
+    """Numbers from 0 on, in queues of so many each. Each number is taken once, by any of the processes that are forked
+    while they are there."""
 
-    def __init__(self, count: int) -> None:
-        self._readable, writable = os.pipe()
-        os.write(writable, b"".join(map(_TICKET.pack, range(count))))  # a pipe holds a page at least
-        os.close(writable)
+    def __init__(self, counts: Sequence[int]) -> None:
+        self._queues: list[int] = []
+        first = 0
+        for count in counts:
+            readable, writable = os.pipe()
+            self._queues.append(readable)
+            os.write(writable, b"".join(map(_TICKET.pack, range(first, first + count))))  # a pipe holds a page at least
+            os.close(writable)
+            first += count
 
     def __enter__(self) -> Tickets:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._readable)
+        for readable in self._queues:
+            os.close(readable)
 
-    def take(self) -> int | None:
-        """The next one; ``None``: there is none left."""
-        ticket = os.read(self._readable, _TICKET.size)
-        return _TICKET.unpack(ticket)[0] if ticket else None
+    def take(self, own: int) -> int | None:
+        """The next one, of one's ``own`` queue before the others; ``None``: there is none left."""
+        for at in range(own, own + len(self._queues)):
+            if ticket := os.read(self._queues[at % len(self._queues)], _TICKET.size):
+                return int(_TICKET.unpack(ticket)[0])
+        return None
 
 
 _TICKET = struct.Struct("<I")
 
 
-def portions(sizes: Sequence[int], count: int) -> list[range]:
-    """Neighbours that one process reads together, for so many processes: smaller ones the less is left."""
-    found, left = [], sum(sizes)
-    least = left // _MOST_PORTIONS
-    begin = held = 0
-    for end, size in enumerate(sizes, 1):
-        held += size
-        if end == len(sizes) or held > max(least, left // (_PORTIONS * count)):
+def portions(sizes: Sequence[int], count: int, *, apart: bool = False) -> list[list[range]]:
+    """Neighbours that one process reads together, for so many processes: smaller ones the less is left. ``apart``: a
+    share for each process, else one for all."""
+    if not apart:
+        return [_portions(sizes, range(len(sizes)), count)]
+    ends, whole = [*accumulate(sizes)], sum(sizes)
+    cuts = [0, *(bisect_left(ends, whole * each // count) for each in range(1, count)), len(sizes)]
+    return [_portions(sizes, range(begin, end), 1) for begin, end in pairwise(cuts)]
+
+
+def _portions(sizes: Sequence[int], share: range, count: int) -> list[range]:
+    left = sum(sizes[share.start : share.stop])
+    found, least = [], left // _MOST_PORTIONS
+    begin, held = share.start, 0
+    for end in range(share.start + 1, share.stop + 1):
+        held += sizes[end - 1]
+        if end == share.stop or held > max(least, left // (_PORTIONS * count)):
             found.append(range(begin, end))
             begin, left, held = end, left - held, 0
     return found

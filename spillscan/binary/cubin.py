@@ -142,17 +142,23 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
     return found
 
 
+_PAIR = struct.Struct("<3I")
+"""A record of one symbol: its head, the symbol's number, a value."""
+_PAIR_HEAD, _ATTRIBUTE_AT = 0x00080004, 8
+
+
 def of_module(section: Window) -> dict[int, dict[int, int]]:
     """Figures by attribute and symbol number: registers and stack sizes of every function."""
     found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
-    if section.size % 12 == 0:
-        table = section.array(np.dtype("<u4"), section.size // 4, 0, ".nv.info").reshape(-1, 3)
-        heads = table[:, 0]
-        if ((heads & 0xFFFF00FF) == 0x00080004).all():  # nothing but pairs of symbol and value
-            numbers = (heads >> 8) & 0xFF
-            for attribute, values in found.items():
-                rows = table[numbers == attribute]
-                values.update(zip(rows[:, 1].tolist(), rows[:, 2].tolist(), strict=True))
+    by_head = {_PAIR_HEAD | attribute << _ATTRIBUTE_AT: values for attribute, values in found.items()}
+    if section.size % _PAIR.size == 0:
+        for head, number, value in _PAIR.iter_unpack(section.view(0, section.size, ".nv.info")):
+            values = by_head.get(head)
+            if values is not None:
+                values[number] = value
+            elif head & ~(0xFF << _ATTRIBUTE_AT) != _PAIR_HEAD:
+                break
+        else:
             return found
     for attribute, _, payload in records(section, _PER_FUNCTION):
         if len(payload) == 8:
@@ -162,27 +168,54 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says."""
-    read = _of_function if section.size <= _KEPT_BYTES else _of_function.__wrapped__
     try:
-        return read(section.copy(0, section.size, ".nv.info"))
+        return _of_records(_telling(section))
     except DamageError as error:
         raise DamageError(error.what, section.start + error.offset) from None
 
 
-_KEPT_BYTES = 1 << 12
-"""Of one section that is remembered."""
+def _telling(section: Window) -> bytes:
+    """The records of a section that :func:`of_function` reads: a tenth of it, and nearly all of what functions have
+    in common. The whole section where it is damaged."""
+    data, at, end = section.buffer, section.start, section.end
+    found: list[bytes] = []
+    while at + _HEAD_BYTES <= end:
+        head = _HEAD(data, at)[0]
+        size = _SIZES.get(head)
+        if size is None:
+            size = _size(head)
+            if not size:
+                return section.copy(0, section.size, ".nv.info")
+            if head >> _ATTRIBUTE_AT & 0xFF in _TELLING:
+                found.append(bytes(data[at : min(at + size, end)]))
+            elif len(_SIZES) < _MOST_SIZES:
+                _SIZES[head] = size
+        at += size
+    return b"".join(found) if at <= end else section.copy(0, section.size, ".nv.info")
 
 
-@lru_cache(maxsize=1 << 12)
-def _of_function(section: bytes) -> FunctionInfo:
-    """A library holds a function once for each source that uses it."""
+_HEAD_BYTES = 4
+_HEAD = struct.Struct("<I").unpack_from
+_SIZES: dict[int, int] = {}
+"""Bytes of the records that nothing is read of, by their heads."""
+_MOST_SIZES = 1 << 12
+
+
+def _size(head: int) -> int:
+    """Bytes of a record; 0: it is none."""
+    form = head & 0xFF
+    return _HEAD_BYTES + (head >> 16) if form == _SIZED else _HEAD_BYTES if 1 <= form <= 3 else 0
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_records(telling: bytes) -> FunctionInfo:
     threads: dict[int, tuple[int, int, int]] = {}
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
     register_cap: int | None = None
     sets_registers = False
-    for attribute, value, payload in records(Window(section), _TELLING):
+    for attribute, value, payload in records(Window(telling), _TELLING):
         if attribute == NUM_BARRIERS:
             barriers = value & 0xFF
         elif attribute == REG_RECONFIG:

@@ -11,16 +11,14 @@ that is asked of few functions, long after the code is gone. So the words of the
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
-from xxhash import xxh3_128_digest
 
 from spillscan.binary.cubin import Function
 from spillscan.binary.window import DamageError, Window
@@ -31,7 +29,6 @@ from spillscan.machine.function import Analysis, Marked, role_by
 from spillscan.machine.liveness import INSTRUCTION, Graph
 from spillscan.machine.local import Plain, StackUse
 from spillscan.model import Role
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, WarpRole
 
 _STRETCH_BYTES = 1 << 20
 """Columns of so much code stay in a processor's cache."""
@@ -334,10 +331,10 @@ Spills = tuple[int, ...] | None
 class Decoded:
     """One function's instructions, by opcode."""
 
-    def __init__(self, function: Function, stretch: Code, table: Table, number: int) -> None:
-        self.code = stretch.part(function.code.start - stretch.start, function.code.size)
+    def __init__(self, code: Window, stretch: Code, table: Table, number: int) -> None:
+        self.code = stretch.part(code.start - stretch.start, code.size)
         self.table = table
-        self.text = Text(function.code, number, self.code)
+        self.text = Text(code, number, self.code)
 
     def shared_among(self, offsets: Sequence[int]) -> int:
         """How many of the instructions at some offsets are STS or LDS."""
@@ -357,13 +354,14 @@ class Decoded:
         """The instructions of callees in it, which stand one behind the other."""
         return of_stretch(parts, self.code, self.table)
 
-    def analysis(self, function: Function, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
-        """What the function is, and its accesses to local memory. ``parts``: where callees begin in its section."""
+    def analysis(self, role: Role, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
+        """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where
+        callees begin in its section."""
         marked = self._marked(spills or ())
-        known = function.role != "unknown"
+        known = role != "unknown"
         return Analysis(
             marked=marked,
-            role=function.role if known else role_by([opcode for opcode, _ in counts.opcodes]),
+            role=role if known else role_by([opcode for opcode, _ in counts.opcodes]),
             last_address=counts.code_bytes - self.code.bytes_per_instruction,
             parts=parts,
             stack_uses=self._stack_uses(),
@@ -441,55 +439,6 @@ class Decoded:
                 yield address, Plain(taken=True)
             elif table.names[rank] in _FRAMES and not is_variable:
                 yield address, Plain(taken=False, change=amount)
-
-
-class Local(NamedTuple):
-    """What is seen of local memory in a function's code, and of registers that it sets."""
-
-    role: Role
-    traffic: LocalTraffic
-    roles: tuple[WarpRole, ...]
-    callees: tuple[tuple[LocalTraffic, int | None], ...]
-    """See :meth:`~spillscan.machine.function.Analysis.callee`."""
-
-
-_SEED = int.from_bytes(os.urandom(8), "little")
-"""Of what stands for code: so that nobody can write other code for which the same stands."""
-_MOST_LOCALS = 1 << 12
-"""Functions that are remembered."""
-
-
-class Locals:
-    """Looks at each code once: a library holds a function once for each source that uses it."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Local] = {}
-
-    def of(
-        self,
-        decoded: Decoded,
-        function: Function,
-        counts: Counts,
-        parts: tuple[int, ...],
-        callees: tuple[int, ...],
-        spills: Spills,
-    ) -> Local:
-        """``parts``: see :meth:`Decoded.analysis`; ``callees``: those of them that are asked for."""
-        code = function.code
-        digest = xxh3_128_digest(code.view(0, code.size, "code"), _SEED)
-        key = digest, code.size, decoded.text.number, function.role, parts, callees, spills
-        known = self._known.get(key)
-        if known is None:
-            seen = decoded.analysis(function, counts, parts=parts, spills=spills)
-            roles = seen.roles() if counts.settings else ()
-            if counts.local:
-                known = Local(seen.role, seen.traffic(), roles, tuple(map(seen.callee, callees)))
-            else:
-                known = Local(function.role, NO_TRAFFIC, roles, ())
-            if len(self._known) >= _MOST_LOCALS:
-                self._known.clear()
-            self._known[key] = known
-        return known
 
 
 @lru_cache

@@ -5,21 +5,26 @@ many processes as there are processors; records come in the order of the file.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import PurePath
+from sys import intern
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
+from xxhash import xxh3_128_digest
 
 from spillscan import workers
 from spillscan.binary import archive, containers, decode
 from spillscan.binary.containers import Damage, Found, Image, Intermediate, Member, Place
-from spillscan.binary.cubin import Cubin, Function, FunctionInfo
-from spillscan.binary.decode import Counts, Decoded, Locals, Opcodes
+from spillscan.binary.cubin import Cubin, Function, FunctionInfo, References
+from spillscan.binary.decode import Counts, Decoded, Opcodes, Spills
+from spillscan.binary.lines import Lines
 from spillscan.binary.window import DEFAULT, Budget, DamageError, Limits, Window
 from spillscan.binary.words import Code, Table, table
 from spillscan.inputs import ptx
@@ -65,9 +70,9 @@ Pair = tuple[int | None, int | None]
 
 
 class Figures(Struct, frozen=True, gc=False):
-    """One function."""
+    """What is stated of one function, whatever it is called: a library holds many several times, and under several
+    names."""
 
-    symbol: str
     arch: str
     """``sm_90a``, as its container says, else its cubin."""
     role: Role
@@ -87,14 +92,23 @@ class Figures(Struct, frozen=True, gc=False):
     """``None`` where it does not use local memory."""
     maker: Maker | None
     """What wrote its cubin, as far as that says."""
-    caller: str = ""
-    """The kernel in whose code it stands, as a callee; empty: it stands alone."""
     roles: tuple[WarpRole, ...] = ()
     """Which of its code runs with which number of registers."""
     digest: str | None = None
     """Stands for its code; ``None`` of a callee."""
     peak: LivePeak | None = None
     """Where most registers are live, if that was asked for."""
+    lost_setting: bool = False
+    """It sets its warps' registers, as its attributes say, and no instruction is known to do so."""
+
+
+class Named(NamedTuple):
+    """One function."""
+
+    symbol: str
+    figures: Figures
+    caller: str = ""
+    """The kernel in whose code it stands, as a callee; empty: it stands alone."""
 
 
 class LostLines(NamedTuple):
@@ -110,40 +124,74 @@ class Entries(NamedTuple):
     """Its kernels; ``None`` where they cannot be read."""
 
 
-class LostSetting(NamedTuple):
-    """A function sets its warps' registers, as its attributes say, and no instruction is known to do so."""
-
-    symbol: str
-
-
-Stated = Figures | Entries | LostLines | LostSetting | DamageError
+Stated = Named | Entries | LostLines | DamageError
 """What is stated of a cubin or a module: its functions, and what is wrong with it."""
 
 
-class Handed(list[Stated]):
-    """What is stated of one cubin or module, as it goes from one process to another: of functions a column for each
-    field, which takes two thirds of the time."""
+class Post:
+    """How what is stated goes from one process to another: of functions their names in one text and numbers in place of
+    figures, of which each goes once, a column for each field. There is one on each side."""
 
-    def __reduce__(self) -> tuple[Callable[..., list[Stated]], tuple[Any]]:
-        functions = [each for each in self if isinstance(each, Figures)]
-        counts = [each.counts for each in functions if each.counts is not None]
-        if not functions or len(counts) < len(self):
-            return list, ([*self],)
-        columns = _columns(functions)
-        columns["resources"] = _columns(columns["resources"])
-        columns["counts"] = _columns(counts)
-        columns["counts"]["opcodes"] = [*zip(*(each.opcodes.parts for each in counts), strict=True)]
-        return _of_columns, (columns,)
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        """Of figures that were sent, by identity."""
+        self._figures: list[Figures] = []
+
+    def packed(self, stated: Iterable[Stated]) -> Any:
+        """What is stated of one cubin or module, as it is sent."""
+        every = list(stated)
+        named = [each for each in every if isinstance(each, Named)]
+        if not named or len(named) < len(every):
+            return every
+        numbers, known = self._numbers, self._figures
+        first = len(known)
+        for _, figures, _ in named:
+            if id(figures) not in numbers:
+                numbers[id(figures)] = len(known)
+                known.append(figures)
+        symbols = _SEPARATOR.join(each.symbol for each in named)
+        callers = _SEPARATOR.join(each.caller for each in named) if any(each.caller for each in named) else ""
+        return symbols, [numbers[id(each.figures)] for each in named], callers, _columns(known[first:])
+
+    def unpacked(self, sent: Any) -> Sequence[Stated]:
+        """What was sent."""
+        if isinstance(sent, list):
+            return sent
+        symbols, numbers, callers, fresh = sent
+        self._figures += _of_columns(fresh)
+        names, figures = map(intern, symbols.split(_SEPARATOR)), map(self._figures.__getitem__, numbers)
+        return [*map(Named, names, figures, map(intern, callers.split(_SEPARATOR)) if callers else repeat(""))]
 
 
-def _columns(items: Sequence[Struct]) -> dict[str, Any]:
+_SEPARATOR = "\0"
+"""No name of a symbol holds it."""
+
+
+def _columns(figures: Sequence[Figures]) -> dict[str, Any]:
+    """Two thirds of the time that as many records would take."""
+    if not figures:
+        return {}
+    columns = _by_field(figures)
+    columns["resources"] = _by_field(columns["resources"])
+    given = [each for each in columns["counts"] if each is not None]
+    columns["counts"] = [each is not None for each in columns["counts"]], _by_field(given) if given else {}
+    if given:
+        columns["counts"][1]["opcodes"] = [*zip(*(each.opcodes.parts for each in given), strict=True)]
+    return columns
+
+
+def _by_field(items: Sequence[Struct]) -> dict[str, Any]:
     return dict(zip(items[0].__struct_fields__, zip(*map(astuple, items), strict=True), strict=True))
 
 
-def _of_columns(columns: dict[str, Any]) -> list[Stated]:
-    counts = columns["counts"]
-    counts["opcodes"] = map(Opcodes, *counts["opcodes"])
-    columns["counts"] = map(Counts, *counts.values())
+def _of_columns(columns: dict[str, Any]) -> list[Figures]:
+    if not columns:
+        return []
+    there, counts = columns["counts"]
+    if counts:
+        counts["opcodes"] = map(Opcodes, *counts["opcodes"])
+    given = map(Counts, *counts.values()) if counts else iter(())
+    columns["counts"] = [next(given) if each else None for each in there]
     columns["resources"] = map(Resources, *columns["resources"].values())
     return [*map(Figures, *columns.values())]
 
@@ -166,11 +214,12 @@ class Held:
         kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
         arch, names = "", set[str]()
         for each in stated:
-            if isinstance(each, Figures):
-                if each.arch != arch:
-                    arch, names = each.arch, linked.setdefault(each.arch, set())
+            if isinstance(each, Named):
+                figures = each.figures
+                if figures.arch != arch:
+                    arch, names = figures.arch, linked.setdefault(figures.arch, set())
                 names.add(each.symbol)
-                if each.role == "entry":
+                if figures.role == "entry":
                     kernels.add(each.symbol)
             yield each
 
@@ -196,13 +245,14 @@ class Held:
 
 
 class Functions:
-    """The functions of the cubins of one file, no more than it may hold."""
+    """The functions of the cubins of one file, no more than it may hold. What a library holds several times, once for
+    each source that uses it, is looked at once."""
 
     def __init__(self, limits: Limits, input_bytes: int, *, live: bool = False) -> None:
         self._live = live
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._scratch = Scratch()
-        self._locals = Locals()
+        self._known: dict[Facts, Seen] = {}
         self.held = Held()
 
     def work_of(self, each: Found) -> int:
@@ -227,24 +277,48 @@ class Functions:
         the last for the rest of all."""
         try:
             cubin = Cubin(image.plain(self._scratch))
-            opcodes = table(cubin.number)
             arch = f"sm_{image.target}" if image.target else cubin.arch
             if self.held.is_linked(image, arch, cubin):
                 return
             if image.target and int(image.target.rstrip("af")) != cubin.number:
                 yield DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
-            found = self._bounded(cubin, image)
-            peaks = _peaks(cubin) if self._live else {}
-            for function, words in _counted(found, opcodes, cubin.number):
-                try:
-                    yield from _figures(cubin, arch, function, words, peaks.get(function.section), self._locals)
-                except DamageError as error:
-                    yield DamageError(f"{function.symbol}: {error.what}", error.offset)
+            yield from self._functions(cubin, image, arch)
             cubin.check()
             if cubin.lines.damage is not None:
                 yield LostLines(cubin.lines.damage.what)
         except DamageError as error:
             yield error
+
+    def _functions(self, cubin: Cubin, image: Image, arch: str) -> Iterator[Stated]:
+        found: list[tuple[Function, Seen | DamageError]] = []
+        fresh: list[tuple[Function, Facts, Seen]] = []
+        late: DamageError | None = None
+        try:
+            for function in self._bounded(cubin, image):
+                try:
+                    facts = _facts(cubin, arch, function)
+                except DamageError as error:
+                    found.append((function, error))
+                    continue
+                seen = self._known.get(facts)
+                if seen is None:
+                    seen = []
+                    fresh.append((function, facts, seen))
+                found.append((function, seen))
+        except DamageError as error:  # behind those before it
+            late = error
+        self._look(fresh, cubin.number)
+        peaks = _peaks(cubin) if self._live else {}
+        own = bool(peaks or cubin.lines)
+        for function, each in found:
+            symbol = function.symbol
+            if isinstance(each, DamageError):
+                yield DamageError(f"{symbol}: {each.what}", each.offset)
+                continue
+            for callee, figures in each if not own else _placed(each, cubin.lines, function.section, peaks):
+                yield Named(callee, figures, symbol) if callee else Named(symbol, figures)
+        if late is not None:
+            raise late
 
     def _bounded(self, cubin: Cubin, image: Image) -> Iterator[Function]:
         for function in cubin.functions():
@@ -253,11 +327,105 @@ class Functions:
                 raise DamageError("more functions than so small a file can hold", image.offset)
             yield function
 
+    def _look(self, fresh: Sequence[tuple[Function, Facts, Seen]], number: int) -> None:
+        """Look at functions that were not seen before."""
+        opcodes = table(number)
+        words: Iterable[_MachineWords | None] = [None] * len(fresh)
+        if opcodes is not None:
+            words = _counted([function for function, _, _ in fresh], opcodes, number)
+        for (function, facts, seen), own in zip(fresh, words, strict=True):
+            seen.extend(_figures(facts, function.code, own))
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[facts] = seen
+
+
+_MOST_KNOWN = 1 << 16
+"""Functions that are remembered."""
+
 
 def _peaks(cubin: Cubin) -> dict[int, LivePeak]:
     from spillscan.binary.pressure import pressures  # few ask for them
 
     return {each.section: held.peak for each, held in pressures(cubin)}
+
+
+def _placed(seen: Seen, lines: Lines, section: int, peaks: Mapping[int, LivePeak]) -> Seen:
+    """The same with what only one cubin says: source lines, and where most registers are live."""
+
+    def placed(figures: Figures, peak: LivePeak | None) -> Figures:
+        return replace(figures, local=figures.local and lines.attach(figures.local, section), peak=peak)
+
+    return [(callee, placed(figures, None if callee else peaks.get(section))) for callee, figures in seen]
+
+
+Seen = list[tuple[str, Figures]]
+"""A function (without a name), and the callees in its code by their symbols."""
+
+
+class Facts(NamedTuple):
+    """All that a cubin says of one function, but for its name and source lines: of two that are equal the same is
+    stated."""
+
+    arch: str
+    number: int
+    """Of its architecture."""
+    role: Role
+    final: bool | None
+    """See :attr:`Figures.final`."""
+    registers: int | None
+    frame_bytes: int | None
+    stack_bytes: int | None
+    local_bytes: int
+    shared_bytes: int
+    constant_bytes: tuple[tuple[int, int], ...]
+    barriers: int
+    dynamic_shared: bool | None
+    """For these see :class:`~spillscan.binary.cubin.Function`."""
+    references: References | None
+    bounds: LaunchBounds | None
+    sets_registers: bool
+    spills: Spills
+    parts: tuple[tuple[int, str], ...]
+    """Where callees begin in its code, and their symbols."""
+    maker: Maker | None
+    digest: str
+    """See :meth:`~spillscan.binary.cubin.Cubin.digest_of`."""
+    code: bytes
+    """Stands for its machine code."""
+    code_bytes: int
+
+
+_SEED = int.from_bytes(os.urandom(8), "little")
+"""Of what stands for machine code: so that nobody can write other code for which the same stands."""
+
+
+def _facts(cubin: Cubin, arch: str, function: Function) -> Facts:
+    info, code = cubin.info_of(function), function.code
+    parts = cubin.parts_of(function)
+    return Facts(
+        arch,
+        cubin.number,
+        function.role,
+        False if cubin.relocatable else None,
+        function.registers,
+        function.frame_bytes,
+        function.stack_bytes,
+        function.local_bytes,
+        function.shared_bytes,
+        function.constant_bytes,
+        (info.barriers or 0) if function.barriers is None else function.barriers,
+        function.dynamic_shared,
+        cubin.references.get(function.section),
+        _bounds(info.max_threads, info.required_threads, info.cluster_blocks),
+        info.sets_registers,
+        _annotated(cubin, info),
+        tuple(parts.items()) if parts else (),
+        cubin.maker,
+        cubin.digest_of(function),
+        xxh3_128_digest(code.view(0, code.size, "code"), _SEED),
+        code.size,
+    )
 
 
 class _MachineWords(Struct, frozen=True, gc=False):
@@ -269,18 +437,12 @@ class _MachineWords(Struct, frozen=True, gc=False):
     opcodes: Table
 
 
-def _counted(
-    functions: Iterator[Function], opcodes: Table | None, number: int
-) -> Iterator[tuple[Function, _MachineWords | None]]:
-    if opcodes is None:
-        for function in functions:
-            yield function, None
-        return
+def _counted(functions: Iterable[Function], opcodes: Table, number: int) -> Iterator[_MachineWords]:
     for neighbours in decode.stretches(functions, opcodes):
         windows = [function.code for function in neighbours]
         stretch = decode.code_of_stretch(windows, opcodes, number)
-        for function, counted in zip(neighbours, decode.of_stretch(windows, stretch, opcodes), strict=True):
-            yield function, _MachineWords(counted, stretch, opcodes)
+        for counted in decode.of_stretch(windows, stretch, opcodes):
+            yield _MachineWords(counted, stretch, opcodes)
 
 
 class _Callee(NamedTuple):
@@ -293,83 +455,78 @@ class _Callee(NamedTuple):
     frame_bytes: int | None = None
 
 
-def _figures(
-    cubin: Cubin, arch: str, function: Function, words: _MachineWords | None, peak: LivePeak | None, locals_: Locals
-) -> Iterator[Figures | LostSetting]:
-    """A function, and the callees in its code."""
-    info = cubin.info_of(function)
-    role, local, shared = function.role, None, None
+def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterator[tuple[str, Figures]]:
+    """See :data:`Seen`."""
+    role, local, shared = facts.role, None, None
     spilled: Pair = (None, None)
     together: Pair = (None, None)
     roles: tuple[WarpRole, ...] = ()
     counted = words.counts if words else None
     callees: list[_Callee] = []
     if words and counted:
-        spills = _annotated(cubin, info)
+        spills, parts = facts.spills, facts.parts
         shared = None if spills is None else 0
-        spilled, parts = (0, 0), cubin.parts_of(function)
+        spilled = 0, 0
         if parts:
-            begins = [*parts, function.code.size]
-            named = zip(parts.values(), begins[:-1], begins[1:], strict=True)
-            callees = [_Callee(*each, None, None if function.frame_bytes else 0) for each in named if each[0]]
+            ends = [*(begin for begin, _ in parts[1:]), code.size]
+            named = ((name, begin, end) for (begin, name), end in zip(parts, ends, strict=True))
+            callees = [_Callee(*each, None, None if facts.frame_bytes else 0) for each in named if each[0]]
         if callees:
             together = 0, 0
         if spills or counted.local or counted.settings or callees:
-            decoded = Decoded(function, words.stretch, words.opcodes, cubin.number)
+            decoded = Decoded(code, words.stretch, words.opcodes, facts.number)
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
-            asked = tuple(each.begin for each in callees)
-            role, traffic, roles, of_callees = locals_.of(decoded, function, counted, tuple(parts), asked, spills)
+            seen = decoded.analysis(role, counted, parts=tuple(begin for begin, _ in parts), spills=spills)
+            roles = seen.roles() if counted.settings else ()
         if counted.local:
-            local = cubin.lines.attach(traffic, function.section)
+            role, local = seen.role, seen.traffic()
             spilled = _spilled(local, role)
+            of_callees = [seen.callee(each.begin) for each in callees]
             callees = [
-                each._replace(local=cubin.lines.attach(own, function.section), frame_bytes=frame)
+                each._replace(local=own, frame_bytes=frame)
                 for each, (own, frame) in zip(callees, of_callees, strict=True)
             ]
             if callees:
                 known = local.cumulative if local.callees and local.evidence == "annotation" else None
                 together = spilled if not local.callees else (None, None) if known is None else known.pair
-    barriers, references = function.barriers, cubin.references.get(function.section)
-    yield Figures(
-        function.symbol,
-        arch,
+    references = facts.references
+    own = Figures(
+        facts.arch,
         role,
-        False if cubin.relocatable else None,
+        facts.final,
         Resources(
-            function.registers,
-            function.frame_bytes,
-            function.stack_bytes,
+            facts.registers,
+            facts.frame_bytes,
+            facts.stack_bytes,
             *spilled,
             *together,
-            function.local_bytes,
-            function.shared_bytes,
-            function.constant_bytes,
-            (info.barriers or 0) if barriers is None else barriers,
+            facts.local_bytes,
+            facts.shared_bytes,
+            facts.constant_bytes,
+            facts.barriers,
             references and references.textures,
             references and references.surfaces,
             references and references.samplers,
         ),
-        _bounds(info.max_threads, info.required_threads, info.cluster_blocks),
-        False if counted and function.dynamic_shared and not counted.may_share else function.dynamic_shared,
+        facts.bounds,
+        False if counted and facts.dynamic_shared and not counted.may_share else facts.dynamic_shared,
         counted,
-        counted.code_bytes if counted else function.code.size,
+        counted.code_bytes if counted else code.size,
         shared,
         local,
-        cubin.maker,
+        facts.maker,
         roles=roles,
-        digest=cubin.digest_of(function),
-        peak=peak,
+        digest=facts.digest,
+        lost_setting=bool(counted and facts.sets_registers and not counted.settings),
     )
-    if counted and info.sets_registers and not counted.settings:
-        yield LostSetting(function.symbol)
-    windows = [function.code.part(each.begin, each.end - each.begin, "callee") for each in callees]
+    yield "", own
+    windows = [code.part(each.begin, each.end - each.begin, "callee") for each in callees]
     for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
         stores, loads = _spilled(each.local, "function")
-        yield Figures(
-            symbol=each.symbol,
-            arch=arch,
+        figures = Figures(
+            arch=facts.arch,
             role="function",
             final=None,
             resources=replace(_UNKNOWN, stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads),
@@ -379,9 +536,9 @@ def _figures(
             code_bytes=each.end - each.begin,
             shared_spills=None,
             local=each.local,
-            maker=cubin.maker,
-            caller=function.symbol,
+            maker=facts.maker,
         )
+        yield each.symbol, figures
 
 
 def _annotated(cubin: Cubin, info: FunctionInfo) -> tuple[int, ...] | None:
@@ -453,6 +610,8 @@ class Records:
         self._damaged_lines: Counter[str] = Counter()
         """Cubins by what is wrong with their source lines."""
         self._shown = 0
+        self._known: dict[int, tuple[Figures, Usage, SassStats]] = {}
+        """By the identity of figures, which many functions share."""
         self._usages: dict[Resources, Usage] = {}
         self._stats: dict[tuple[Any, ...], SassStats] = {}
         """Of code, by what it is made of: a library holds many kernels once for each of its sources."""
@@ -477,13 +636,14 @@ class Records:
                     origin=self._origin,
                     version=member.version if isinstance(member, Intermediate) else None,
                 )
-            elif isinstance(each, LostSetting):
-                what = (
-                    f"{each.symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
-                )
-                yield replace(self._issue("unknown-opcode", what, "error"), hides=("registers", "code"))
             else:
                 yield self._function(each, number, identifier)
+                if each.figures.lost_setting:
+                    what = (
+                        f"{each.symbol} sets its warps' registers, as its attributes say, "
+                        "and no USETMAXREG is found in it"
+                    )
+                    yield replace(self._issue("unknown-opcode", what, "error"), hides=("registers", "code"))
 
     def worth(self, item: Record) -> bool:
         """Whether it is stated: everything, but of damage the first issues."""
@@ -517,28 +677,36 @@ class Records:
         shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in message)
         return Issue(code=code, message=shown[:500], severity=severity, origin=self._origin)
 
-    def _function(self, figures: Figures, number: int, identifier: str) -> SassFunction:
+    def _function(self, named: Named, number: int, identifier: str) -> SassFunction:
+        figures = named.figures
         counts = figures.counts
         if counts is None:
             self._unknown_archs[figures.arch] += 1
         elif counts.unknown:
             self._unknown_codes[figures.arch] += counts.unknown
-        usage = self._usages.get(figures.resources)
-        if usage is None:
-            usage = self._usages[figures.resources] = Usage(**asdict(figures.resources))
+        known = self._known.get(id(figures))
+        if known is None:
+            known = self._known[id(figures)] = figures, self._usage_of(figures.resources), self._stats_of(figures)
+        _, usage, stats = known
         return SassFunction(
-            symbol=figures.symbol,
+            symbol=named.symbol,
             arch=figures.arch,
             role=figures.role,
             member=number,
             identifier=identifier,
-            stats=self._stats_of(figures),
+            stats=stats,
             usage=usage,
             launch_bounds=figures.bounds,
             dynamic_shared=figures.dynamic_shared,
             final=figures.final,
-            caller=figures.caller,
+            caller=named.caller,
         )
+
+    def _usage_of(self, resources: Resources) -> Usage:
+        known = self._usages.get(resources)
+        if known is None:
+            known = self._usages[resources] = Usage(**asdict(resources))
+        return known
 
     def _stats_of(self, figures: Figures) -> SassStats:
         counts, local = figures.counts, figures.local or NO_TRAFFIC
@@ -591,27 +759,31 @@ def one_by_one(functions: Functions, found: Iterable[Numbered]) -> Iterator[tupl
         yield each, _of_member(functions, each[1], pages)
 
 
-def in_turn(
+def as_they_come(
     functions: Functions, found: Sequence[Numbered], origin: str
-) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
-    """Everything, by as many processes as pay: first machine code, then what depends on which there is."""
+) -> Iterator[tuple[int, Iterable[Stated]]]:
+    """The place of each in ``found`` with what is stated of it, by as many processes as pay: first machine code, then
+    what depends on which there is. Raises :class:`~spillscan.errors.SpillscanError` where a process dies."""
     linked = {each.file for _, each in found if isinstance(each, Image) and not each.relocatable}
 
     def waits(each: Found) -> bool:
         return isinstance(each, Intermediate) or (isinstance(each, Image) and each.relocatable and each.file in linked)
 
-    yield from together(functions, [pair for pair in found if not waits(pair[1])], origin)
-    yield from together(functions, [pair for pair in found if waits(pair[1])], origin)
-
-
-def together(
-    functions: Functions, found: Sequence[Numbered], origin: str
-) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
-    """Everything, by as many processes as pay. Raises :class:`~spillscan.errors.SpillscanError` where one dies."""
     pages = Pages()
-    sizes = [functions.work_of(each) for _, each in found]
-    failure = f"{origin} was not read"
-    yield from workers.shared(found, sizes, lambda pair: _of_member(functions, pair[1], pages), failure, held=Handed)
+    for late in (False, True):
+        places = [at for at, (_, each) in enumerate(found) if waits(each) is late]
+        mine = [found[at][1] for at in places]
+        sizes = [functions.work_of(each) for each in mine]
+        read = workers.as_they_come(
+            mine, sizes, lambda each: _of_member(functions, each, pages), f"{origin} was not read", None, _target, Post
+        )
+        for at, stated in read:
+            yield places[at], stated
+
+
+def _target(each: Found) -> str:
+    """What can be equal is of one architecture."""
+    return each.target if isinstance(each, Member) else ""
 
 
 def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:
@@ -635,19 +807,25 @@ def items(
     window = Window(buffer)
     records, functions = Records(name), Functions(limits, len(buffer), live=live)
     found = numbered(containers.images(window, Budget(limits, len(buffer))))
+
+    def made(numbered: Numbered, stated: Iterable[Stated]) -> Iterator[Record]:
+        number, each = numbered
+        if isinstance(each, Damage):
+            return iter([records.damage(each.error, each.place)])
+        return records.of(each, number, functions.held.of(each, stated) if isinstance(each, Image) else stated)
+
+    every: Iterable[tuple[Numbered, Iterable[Record]]]
     if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
-        stated = one_by_one(functions, found)  # small, or each member is decompressed where it is found
+        # small, or each member is decompressed where it is found
+        every = ((each, made(each, stated)) for each, stated in one_by_one(functions, found))
     else:
-        stated = in_turn(functions, list(found), name)
+        listed = list(found)
+        records_of = {at: list(made(listed[at], stated)) for at, stated in as_they_come(functions, listed, name)}
+        every = ((each, records_of.pop(at)) for at, each in enumerate(listed))
     last: Window | None = None
-    for (number, each), figures in stated:
+    for (_, each), own in every:
         if hosts is not None and isinstance(each, Member) and each.file is not last:
             last = each.file
             hosts(last)
-        if isinstance(each, Damage):
-            made: Iterator[Record] = iter([records.damage(each.error, each.place)])
-        else:
-            stated_of = functions.held.of(each, figures) if isinstance(each, Image) else figures
-            made = records.of(each, number, stated_of)
-        yield from filter(records.worth, made)
+        yield from filter(records.worth, own)
     yield from records.rest()

@@ -217,6 +217,10 @@ class Lines:
         self.damage: DamageError | None = None
         """The first thing that could not be read."""
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return self._section is not None
+
     def attach(self, local: LocalTraffic, section: int) -> LocalTraffic:
         """What the function in this code section does to local memory, its accesses with their source lines."""
         if not isinstance(local.accesses, Accesses):

@@ -46,13 +46,16 @@ _STEP_BYTES = 16 << 20
 
 
 class Pages:
-    """Those of a file that is read from its beginning on. What is asked for again comes from the system's cache."""
+    """Those of a file that is read from its beginning on, once or in several rounds. What is asked for again comes from
+    the system's cache."""
 
     def __init__(self) -> None:
         self._left = 0
 
     def leave(self, buffer: Buffer, position: int) -> None:
         """Everything before ``position`` was read."""
+        if position < self._left:  # another round
+            self._left = 0
         if not isinstance(buffer, mmap.mmap) or position < self._left + _STEP_BYTES:
             return
         end = position - position % mmap.PAGESIZE
