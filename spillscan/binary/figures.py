@@ -70,11 +70,9 @@ Pair = tuple[int | None, int | None]
 
 
 class Figures(Struct, frozen=True, gc=False):
-    """What is stated of one function, whatever it is called: a library holds many several times, and under several
-    names."""
+    """What is stated of one function, whatever it is called and whichever cubin holds it: a library holds many several
+    times, and under several names."""
 
-    arch: str
-    """``sm_90a``, as its container says, else its cubin."""
     role: Role
     final: bool | None
     """``False``: the device linker still has to link it."""
@@ -90,8 +88,6 @@ class Figures(Struct, frozen=True, gc=False):
     """Annotated accesses to shared memory; ``None`` without annotations."""
     local: LocalTraffic | None
     """``None`` where it does not use local memory."""
-    maker: Maker | None
-    """What wrote its cubin, as far as that says."""
     roles: tuple[WarpRole, ...] = ()
     """Which of its code runs with which number of registers."""
     digest: str | None = None
@@ -105,8 +101,12 @@ class Figures(Struct, frozen=True, gc=False):
 class Named(NamedTuple):
     """One function."""
 
-    symbol: str
     figures: Figures
+    symbol: str
+    arch: str
+    """``sm_90a``, as its container says, else its cubin."""
+    maker: Maker | None
+    """What wrote its cubin, as far as that says."""
     caller: str = ""
     """The kernel in whose code it stands, as a callee; empty: it stands alone."""
 
@@ -138,29 +138,31 @@ class Post:
         self._figures: list[Figures] = []
 
     def packed(self, stated: Iterable[Stated]) -> Any:
-        """What is stated of one cubin or module, as it is sent."""
+        """What is stated of one cubin or module, as it is sent: functions of one architecture and maker."""
         every = list(stated)
         named = [each for each in every if isinstance(each, Named)]
         if not named or len(named) < len(every):
             return every
         numbers, known = self._numbers, self._figures
         first = len(known)
-        for _, figures, _ in named:
+        for figures, *_ in named:
             if id(figures) not in numbers:
                 numbers[id(figures)] = len(known)
                 known.append(figures)
         symbols = _SEPARATOR.join(each.symbol for each in named)
         callers = _SEPARATOR.join(each.caller for each in named) if any(each.caller for each in named) else ""
-        return symbols, [numbers[id(each.figures)] for each in named], callers, _columns(known[first:])
+        places = [numbers[id(each.figures)] for each in named]
+        return places, symbols, named[0].arch, named[0].maker, callers, _columns(known[first:])
 
     def unpacked(self, sent: Any) -> Sequence[Stated]:
         """What was sent."""
         if isinstance(sent, list):
             return sent
-        symbols, numbers, callers, fresh = sent
+        places, symbols, arch, maker, callers, fresh = sent
         self._figures += _of_columns(fresh)
-        names, figures = map(intern, symbols.split(_SEPARATOR)), map(self._figures.__getitem__, numbers)
-        return [*map(Named, names, figures, map(intern, callers.split(_SEPARATOR)) if callers else repeat(""))]
+        figures, names = map(self._figures.__getitem__, places), map(intern, symbols.split(_SEPARATOR))
+        within = map(intern, callers.split(_SEPARATOR)) if callers else repeat("")
+        return [*map(Named, figures, names, repeat(arch), repeat(maker), within)]
 
 
 _SEPARATOR = "\0"
@@ -215,11 +217,10 @@ class Held:
         arch, names = "", set[str]()
         for each in stated:
             if isinstance(each, Named):
-                figures = each.figures
-                if figures.arch != arch:
-                    arch, names = figures.arch, linked.setdefault(figures.arch, set())
+                if each.arch != arch:
+                    arch, names = each.arch, linked.setdefault(each.arch, set())
                 names.add(each.symbol)
-                if figures.role == "entry":
+                if each.figures.role == "entry":
                     kernels.add(each.symbol)
             yield each
 
@@ -296,7 +297,7 @@ class Functions:
         try:
             for function in self._bounded(cubin, image):
                 try:
-                    facts = _facts(cubin, arch, function)
+                    facts = _facts(cubin, function)
                 except DamageError as error:
                     found.append((function, error))
                     continue
@@ -309,14 +310,14 @@ class Functions:
             late = error
         self._look(fresh, cubin.number)
         peaks = _peaks(cubin) if self._live else {}
-        own = bool(peaks or cubin.lines)
+        own, maker = bool(peaks or cubin.lines), cubin.maker
         for function, each in found:
             symbol = function.symbol
             if isinstance(each, DamageError):
                 yield DamageError(f"{symbol}: {each.what}", each.offset)
                 continue
             for callee, figures in each if not own else _placed(each, cubin.lines, function.section, peaks):
-                yield Named(callee, figures, symbol) if callee else Named(symbol, figures)
+                yield Named(figures, callee or symbol, arch, maker, symbol if callee else "")
         if late is not None:
             raise late
 
@@ -367,7 +368,6 @@ class Facts(NamedTuple):
     """All that a cubin says of one function, but for its name and source lines: of two that are equal the same is
     stated."""
 
-    arch: str
     number: int
     """Of its architecture."""
     role: Role
@@ -388,7 +388,6 @@ class Facts(NamedTuple):
     spills: Spills
     parts: tuple[tuple[int, str], ...]
     """Where callees begin in its code, and their symbols."""
-    maker: Maker | None
     digest: str
     """See :meth:`~spillscan.binary.cubin.Cubin.digest_of`."""
     code: bytes
@@ -400,11 +399,10 @@ _SEED = int.from_bytes(os.urandom(8), "little")
 """Of what stands for machine code: so that nobody can write other code for which the same stands."""
 
 
-def _facts(cubin: Cubin, arch: str, function: Function) -> Facts:
+def _facts(cubin: Cubin, function: Function) -> Facts:
     info, code = cubin.info_of(function), function.code
     parts = cubin.parts_of(function)
     return Facts(
-        arch,
         cubin.number,
         function.role,
         False if cubin.relocatable else None,
@@ -421,7 +419,6 @@ def _facts(cubin: Cubin, arch: str, function: Function) -> Facts:
         info.sets_registers,
         _annotated(cubin, info),
         tuple(parts.items()) if parts else (),
-        cubin.maker,
         cubin.digest_of(function),
         xxh3_128_digest(code.view(0, code.size, "code"), _SEED),
         code.size,
@@ -493,7 +490,6 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
                 together = spilled if not local.callees else (None, None) if known is None else known.pair
     references = facts.references
     own = Figures(
-        facts.arch,
         role,
         facts.final,
         Resources(
@@ -516,7 +512,6 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
         counted.code_bytes if counted else code.size,
         shared,
         local,
-        facts.maker,
         roles=roles,
         digest=facts.digest,
         lost_setting=bool(counted and facts.sets_registers and not counted.settings),
@@ -526,7 +521,6 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
     for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
         stores, loads = _spilled(each.local, "function")
         figures = Figures(
-            arch=facts.arch,
             role="function",
             final=None,
             resources=replace(_UNKNOWN, stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads),
@@ -536,7 +530,6 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
             code_bytes=each.end - each.begin,
             shared_spills=None,
             local=each.local,
-            maker=facts.maker,
         )
         yield each.symbol, figures
 
@@ -610,11 +603,9 @@ class Records:
         self._damaged_lines: Counter[str] = Counter()
         """Cubins by what is wrong with their source lines."""
         self._shown = 0
-        self._known: dict[int, tuple[Figures, Usage, SassStats]] = {}
-        """By the identity of figures, which many functions share."""
+        self._known: dict[tuple[int, Maker | None], tuple[Figures, Usage, SassStats]] = {}
+        """By the identity of figures, which many functions share, and what wrote their cubin."""
         self._usages: dict[Resources, Usage] = {}
-        self._stats: dict[tuple[Any, ...], SassStats] = {}
-        """Of code, by what it is made of: a library holds many kernels once for each of its sources."""
 
     def of(self, member: Member, number: int, stated: Iterable[Stated]) -> Iterator[Record]:
         """All functions of one cubin, or a module; ``number`` is the cubin's place in the file, ``stated`` what it
@@ -681,16 +672,17 @@ class Records:
         figures = named.figures
         counts = figures.counts
         if counts is None:
-            self._unknown_archs[figures.arch] += 1
+            self._unknown_archs[named.arch] += 1
         elif counts.unknown:
-            self._unknown_codes[figures.arch] += counts.unknown
-        known = self._known.get(id(figures))
+            self._unknown_codes[named.arch] += counts.unknown
+        known = self._known.get((id(figures), named.maker))
         if known is None:
-            known = self._known[id(figures)] = figures, self._usage_of(figures.resources), self._stats_of(figures)
+            usage, stats = self._usage_of(figures.resources), self._stats_of(figures, named.maker)
+            known = self._known[id(figures), named.maker] = figures, usage, stats
         _, usage, stats = known
         return SassFunction(
             symbol=named.symbol,
-            arch=figures.arch,
+            arch=named.arch,
             role=figures.role,
             member=number,
             identifier=identifier,
@@ -708,28 +700,21 @@ class Records:
             known = self._usages[resources] = Usage(**asdict(resources))
         return known
 
-    def _stats_of(self, figures: Figures) -> SassStats:
-        counts, local = figures.counts, figures.local or NO_TRAFFIC
-        fields: dict[str, Any] = {
-            "code_bytes": figures.code_bytes,
-            "shared_spills": figures.shared_spills,
-            "registers": figures.resources.registers,
-            "maker": figures.maker,
-            "roles": figures.roles,
-            "digest": figures.digest,
-            "live_peak": figures.peak,
-        }
-        key = figures.arch, counts and counts.opcodes.parts[1:], id(local), *fields.values()
-        known = self._stats.get(key)
-        if known is None:
-            known = self._stats[key] = SassStats(
-                instructions=counts.instructions if counts else 0,
-                opcodes=counts.opcodes if counts else (),
-                local=local,
-                origin=self._origin,
-                **fields,
-            )
-        return known
+    def _stats_of(self, figures: Figures, maker: Maker | None) -> SassStats:
+        counts = figures.counts
+        return SassStats(
+            instructions=counts.instructions if counts else 0,
+            opcodes=counts.opcodes if counts else (),
+            code_bytes=figures.code_bytes,
+            local=figures.local or NO_TRAFFIC,
+            origin=self._origin,
+            shared_spills=figures.shared_spills,
+            registers=figures.resources.registers,
+            maker=maker,
+            roles=figures.roles,
+            digest=figures.digest,
+            live_peak=figures.peak,
+        )
 
 
 def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
