@@ -252,7 +252,7 @@ BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
-_TEXT_BYTES = 1 << 25
+_TEXT_BYTES = 1 << 26
 """Of texts that are kept of one kind."""
 _CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 _plain = json.JSONEncoder(separators=(",", ":"))

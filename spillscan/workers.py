@@ -13,10 +13,9 @@ import select
 import signal
 import struct
 import warnings
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol, TypeVar
 
@@ -236,9 +235,9 @@ LEAST_BYTES = 64 << 20
 _MOST = 8
 """Processes."""
 _PORTIONS = 32
-"""Of what is left, for each process, the next is one: they become smaller, so that at the end none waits long."""
+"""Of what is left of a share, the next is one: they become smaller, so that at the end none waits long."""
 _MOST_PORTIONS = 256
-"""The least portion is so small a part of all."""
+"""The least portion is so small a part of a share."""
 
 _HEAP_BYTES = 31 << 20
 """glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
@@ -275,12 +274,13 @@ def shared(
     read: Callable[[_T], Iterable[Any]],
     failure: str,
     least: int | None = None,
+    kind: Callable[[_T], str] = lambda _: "",
 ) -> Iterator[tuple[_T, Iterable[Any]]]:
     """Each thing that was ``found``, in order, with what is ``read`` of it; for the rest see :func:`as_they_come`. What
     comes before its turn is kept."""
     waiting: dict[int, Iterable[Any]] = {}
     turn = 0
-    for at, items in as_they_come(found, sizes, read, failure, least):
+    for at, items in as_they_come(found, sizes, read, failure, least, kind):
         if at != turn:
             waiting[at] = list(items)
             continue
@@ -297,14 +297,13 @@ def as_they_come(
     read: Callable[[_T], Iterable[Any]],
     failure: str,
     least: int | None = None,
-    alike: Callable[[_T], str] | None = None,
+    kind: Callable[[_T], str] = lambda _: "",
     post: Callable[[], Post] = Plain,
 ) -> Iterator[tuple[int, Iterable[Any]]]:
     """The number of each thing that was ``found``, with what is ``read`` of it, by as many processes as pay. ``sizes``:
-    how much that is; ``least``: of a share (default: :data:`LEAST_BYTES`); ``alike``: of what is equal in it one
-    process reads as much as it can, since it remembers what it has seen. What is read of one is to be taken before the
-    next is asked for. Raises :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it
-    leaves undone.
+    how much that is; ``least``: of a share (default: :data:`LEAST_BYTES`); ``kind``: of one kind a process reads as
+    much as it can, since it remembers what it has seen. What is read of one is to be taken before the next is asked
+    for. Raises :class:`~spillscan.errors.SpillscanError` where a process dies: ``failure`` says what it leaves undone.
 
     Whoever is free takes the next portion of its own share, and then of another's; this process between what else it
     does.
@@ -315,11 +314,8 @@ def as_they_come(
         for at, each in enumerate(found):
             yield at, read(each)
         return
-    order = [*range(len(found))]
-    if alike is not None:
-        order.sort(key=lambda at: alike(found[at]))
-    shares = portions([sizes[at] for at in order], count, apart=alike is not None)
-    parts = [order[part.start : part.stop] for share in shares for part in share]
+    shares = [portions(share, sizes) for share in _shares(sizes, list(map(kind, found)), count)]
+    parts = [part for share in shares for part in share]
     with Tickets([len(share) for share in shares]) as tickets:
 
         def share(own: int, mine: Post) -> Iterator[tuple[int, list[Any]]]:
@@ -388,23 +384,46 @@ class Tickets:
 _TICKET = struct.Struct("<I")
 
 
-def portions(sizes: Sequence[int], count: int, *, apart: bool = False) -> list[list[range]]:
-    """Neighbours that one process reads together, for so many processes: smaller ones the less is left. ``apart``: a
-    share for each process, else one for all."""
-    if not apart:
-        return [_portions(sizes, range(len(sizes)), count)]
-    ends, whole = [*accumulate(sizes)], sum(sizes)
-    cuts = [0, *(bisect_left(ends, whole * each // count) for each in range(1, count)), len(sizes)]
-    return [_portions(sizes, range(begin, end), 1) for begin, end in pairwise(cuts)]
+def _shares(sizes: Sequence[int], kinds: Sequence[str], count: int) -> list[list[int]]:
+    """What each of so many processes reads, in order: as few kinds as can be, and of a kind that several read some all
+    the way through, so that all come to its end together."""
+    whole: Counter[str] = Counter()
+    for kind, size in zip(kinds, sizes, strict=True):
+        whole[kind] += size
+    owners: dict[str, list[int]] = {}
+    """Of each kind."""
+    due: dict[tuple[str, int], float] = {}
+    """How much of a kind each is to read."""
+    room, owner = [sum(sizes) / count] * count, 0
+    for kind in sorted(whole):
+        left: float = whole[kind]
+        while True:
+            part = left if owner == count - 1 else min(left, room[owner])
+            owners.setdefault(kind, []).append(owner)
+            due[kind, owner] = part
+            room[owner] -= part
+            left -= part
+            if left <= 0:
+                break
+            owner += 1
+    rest = dict(due)
+    shares: list[list[int]] = [[] for _ in range(count)]
+    for at, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        mine = max(owners[kind], key=lambda each: rest[kind, each] / (due[kind, each] or 1))
+        rest[kind, mine] -= size
+        shares[mine].append(at)
+    return shares
 
 
-def _portions(sizes: Sequence[int], share: range, count: int) -> list[range]:
-    left = sum(sizes[share.start : share.stop])
-    found, least = [], left // _MOST_PORTIONS
-    begin, held = share.start, 0
-    for end in range(share.start + 1, share.stop + 1):
-        held += sizes[end - 1]
-        if end == share.stop or held > max(least, left // (_PORTIONS * count)):
-            found.append(range(begin, end))
+def portions(share: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
+    """What of a share is read, and sent, together: less of it the less is left."""
+    left = sum(sizes[at] for at in share)
+    found: list[Sequence[int]] = []
+    least = left // _MOST_PORTIONS
+    begin = held = 0
+    for end, at in enumerate(share, 1):
+        held += sizes[at]
+        if end == len(share) or held > max(least, left // _PORTIONS):
+            found.append(share[begin:end])
             begin, left, held = end, left - held, 0
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -308,10 +309,20 @@ def _kernels(kernels: Sequence[Kernel]) -> Iterator[bytes]:
         return
     from spillscan import workers
 
-    batches = [kernels[at : at + BATCH] for at in range(0, len(kernels), BATCH)]
+    batches = [
+        tuple(batch[at : at + BATCH])
+        for batch in (list(several) for _, several in groupby(kernels, _arch))
+        for at in range(0, len(batch), BATCH)
+    ]
     failure = "the kernels were not written as JSON"
-    for _, pieces in workers.shared(batches, list(map(len, batches)), _of_batch, failure, _LEAST_KERNELS):
+    sizes = list(map(len, batches))
+    for _, pieces in workers.shared(batches, sizes, _of_batch, failure, _LEAST_KERNELS, lambda batch: _arch(batch[0])):
         yield from pieces
+
+
+def _arch(kernel: Kernel) -> str:
+    """Equal machine code is of one architecture."""
+    return kernel.key.arch or ""
 
 
 def _of_batch(kernels: Sequence[Kernel]) -> Iterator[bytes]:

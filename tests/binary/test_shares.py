@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from spillscan import binary, pipeline, workers
 from spillscan.binary import containers, fatbin
-from spillscan.binary.figures import Entries, Figures, Functions, Handed, LostLines, Stated
+from spillscan.binary.figures import Entries, Functions, LostLines, Named, Post, Stated
 from spillscan.binary.weight import weigh
 from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.errors import SpillscanError
@@ -100,15 +102,21 @@ def test_memory_that_there_is_not() -> None:
 
 
 def test_what_is_handed_over(mapped: mmap.mmap) -> None:
-    """Functions by column; with them, or instead, whatever else is stated."""
+    """Functions by column, each figures once; with them, or instead, whatever else is stated."""
     functions = Functions(DEFAULT, len(mapped))
     images = containers.images(Window(mapped), Budget(DEFAULT, len(mapped)))
     every = [[*functions.of(image)] for image in images if isinstance(image, containers.Image)]
     assert sum(map(len, every)) > 10
-    figures = next(each for stated in every for each in stated if isinstance(each, Figures))
+    named = next(each for stated in every for each in stated if isinstance(each, Named))
     other: list[Stated] = [Entries(("kernel",)), LostLines("cut off")]
-    for stated in (*every, [], other, [figures, *other], [structs.replace(figures, counts=None)]):
-        assert pickle.loads(pickle.dumps(Handed(stated))) == stated
+    blind = named._replace(figures=structs.replace(named.figures, counts=None))
+    ours, theirs = Post(), Post()
+    for stated in (*every, [], other, [named, *other], [blind], [blind, named], *every):
+        sent = pickle.dumps(ours.packed(iter(stated)))
+        found = theirs.unpacked(pickle.loads(sent))
+        assert list(found) == stated
+    again = [theirs.unpacked(pickle.loads(pickle.dumps(ours.packed([named])))) for _ in range(2)]
+    assert again[0][0].figures is again[1][0].figures
 
 
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,15 +161,41 @@ def test_where_the_system_gives_fewer_processes(
     assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
 
 
-def test_neighbours_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_is_read_together_the_less_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_PORTIONS", 4)
-    assert workers.portions([5, 5, 0, 10, 1, 9], 1) == [range(2), range(2, 4), range(4, 6)]
-    assert workers.portions([], 2) == []
-    assert workers.portions([0, 0], 2) == [range(2)]
-    several = workers.portions([1] * 10_000, 8)
+    assert workers.portions([0, 2, 4, 6, 8, 10], [5, 9, 5, 9, 0, 9, 10, 9, 1, 9, 9]) == [[0, 2], [4, 6], [8, 10]]
+    assert workers.portions([], []) == []
+    assert workers.portions([1, 0], [0, 0]) == [[1, 0]]
+    several = workers.portions(range(10_000), [1] * 10_000)
     assert [at for part in several for at in part] == [*range(10_000)]
     assert len(several[0]) > 8 * len(several[-1])  # none waits long for the last
-    assert len(workers.portions([1] * 100_000, 8)) <= 512
+    assert len(workers.portions(range(100_000), [1] * 100_000)) <= 512
+
+
+@given(
+    items=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 100)), min_size=1, max_size=60),
+    count=st.integers(2, 8),
+)
+def test_each_process_reads_few_kinds(items: list[tuple[str, int]], count: int) -> None:
+    """In order, each thing once; the same to do for all; of no more kinds than there must be."""
+    kinds, sizes = [kind for kind, _ in items], [size for _, size in items]
+    shares = workers._shares(sizes, kinds, count)
+    assert sorted(at for share in shares for at in share) == [*range(len(items))]
+    assert all(share == sorted(share) for share in shares)
+    largest = max(sizes)
+    for share in shares:
+        assert sum(sizes[at] for at in share) <= sum(sizes) / count + largest * len(set(kinds))
+    assert sum(len({kinds[at] for at in share}) for share in shares) <= len(set(kinds)) + count - 1
+
+
+def test_what_several_read_of_one_kind_alternates() -> None:
+    """So that what comes first in a file does not wait for its end."""
+    one, other = workers._shares([10] * 100, ["sm_90"] * 100, 2)
+    assert [(a - b) in (-1, 1) for a, b in zip(one, other, strict=True)] == [True] * 50
+    one, other = workers._shares([10] * 100, ["a", "b", "b", "b"] * 25, 2)
+    assert {at for at in range(100) if at % 4 == 0} <= set(one)
+    for end in range(4, 101, 4):
+        assert abs(sum(at < end for at in one) - sum(at < end for at in other)) < 4
 
 
 def test_whoever_is_free_takes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
