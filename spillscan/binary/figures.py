@@ -606,6 +606,8 @@ class Records:
         self._known: dict[tuple[int, Maker | None], tuple[Figures, Usage, SassStats]] = {}
         """By the identity of figures, which many functions share, and what wrote their cubin."""
         self._usages: dict[Resources, Usage] = {}
+        self._stats: dict[tuple[Any, ...], SassStats] = {}
+        """Of code, by what it is made of: its text in a report is made once."""
 
     def of(self, member: Member, number: int, stated: Iterable[Stated]) -> Iterator[Record]:
         """All functions of one cubin, or a module; ``number`` is the cubin's place in the file, ``stated`` what it
@@ -677,7 +679,7 @@ class Records:
             self._unknown_codes[named.arch] += counts.unknown
         known = self._known.get((id(figures), named.maker))
         if known is None:
-            usage, stats = self._usage_of(figures.resources), self._stats_of(figures, named.maker)
+            usage, stats = self._usage_of(figures.resources), self._stats_of(figures, named.arch, named.maker)
             known = self._known[id(figures), named.maker] = figures, usage, stats
         _, usage, stats = known
         return SassFunction(
@@ -700,21 +702,28 @@ class Records:
             known = self._usages[resources] = Usage(**asdict(resources))
         return known
 
-    def _stats_of(self, figures: Figures, maker: Maker | None) -> SassStats:
-        counts = figures.counts
-        return SassStats(
-            instructions=counts.instructions if counts else 0,
-            opcodes=counts.opcodes if counts else (),
-            code_bytes=figures.code_bytes,
-            local=figures.local or NO_TRAFFIC,
-            origin=self._origin,
-            shared_spills=figures.shared_spills,
-            registers=figures.resources.registers,
-            maker=maker,
-            roles=figures.roles,
-            digest=figures.digest,
-            live_peak=figures.peak,
-        )
+    def _stats_of(self, figures: Figures, arch: str, maker: Maker | None) -> SassStats:
+        counts, local = figures.counts, figures.local or NO_TRAFFIC
+        fields: dict[str, Any] = {
+            "code_bytes": figures.code_bytes,
+            "shared_spills": figures.shared_spills,
+            "registers": figures.resources.registers,
+            "maker": maker,
+            "roles": figures.roles,
+            "digest": figures.digest,
+            "live_peak": figures.peak,
+        }
+        key = arch, counts and counts.opcodes.parts[1:], id(local), *fields.values()
+        known = self._stats.get(key)
+        if known is None:
+            known = self._stats[key] = SassStats(
+                instructions=counts.instructions if counts else 0,
+                opcodes=counts.opcodes if counts else (),
+                local=local,
+                origin=self._origin,
+                **fields,
+            )
+        return known
 
 
 def _first(counts: Counter[str]) -> Iterator[tuple[str, int]]:
