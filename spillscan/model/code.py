@@ -5,9 +5,10 @@ classes of opcodes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -582,13 +583,14 @@ OTHER_CLASS = "other"
 
 def classified(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Instructions by class, largest first."""
-    found: dict[str, int] = {}
+    found: defaultdict[str, int] = defaultdict(int)
+    class_of = CLASS_OF.get
     for opcode, count in opcodes:
-        name = CLASS_OF.get(opcode, OTHER_CLASS)
-        found[name] = found.get(name, 0) + count
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        found[class_of(opcode, OTHER_CLASS)] += count
+    by_name = sorted(found.items())
+    return dict(sorted(by_name, key=itemgetter(1), reverse=True))
 
 
 def unclassified(opcodes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     """The mnemonics that are in no class, by name."""
-    return tuple(sorted(opcode for opcode, _ in opcodes if opcode not in CLASS_OF))
+    return tuple(sorted({opcode for opcode, _ in opcodes}.difference(CLASS_OF)))
