@@ -9,14 +9,17 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.machine.spillmap import Culprit, culprits
 from spillscan.model import Finding, Kernel, Origin
-from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
 from spillscan.output.safe import printable
+
+if TYPE_CHECKING:
+    from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.

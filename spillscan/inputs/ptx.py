@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from spillscan.inputs.source import Stream
 from spillscan.model import Origin, Reading, Stats
-from spillscan.model.code import PortableCode
 
 FORMAT = "ptx"
 PRIORITY = 20
@@ -32,6 +31,8 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, name: str) -> Reading:
     """The one module of a file."""
+    from spillscan.model.code import PortableCode  # every input is sniffed at
+
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
     module = PortableCode(

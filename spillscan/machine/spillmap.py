@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
+if TYPE_CHECKING:  # what only reads logs does not load it
+    from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
 
 
 class Slot(Struct, frozen=True, kw_only=True):
