@@ -234,10 +234,10 @@ LEAST_BYTES = 64 << 20
 """Of a share, decompressed: below, a process costs more than it saves."""
 _MOST = 8
 """Processes."""
-_PORTIONS = 32
-"""Of what is left of a share, the next is one: they become smaller, so that at the end none waits long."""
-_MOST_PORTIONS = 256
-"""The least portion is so small a part of a share."""
+_PORTIONS = 16
+"""Of what is left for each process, the next is one: they become smaller, so that at the end none waits long."""
+_MOST_PORTIONS = 128
+"""The least portion is so small a part of what each process has."""
 
 _HEAP_BYTES = 31 << 20
 """glibc takes larger blocks from the system one by one, and smaller ones, too, until one of their size was freed, and
@@ -314,7 +314,7 @@ def as_they_come(
         for at, each in enumerate(found):
             yield at, read(each)
         return
-    shares = [portions(share, sizes) for share in _shares(sizes, list(map(kind, found)), count)]
+    shares = portions(sizes, list(map(kind, found)), count)
     parts = [part for share in shares for part in share]
     with Tickets([len(share) for share in shares]) as tickets:
 
@@ -384,46 +384,51 @@ class Tickets:
 _TICKET = struct.Struct("<I")
 
 
-def _shares(sizes: Sequence[int], kinds: Sequence[str], count: int) -> list[list[int]]:
-    """What each of so many processes reads, in order: as few kinds as can be, and of a kind that several read some all
-    the way through, so that all come to its end together."""
+def portions(sizes: Sequence[int], kinds: Sequence[str], count: int) -> list[list[list[int]]]:
+    """What each of so many processes reads, portion by portion, in order: as few kinds as can be, and of a kind that
+    several read, portions in turn, so that all come to its end together. Where there are fewer kinds, one share for
+    all. Portions become smaller the less is left."""
+    readers, count = count, count if len(set(kinds)) >= count else 1
+    divisor = _PORTIONS * readers // count
+    due = _due(sizes, kinds, count)
+    rest = {kind: dict(owners) for kind, owners in due.items()}
+    reader = {kind: next(iter(owners)) for kind, owners in due.items()}
+    left = [sum(owners.get(each, 0) for owners in due.values()) for each in range(count)]
+    least = [whole * count / (_MOST_PORTIONS * readers) for whole in left]
+    found: list[list[list[int]]] = [[] for _ in range(count)]
+    part: list[list[int]] = [[] for _ in range(count)]
+    held = [0] * count
+    for at, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        mine = reader[kind]
+        part[mine].append(at)
+        held[mine] += size
+        rest[kind][mine] -= size
+        if held[mine] > max(least[mine], left[mine] / divisor):
+            found[mine].append(part[mine])
+            left[mine] -= held[mine]
+            part[mine], held[mine] = [], 0
+            for each, owners in due.items():
+                if len(owners) > 1 and reader[each] == mine:
+                    reader[each] = max(owners, key=lambda owner: rest[each][owner] / (owners[owner] or 1))
+    for portion, last in zip(found, part, strict=True):
+        if last:
+            portion.append(last)
+    return found
+
+
+def _due(sizes: Sequence[int], kinds: Sequence[str], count: int) -> dict[str, dict[int, float]]:
+    """How much of each kind each of so many processes reads: all the same in all, of few kinds."""
     whole: Counter[str] = Counter()
     for kind, size in zip(kinds, sizes, strict=True):
         whole[kind] += size
-    owners: dict[str, list[int]] = {}
-    """Of each kind."""
-    due: dict[tuple[str, int], float] = {}
-    """How much of a kind each is to read."""
-    room, owner = [sum(sizes) / count] * count, 0
-    for kind in sorted(whole):
+    due: dict[str, dict[int, float]] = {kind: {} for kind in sorted(whole)}
+    owner, room = 0, sum(sizes) / count
+    for kind, owners in due.items():
         left: float = whole[kind]
-        while True:
-            part = left if owner == count - 1 else min(left, room[owner])
-            owners.setdefault(kind, []).append(owner)
-            due[kind, owner] = part
-            room[owner] -= part
-            left -= part
-            if left <= 0:
-                break
-            owner += 1
-    rest = dict(due)
-    shares: list[list[int]] = [[] for _ in range(count)]
-    for at, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
-        mine = max(owners[kind], key=lambda each: rest[kind, each] / (due[kind, each] or 1))
-        rest[kind, mine] -= size
-        shares[mine].append(at)
-    return shares
-
-
-def portions(share: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
-    """What of a share is read, and sent, together: less of it the less is left."""
-    left = sum(sizes[at] for at in share)
-    found: list[Sequence[int]] = []
-    least = left // _MOST_PORTIONS
-    begin = held = 0
-    for end, at in enumerate(share, 1):
-        held += sizes[at]
-        if end == len(share) or held > max(least, left // _PORTIONS):
-            found.append(share[begin:end])
-            begin, left, held = end, left - held, 0
-    return found
+        while owner < count - 1 and left > room:
+            owners[owner] = room
+            left -= room
+            owner, room = owner + 1, sum(sizes) / count
+        owners[owner] = left
+        room -= left
+    return due

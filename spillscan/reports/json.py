@@ -259,6 +259,7 @@ def render(report: Report, style: Style) -> Iterator[bytes]:
 
 def _pieces(report: Report) -> Iterator[str | bytes]:
     """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
+    stats = text(stats_json(report.build))  # looks at every kernel, before other processes share their memory
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", map(_change, report.changes))
@@ -277,7 +278,7 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     if report.baseline is not None:
         yield f' "baseline": {text(_baseline(report.baseline))},\n'
     yield from _array("issues", map(issue_json, report.build.issues))
-    yield f' "stats": {text(stats_json(report.build))}}}\n'
+    yield f' "stats": {stats}}}\n'
 
 
 _BETWEEN = b",\n  "
@@ -309,15 +310,21 @@ def _kernels(kernels: Sequence[Kernel]) -> Iterator[bytes]:
         return
     from spillscan import workers
 
-    batches = [
-        tuple(batch[at : at + BATCH])
-        for batch in (list(several) for _, several in groupby(kernels, _arch))
-        for at in range(0, len(batch), BATCH)
-    ]
+    batches = list(_batches(kernels))
     failure = "the kernels were not written as JSON"
     sizes = list(map(len, batches))
     for _, pieces in workers.shared(batches, sizes, _of_batch, failure, _LEAST_KERNELS, lambda batch: _arch(batch[0])):
         yield from pieces
+
+
+def _batches(kernels: Sequence[Kernel]) -> Iterator[Sequence[Kernel]]:
+    """Kernels that are written at once, as a rule of one architecture."""
+    for at in range(0, len(kernels), BATCH):
+        batch = kernels[at : at + BATCH]
+        if _arch(batch[0]) == _arch(batch[-1]):
+            yield batch
+        else:
+            yield from (tuple(several) for _, several in groupby(batch, _arch))
 
 
 def _arch(kernel: Kernel) -> str:

@@ -161,41 +161,41 @@ def test_where_the_system_gives_fewer_processes(
     assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
 
 
-def test_less_is_read_together_the_less_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_PORTIONS", 4)
-    assert workers.portions([0, 2, 4, 6, 8, 10], [5, 9, 5, 9, 0, 9, 10, 9, 1, 9, 9]) == [[0, 2], [4, 6], [8, 10]]
-    assert workers.portions([], []) == []
-    assert workers.portions([1, 0], [0, 0]) == [[1, 0]]
-    several = workers.portions(range(10_000), [1] * 10_000)
+def test_less_is_read_together_the_less_is_left() -> None:
+    assert workers.portions([], [], 2) == [[]]
+    assert workers.portions([0, 0], ["", ""], 2) == [[[0, 1]]]
+    assert workers.portions([1, 2, 3], ["a", "b", "b"], 2) == [[[0], [1]], [[2]]]
+    (several,) = workers.portions([1] * 10_000, [""] * 10_000, 1)
     assert [at for part in several for at in part] == [*range(10_000)]
-    assert len(several[0]) > 8 * len(several[-1])  # none waits long for the last
-    assert len(workers.portions(range(100_000), [1] * 100_000)) <= 512
+    assert len(several[0]) > 6 * len(several[-1])  # none waits long for the last
+    assert len(workers.portions([1] * 100_000, [""] * 100_000, 1)[0]) <= 512
 
 
 @given(
-    items=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 100)), min_size=1, max_size=60),
+    items=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 100)), min_size=1, max_size=200),
     count=st.integers(2, 8),
 )
 def test_each_process_reads_few_kinds(items: list[tuple[str, int]], count: int) -> None:
-    """In order, each thing once; the same to do for all; of no more kinds than there must be."""
+    """In order, each thing once; the same to do for all, but for one portion; of no more kinds than there must be."""
     kinds, sizes = [kind for kind, _ in items], [size for _, size in items]
-    shares = workers._shares(sizes, kinds, count)
+    shares = [[at for part in share for at in part] for share in workers.portions(sizes, kinds, count)]
     assert sorted(at for share in shares for at in share) == [*range(len(items))]
     assert all(share == sorted(share) for share in shares)
-    largest = max(sizes)
+    fair, largest = sum(sizes) / len(shares), max(sizes)
     for share in shares:
-        assert sum(sizes[at] for at in share) <= sum(sizes) / count + largest * len(set(kinds))
+        assert sum(sizes[at] for at in share) <= fair + len(set(kinds)) * (fair / 8 + largest)
+    assert len(shares) == (count if len(set(kinds)) >= count else 1)
     assert sum(len({kinds[at] for at in share}) for share in shares) <= len(set(kinds)) + count - 1
 
 
-def test_what_several_read_of_one_kind_alternates() -> None:
+def test_what_several_read_of_one_kind_is_read_in_turn() -> None:
     """So that what comes first in a file does not wait for its end."""
-    one, other = workers._shares([10] * 100, ["sm_90"] * 100, 2)
-    assert [(a - b) in (-1, 1) for a, b in zip(one, other, strict=True)] == [True] * 50
-    one, other = workers._shares([10] * 100, ["a", "b", "b", "b"] * 25, 2)
-    assert {at for at in range(100) if at % 4 == 0} <= set(one)
-    for end in range(4, 101, 4):
-        assert abs(sum(at < end for at in one) - sum(at < end for at in other)) < 4
+    one, other = workers.portions([10] * 1000, ["a", "b", "b", "b"] * 250, 2)
+    assert {at for at in range(1000) if at % 4 == 0} <= {at for part in one for at in part}
+    assert len(one) > 10 < len(other)
+    for end in range(0, 1001, 4):
+        before = [sum(at < end for part in share for at in part) for share in (one, other)]
+        assert abs(before[0] - before[1]) < 100
 
 
 def test_whoever_is_free_takes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
