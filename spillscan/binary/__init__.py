@@ -39,7 +39,7 @@ def read(stream: Stream, name: str) -> Reading:
 
 def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live: bool = False) -> Reading:
     """The same; ``unpacking``: the limits that are not to be the default; ``live``: with live registers."""
-    from spillscan.binary import figures
+    from spillscan.binary import records
     from spillscan.binary.parameters import MOST_ENTRIES, parameters
     from spillscan.binary.window import Limits, Window
     from spillscan.model.code import PortableCode
@@ -54,7 +54,7 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
         found, left = parameters(file, left)
         reading.named(found)
 
-    for item in figures.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
+    for item in records.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
         if isinstance(item, Issue):
             reading.issues.append(item)
         elif isinstance(item, PortableCode):
@@ -69,9 +69,9 @@ def items(
 ) -> Iterator[SassFunction | PortableCode | Issue]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
     calls it; ``live``: with the most registers that are live at once."""
-    from spillscan.binary import figures
+    from spillscan.binary import records
 
-    return figures.items(buffer, name, limits, live=live)
+    return records.items(buffer, name, limits, live=live)
 
 
 def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:

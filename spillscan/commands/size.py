@@ -144,7 +144,7 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     if weight.damages:
-        from spillscan.binary.figures import Records
+        from spillscan.binary.records import Records
 
         records = Records(each.uri)
         damages = [records.damage(damage.error, damage.place) for damage in weight.damages]

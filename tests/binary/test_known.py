@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from spillscan.binary import figures
+from spillscan.binary import figures, stated
 from spillscan.binary.containers import Image, Place
 from spillscan.binary.cubin import Cubin, Function
-from spillscan.binary.figures import Facts, Figures, Functions, Named, Seen
+from spillscan.binary.figures import Facts, Figures, Seen
+from spillscan.binary.stated import Functions, Named
 from spillscan.binary.window import DEFAULT, Window
 from tests.binary.support import FOLDER, stored
 
@@ -34,34 +35,27 @@ def _said(figures_: Figures) -> object:
     return rest, local and (list(local.accesses), local.evidence, local.flow, local.frame, local.cumulative)
 
 
-def _looked(functions: Functions, function: Function, facts: Facts, number: int) -> Seen:
-    """What is known of it, or what is found now."""
-    seen = functions._known.get(facts)
-    if seen is None:
-        seen = []
-        functions._look([(function, facts, seen)], number)
-    return seen
+def _looked(function: Function, facts: Facts) -> Seen:
+    return next(figures.look([(function, facts)], facts.number))
 
 
 def test_the_same_code_with_other_attributes() -> None:
     """What is annotated is a spill, and what is none depends on what the function is."""
-    known = _functions()
+    known: dict[Facts, Seen] = {}
     kinds, evidence = Counter[str](), Counter[str]()
     for name in CUBINS:
         cubin = Cubin(Window(stored(name)))
         for function in cubin.functions():
-            facts = figures._facts(cubin, function)
-            ((_, own), *_) = _looked(_functions(), function, facts, cubin.number)
+            facts = figures.facts_of(cubin, function)
+            ((_, own), *_) = _looked(function, facts)
             addresses = tuple(each.address for each in own.local.accesses) if own.local else ()
             if not addresses:
                 continue
             for role in ("entry", "function"):
                 for spills in (None, (), addresses, addresses[:1]):
                     other = facts._replace(role=role, spills=spills)
-                    found, again, alone = (
-                        _looked(each, function, other, cubin.number) for each in (known, known, _functions())
-                    )
-                    assert found is again
+                    alone = _looked(function, other)
+                    found = known.setdefault(other, alone)
                     assert [(symbol, _said(each)) for symbol, each in found] == [
                         (symbol, _said(each)) for symbol, each in alone
                     ]
@@ -78,14 +72,14 @@ def test_all_cubins_again_as_alone() -> None:
     known = _functions()
     several = 0
 
-    def stated(functions: Functions, image: Image) -> Iterator[object]:
+    def said(functions: Functions, image: Image) -> Iterator[object]:
         for each in functions.of(image):
             yield (each._replace(figures=None), _said(each.figures)) if isinstance(each, Named) else str(each)
 
     for name in CUBINS:
         image = _image(name)
-        first, alone = list(stated(known, image)), list(stated(_functions(), image))
-        assert list(stated(known, image)) == first == alone
+        first, alone = list(said(known, image)), list(said(_functions(), image))
+        assert list(said(known, image)) == first == alone
         pairs = zip(known.of(image), known.of(image), strict=True)
         several += sum(one.figures is other.figures for one, other in pairs if isinstance(one, Named))
     assert several > 200
@@ -96,7 +90,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CUBINS[:20]:
         list(functions.of(_image(name)))
     assert len(functions._known) > 20
-    monkeypatch.setattr(figures, "_MOST_KNOWN", 5)
+    monkeypatch.setattr(stated, "_MOST_KNOWN", 5)
     for name in CUBINS[20:40]:
         list(functions.of(_image(name)))
     assert len(functions._known) <= 5

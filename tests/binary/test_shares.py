@@ -17,7 +17,7 @@ from msgspec import structs
 
 from spillscan import binary, pipeline, workers
 from spillscan.binary import containers, fatbin
-from spillscan.binary.figures import Entries, Functions, LostLines, Named, Post, Stated
+from spillscan.binary.stated import Entries, Functions, LostLines, Named, Post, Stated
 from spillscan.binary.weight import weigh
 from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.errors import SpillscanError
