@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.names import namespace, natural
+from spillscan.names import Tuned, namespace, natural
 from spillscan.naming import Family, Names
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
@@ -101,8 +101,15 @@ def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
     """The kernels in groups, most spilled bytes first, then as kernels are ordered by damage. Tables show some of many:
     what is not asked for is not put in order."""
     found: dict[object, list[Kernel]] = {}
-    for kernel in kernels:
-        found.setdefault(_key(kernel, by, names), []).append(kernel)
+    if by == "family":  # of what has one name there is one
+        named: dict[str | Tuned, list[Kernel]] = {}
+        for kernel in kernels:
+            named.setdefault(kernel.named_by, []).append(kernel)
+        for several in named.values():
+            found.setdefault(_key(several[0], by, names), []).extend(several)
+    else:
+        for kernel in kernels:
+            found.setdefault(_key(kernel, by, names), []).append(kernel)
     spilling: dict[int, list[list[Kernel]]] = {}
     for members in found.values():
         spilling.setdefault(sum(sum(kernel.spills or ()) for kernel in members), []).append(members)
