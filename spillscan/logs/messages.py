@@ -404,19 +404,25 @@ def _known_clauses(line: bytes) -> Used | Module | None:
     head = grammar.pattern("ptxas", "registers").match(line) or grammar.pattern("ptxas", "globals").match(line)
     if head is None:
         return None
-    at, clause = head.end(), grammar.alternatives("ptxas", "clause")
-    clauses = []
-    while (found := clause.match(line, at)) and (kind := found.lastgroup) and kind != "other":
-        _, *tokens = [token.decode() for token in found.groups() if token is not None]
-        clauses.append((kind, tokens))
-        at = found.end()
-    if line[at:].strip(b"\r\n"):
+    first, *pieces = line[head.end() :].rstrip(b"\r\n").split(b",")
+    clauses = [clause for clause in map(_known_clause, pieces) if clause is not None]
+    if first or len(clauses) < len(pieces):
         return None
     registers = head.groupdict().get("REGISTERS")
     used = _figures(None if registers is None else int(registers), clauses)
     if registers is not None:
         return used
     return None if used.cut else Module(used.usage)
+
+
+@lru_cache(maxsize=4096)
+def _known_clause(text: bytes) -> tuple[str, Sequence[str]] | None:
+    """The rule of a clause, without the comma before it, and its tokens; ``None`` where it is not known."""
+    found = grammar.alternatives("ptxas", "clause").fullmatch(b"," + text)
+    if found is None or found.lastgroup is None or found.lastgroup == "other":
+        return None
+    _, *tokens = [token.decode() for token in found.groups() if token is not None]
+    return found.lastgroup, tokens
 
 
 def _usage(tree: Tree[Token]) -> Used:
