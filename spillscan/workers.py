@@ -388,22 +388,22 @@ def portions(sizes: Sequence[int], kinds: Sequence[str], count: int) -> list[lis
     """What each of so many processes reads, portion by portion, in order: as few kinds as can be, and of a kind that
     several read, portions in turn, so that all come to its end together. Where there are fewer kinds, one share for
     all. Portions become smaller the less is left."""
-    readers, count = count, count if len(set(kinds)) >= count else 1
-    divisor = _PORTIONS * readers // count
-    due = _due(sizes, kinds, count)
+    shares = count if len(set(kinds)) >= count else 1
+    readers = count // shares  # of each share
+    due = _due(sizes, kinds, shares)
     rest = {kind: dict(owners) for kind, owners in due.items()}
     reader = {kind: next(iter(owners)) for kind, owners in due.items()}
-    left = [sum(owners.get(each, 0) for owners in due.values()) for each in range(count)]
-    least = [whole * count / (_MOST_PORTIONS * readers) for whole in left]
-    found: list[list[list[int]]] = [[] for _ in range(count)]
-    part: list[list[int]] = [[] for _ in range(count)]
-    held = [0] * count
+    left = [sum(owners.get(each, 0) for owners in due.values()) for each in range(shares)]
+    least = [whole / (_MOST_PORTIONS * readers) for whole in left]
+    found: list[list[list[int]]] = [[] for _ in range(shares)]
+    part: list[list[int]] = [[] for _ in range(shares)]
+    held = [0] * shares
     for at, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
         mine = reader[kind]
         part[mine].append(at)
         held[mine] += size
         rest[kind][mine] -= size
-        if held[mine] > max(least[mine], left[mine] / divisor):
+        if held[mine] > max(least[mine], left[mine] / (_PORTIONS * readers)):
             found[mine].append(part[mine])
             left[mine] -= held[mine]
             part[mine], held[mine] = [], 0

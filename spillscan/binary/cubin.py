@@ -168,10 +168,16 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says."""
+    telling = _telling(section)
+    read = _of_records if len(telling) <= _KEPT_BYTES else _of_records.__wrapped__
     try:
-        return _of_records(_telling(section))
+        return read(telling)
     except DamageError as error:
         raise DamageError(error.what, section.start + error.offset) from None
+
+
+_KEPT_BYTES = 1 << 12
+"""Of one function's records that are remembered: annotations of many spills are not."""
 
 
 def _telling(section: Window) -> bytes:

@@ -55,7 +55,7 @@ Stated = Named | Entries | LostLines | DamageError
 """What is stated of a cubin or a module: its functions, and what is wrong with it."""
 
 
-class Post:
+class FiguresPost:
     """How what is stated goes from one process to another: of functions their names in one text and numbers in place of
     figures, of which each goes once, a column for each field. There is one on each side."""
 
@@ -315,7 +315,13 @@ def as_they_come(
         mine = [found[at][1] for at in places]
         sizes = [functions.work_of(each) for each in mine]
         read = workers.as_they_come(
-            mine, sizes, lambda each: _of_member(functions, each, pages), f"{origin} was not read", None, _target, Post
+            mine,
+            sizes,
+            lambda each: _of_member(functions, each, pages),
+            f"{origin} was not read",
+            None,
+            _target,
+            FiguresPost,
         )
         for at, stated in read:
             yield places[at], stated

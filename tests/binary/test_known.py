@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec import structs
 
+from spillscan.binary import cubin as cubins
 from spillscan.binary import figures, stated
 from spillscan.binary.containers import Image, Place
 from spillscan.binary.cubin import Cubin, Function
 from spillscan.binary.figures import Facts, Figures, Seen
 from spillscan.binary.stated import Functions, Named
-from spillscan.binary.window import DEFAULT, Window
+from spillscan.binary.window import DEFAULT, DamageError, Window
 from tests.binary.support import FOLDER, stored
 
 CUBINS = sorted(path.stem for path in FOLDER.glob("*.cubin.zst"))
@@ -94,3 +97,75 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CUBINS[20:40]:
         list(functions.of(_image(name)))
     assert len(functions._known) <= 5
+
+
+def _sections() -> list[bytes]:
+    """Attributes of functions, each once."""
+    found: dict[bytes, None] = {}
+    for name in CUBINS:
+        for function in Cubin(Window(stored(name))).functions():
+            if function.info is not None:
+                found[function.info.copy(0, function.info.size, "attributes")] = None
+    return list(found)
+
+
+def _outcome(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except DamageError as error:
+        return error.what, error.offset
+
+
+def test_the_records_that_matter_say_what_all_say() -> None:
+    """Also of damaged sections, and wherever in a file they stand."""
+    rng = random.Random(2511)
+    sections = _sections()
+    assert len(sections) > 100
+    damaged = 0
+    for at in range(20_000):
+        data = bytearray(rng.choice(sections))
+        for _ in range(at % 4):
+            place = rng.randrange(len(data))
+            if rng.random() < 0.3:
+                del data[place : place + rng.randint(1, 9)]
+            else:
+                data[place] = rng.choice((0, 1, 2, 3, 4, 5, 0x10, 0x55, 0xFF, rng.randrange(256)))
+            data = data or bytearray(b"\4")
+        whole, before = bytes(data), 4 * rng.randrange(3)
+        window = Window(b"\xee" * before + whole + b"\4\x55\x10\0", before, len(whole))
+        found = _outcome(lambda window=window: cubins.of_function(window))
+        expected = _outcome(lambda whole=whole: cubins._of_records.__wrapped__(whole))
+        if isinstance(expected, tuple):
+            damaged += 1
+            expected = expected[0], expected[1] + before
+        assert found == expected
+    assert damaged > 1000
+
+
+def test_pairs_are_read_as_records() -> None:
+    rng = random.Random(2512)
+    for at in range(5_000):
+        heads = rng.choices(
+            (0x08002F04, 0x00082F04, 0x00081104, 0x00081204, 0x00082304, 0x000C2F04, 0x00010103), k=at % 9
+        )
+        data = b"".join(struct.pack("<3I", head, rng.randrange(9), rng.randrange(300)) for head in heads)
+        window = Window(data[: len(data) - (at % 7 == 6)])
+
+        def slowly(window: Window = window) -> dict[int, dict[int, int]]:
+            found: dict[int, dict[int, int]] = {attribute: {} for attribute in cubins._PER_FUNCTION}
+            for attribute, _, payload in cubins.records(window, cubins._PER_FUNCTION):
+                if len(payload) == 8:
+                    number, value = struct.unpack("<2I", payload)
+                    found[attribute][number] = value
+            return found
+
+        assert _outcome(lambda window=window: cubins.of_module(window)) == _outcome(slowly)
+
+
+def test_annotations_of_many_spills_are_not_remembered() -> None:
+    cubins._of_records.cache_clear()
+    few, many = (struct.pack("<BBH", 4, 0x55, 8 * count) + struct.pack("<2I", 1, 16) * count for count in (3, 4000))
+    for data in (few, many):
+        info = cubins.of_function(Window(data))
+        assert info.spills == (16,) * (len(data) // 8)
+    assert cubins._of_records.cache_info().currsize == 1

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from spillscan import binary, pipeline, workers
 from spillscan.binary import containers, fatbin
-from spillscan.binary.stated import Entries, Functions, LostLines, Named, Post, Stated
+from spillscan.binary.stated import Entries, FiguresPost, Functions, LostLines, Named, Stated
 from spillscan.binary.weight import weigh
 from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.errors import SpillscanError
@@ -110,7 +110,7 @@ def test_what_is_handed_over(mapped: mmap.mmap) -> None:
     named = next(each for stated in every for each in stated if isinstance(each, Named))
     other: list[Stated] = [Entries(("kernel",)), LostLines("cut off")]
     blind = named._replace(figures=structs.replace(named.figures, counts=None))
-    ours, theirs = Post(), Post()
+    ours, theirs = FiguresPost(), FiguresPost()
     for stated in (*every, [], other, [named, *other], [blind], [blind, named], *every):
         sent = pickle.dumps(ours.packed(iter(stated)))
         found = theirs.unpacked(pickle.loads(sent))
