@@ -362,6 +362,13 @@ def _are_names(pool: bytes) -> bool:
     return re.search(_DAMAGED_NAMES, pool) is None
 
 
+@lru_cache(maxsize=1 << 8)
+def _bank(letters: bytes) -> int | None:
+    """The number in the name of a function's constant bank; ``None`` where it is none."""
+    bank, dot, _ = letters.partition(b".")
+    return int(bank) if dot and bank.isdigit() else None
+
+
 @lru_cache(maxsize=1 << 12)
 def _text(symbol: bytes) -> str:
     """A symbol as text, the same one wherever it stands: a source's functions are in the code of each architecture, and
@@ -433,15 +440,13 @@ class Cubin:
         stacks = figures[MIN_STACK_SIZE]
         offsets, sizes, links = elf.offsets, elf.sizes, elf.owners
         flags = elf.sections["flags"].tolist()
-        names, (homes, others) = self._places, (self._symbols[field].tolist() for field in ("section", "other"))
+        homes, others = (self._symbols[field].tolist() for field in ("section", "other"))
         counted = self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable  # else the linker adds it
         reserve = DRIVER_SHARED_BYTES if counted else 0
-        pool = self._strings
-        for section in text:
+        for section, name in zip(text, self._titles, strict=True):
             number = links[section] & 0xFFFFFF
-            known = number < len(names) and homes[number] == section
-            place = names[number] if known else 0
-            symbol = pool[place : pool.find(b"\0", place)] if known else elf.names[section][6:]
+            known = number < len(homes) and homes[number] == section
+            symbol = name[:-1] if known else elf.names[section][6:]
             allocated = registers.get(number) if known else None
             whole, alignment = shared.get(section, (0, 0))
             static = whole - reserve if whole >= reserve else whole
@@ -482,11 +487,8 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        links, names, pool = elf.owners, self._places, self._strings
-        for section in text:
-            number = links[section] & 0xFFFFFF
-            place = names[number] if number < len(names) else len(pool)
-            if not elf.begins(section, b".text." + pool[place : pool.find(b"\0", place) + 1]):
+        for section, name in zip(text, self._titles, strict=True):
+            if not elf.begins(section, b".text." + name):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
         kernels = homes[(homes > 0) & (functions["other"] & _ENTRY != 0)].tolist()
         if lost := len(set(kernels).difference(infos)):
@@ -608,33 +610,37 @@ class Cubin:
     @cached_property
     def _sections(self) -> _Sections:
         """The sections that are of functions."""
-        elf = self.elf
-        flags, owners, offsets, sizes = elf.sections["flags"].tolist(), elf.owners, elf.offsets, elf.sizes
-        text: list[int] = []
-        infos: dict[int, Window] = {}
-        alignments = elf.sections["align"].tolist()
-        shared: dict[int, tuple[int, int]] = {}
-        local: dict[int, int] = {}
+        elf, heads = self.elf, self.elf.heads
+        owners, offsets, sizes = elf.owners, elf.offsets, elf.sizes
+
+        def named(head: int) -> list[int]:
+            found: list[int] = (heads == head).nonzero()[0].tolist()
+            return found
+
+        executable = elf.sections["flags"] & EXECUTABLE_SECTION != 0
+        infos = {
+            owners[index]: elf.window.part(offsets[index], sizes[index], ".nv.info")
+            for index in named(_INFO)
+            if elf.begins(index, b".nv.info.")
+        }
         banks: dict[int, list[tuple[int, int]]] = {}
         constants: dict[int, list[int]] = {}
-        for index, head in enumerate(elf.heads.tolist()):
-            if head & _TEXT_MASK == _TEXT:
-                if flags[index] & EXECUTABLE_SECTION:
-                    text.append(index)
-            elif head == _INFO:
-                if elf.begins(index, b".nv.info."):
-                    infos[owners[index]] = elf.window.part(offsets[index], sizes[index], ".nv.info")
-            elif head == _CONSTANT:
-                bank, dot, _ = elf.letters(index, len(b".nv.constant"), len(b"16.")).partition(b".")
-                if dot and bank.isdigit():
-                    banks.setdefault(owners[index], []).append((int(bank), sizes[index]))
-                if not dot or bank != b"0":
-                    constants.setdefault(owners[index], []).append(index)
-            elif head == _SHARED:
-                shared[owners[index]] = sizes[index], alignments[index]
-            elif head == _LOCAL:
-                local[owners[index]] = sizes[index]
-        return _Sections(text, infos, shared, local, banks, constants)
+        for index in named(_CONSTANT):
+            bank = _bank(elf.letters(index, len(b".nv.constant"), len(b"16.")))
+            if bank is not None:
+                banks.setdefault(owners[index], []).append((bank, sizes[index]))
+            if bank != 0:
+                constants.setdefault(owners[index], []).append(index)
+        shared = named(_SHARED)
+        alignments = elf.sections["align"][shared].tolist()
+        return _Sections(
+            ((heads & _TEXT_MASK == _TEXT) & executable).nonzero()[0].tolist(),
+            infos,
+            {owners[index]: (sizes[index], alignment) for index, alignment in zip(shared, alignments, strict=True)},
+            {owners[index]: sizes[index] for index in named(_LOCAL)},
+            banks,
+            constants,
+        )
 
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:
@@ -653,10 +659,12 @@ class Cubin:
         return self.elf.symbols(self._table)
 
     @cached_property
-    def _places(self) -> list[int]:
-        """Where the name of each symbol begins in :attr:`_strings`."""
-        found: list[int] = self._symbols["name"].tolist()
-        return found
+    def _titles(self) -> list[bytes]:
+        """The name of each code section's symbol, with NUL behind it; empty where there is none."""
+        places, pool, links = self._symbols["name"].tolist(), self._strings, self.elf.owners
+        numbers = [links[section] & 0xFFFFFF for section in self._sections.text]
+        begins = [places[number] if number < len(places) else len(pool) for number in numbers]
+        return [pool[begin : pool.find(b"\0", begin) + 1] for begin in begins]
 
     @cached_property
     def _strings(self) -> bytes:

@@ -352,7 +352,9 @@ class Decoded:
 
     def counted(self, parts: Sequence[Window]) -> Iterator[Counts]:
         """The instructions of callees in it, which stand one behind the other."""
-        return of_stretch(parts, self.code, self.table)
+        step, start = self.code.group_bytes, self.code.start
+        begin = (parts[0].start - start) // step * step
+        return of_stretch(parts, self.code.part(begin, parts[-1].end - start - begin), self.table)
 
     def analysis(self, role: Role, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
         """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where

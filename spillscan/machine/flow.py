@@ -415,7 +415,9 @@ def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
     ordered = np.sort(values)
-    found: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: NDArray[np.int64] = ordered[new]
     return found
 
 

@@ -96,17 +96,18 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
     branch, target or way out; again and again, as these are nested."""
     addresses, targets, conditional, indirect = controls
     keep = (targets >= 0) | ~conditional | indirect
-    forward = np.flatnonzero(targets > addresses)
-    walls = np.flatnonzero(keep & (targets <= addresses))
+    forward = (targets > addresses).nonzero()[0]
+    walls = (keep & (targets <= addresses)).nonzero()[0]
     back = targets[walls[targets[walls] >= 0]]
     # what stands along the code: 0 target, 1 branch, 2 wall; of branches with one target the innermost comes first
-    places = np.concatenate((targets[forward], addresses[forward], addresses[walls], back, entries)).astype(np.int64)
-    what = np.repeat((0, 1, 2), (len(forward), len(forward), len(walls) + len(back) + len(entries)))
-    order = np.lexsort((np.concatenate((-forward, forward, places[2 * len(forward) :])), what, places))
-    owner = np.concatenate((forward, forward, np.full(len(places) - 2 * len(forward), -1)))[order]
-    opens = (what[order] == 1) & conditional[owner]
+    inner = forward[::-1]
+    walled = np.concatenate((addresses[walls], back, np.array(entries, np.int64)))
+    places = np.concatenate((targets[inner] << 2, addresses[forward] << 2 | 1, walled << 2 | 2))
+    order = places.argsort(kind="stable")
+    owner = np.concatenate((inner, forward, np.full(len(walled), -1)))[order]
+    opens = (places[order] & 3 == 1) & conditional[owner]
     for _ in range(_ROUNDS):
-        skip = np.flatnonzero(opens[:-1] & (owner[:-1] == owner[1:]))
+        skip = (opens[:-1] & (owner[:-1] == owner[1:])).nonzero()[0]
         if not len(skip):
             break
         keep[owner[skip]] = False
@@ -127,16 +128,10 @@ class Line:
     def __init__(self, controls: Controls, entries: Sequence[int]) -> None:
         addresses, targets, conditional, indirect = controls
         jumps = targets >= 0
-        tables = np.flatnonzero(indirect)
-        ends = np.flatnonzero(~conditional)
-        named = distinct(np.concatenate((np.array((0, *entries), np.int64), targets[jumps])))
-        following = np.append(named, _FAR)[np.searchsorted(named, addresses[ends], side="right")]
-        ends = ends[following - addresses[ends] > 2 * WORD]  # else what follows is named already
-        table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
-        ends, table = ends[table >= 0], table[table >= 0]
-        roots = 4 * distinct(np.array((0, *entries), np.int64))
-        cases = 4 * addresses[ends] + 2
-        labels = distinct(np.concatenate((roots, 4 * targets[jumps], cases)))
+        roots = 4 * np.array(sorted({0, *entries}), np.int64)
+        labels = np.concatenate((roots, 4 * targets[jumps]))
+        sources, cases = _cases(controls, labels) if indirect.any() else (_NONE, _NONE)
+        labels = distinct(np.concatenate((labels, cases)))
         keys = np.concatenate((labels, 4 * addresses + 1))
         order = keys.argsort(kind="stable")
         self.keys: _Numbers = keys[order]
@@ -151,7 +146,7 @@ class Line:
         """Control does not go on behind it."""
         self._ends[own] = ~conditional
         tabled: dict[int, list[int]] = {}
-        for source, sink in zip(own[tables][table].tolist(), np.searchsorted(self.keys, cases).tolist(), strict=True):
+        for source, sink in zip(own[sources].tolist(), np.searchsorted(self.keys, cases).tolist(), strict=True):
             tabled.setdefault(source, []).append(sink)
         self._shape = _Shape(
             goes.tobytes(),
@@ -171,6 +166,23 @@ class Line:
         nest = _nested(self._shape, distinct(at).tobytes())
         ends = self._ends[at].tolist()
         return [None if end else nest[place] for place, end in zip(at.tolist(), ends, strict=True)]
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _cases(controls: Controls, labels: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """What indirect branches may go to, as a key of :class:`Line`, with the number of the branch. ``labels``: keys of
+    what is led to in other ways."""
+    addresses, _, conditional, indirect = controls
+    tables = np.flatnonzero(indirect)
+    ends = np.flatnonzero(~conditional)
+    named = np.append(distinct(labels) // 4, _FAR)
+    following = named[np.searchsorted(named, addresses[ends], side="right")]
+    ends = ends[following - addresses[ends] > 2 * WORD]  # else what follows is named already
+    table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
+    ends, table = ends[table >= 0], table[table >= 0]
+    return tables[table], 4 * addresses[ends] + 2
 
 
 class _Shape(NamedTuple):
