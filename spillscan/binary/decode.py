@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple, overload
+from typing import NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from spillscan.binary.cubin import Function
 from spillscan.binary.window import DamageError, Window
 from spillscan.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Pairs, Table, Wide, Words, table
 from spillscan.machine import local
@@ -117,10 +116,19 @@ def code_of(window: Window, table: Table, number: int) -> Code:
     return (Kepler if table.kepler else Narrow)(window, table.selectors)
 
 
-def stretches(functions: Iterable[Function], table: Table) -> Iterator[list[Function]]:
+class _HasCode(Protocol):
+    @property
+    def code(self) -> Window:
+        """Of one function."""
+
+
+_T = TypeVar("_T", bound=_HasCode)
+
+
+def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
     """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
     step = (Wide if table.wide else Kepler if table.kepler else Narrow).group_bytes
-    stretch: list[Function] = []
+    stretch: list[_T] = []
     begin = end = 0
     try:
         for function in functions:
@@ -152,7 +160,8 @@ def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Cod
 
 
 def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
-    """The counts of the functions in a stretch; ``code``: what :func:`code_of_stretch` makes of it."""
+    """The counts of the functions in a stretch, or of parts of these; ``code``: what :func:`code_of_stretch` makes of
+    it."""
     bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
     ranks = table.ranks.take(code.codes)
     width = table.unknown + 1
@@ -349,12 +358,6 @@ class Decoded:
         if not self.table.wide:
             rows = rows - rows // (self.code.group_bytes // 8) - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
-
-    def counted(self, parts: Sequence[Window]) -> Iterator[Counts]:
-        """The instructions of callees in it, which stand one behind the other."""
-        step, start = self.code.group_bytes, self.code.start
-        begin = (parts[0].start - start) // step * step
-        return of_stretch(parts, self.code.part(begin, parts[-1].end - start - begin), self.table)
 
     def analysis(self, role: Role, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
         """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -147,69 +148,86 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
 def look(functions: Sequence[tuple[Function, Facts]], number: int) -> Iterator[Seen]:
     """What is seen of each; ``number``: of their architecture. Neighbours are read together."""
     opcodes = table(number)
-    words: Iterable[_MachineWords | None] = [None] * len(functions)
+    codes = [_Code(function.code, _callees(facts, function.code)) for function, facts in functions]
+    words: Iterable[_MachineWords | None] = repeat(None)
     if opcodes is not None:
-        words = _counted((function for function, _ in functions), opcodes, number)
-    for (function, facts), own in zip(functions, words, strict=True):
-        yield list(_figures(facts, function.code, own))
-
-
-class _MachineWords(Struct, frozen=True, gc=False):
-    """Those of one function."""
-
-    counts: Counts
-    stretch: Code
-    """Its instructions, among others."""
-    opcodes: Table
-
-
-def _counted(functions: Iterable[Function], opcodes: Table, number: int) -> Iterator[_MachineWords]:
-    for neighbours in decode.stretches(functions, opcodes):
-        windows = [function.code for function in neighbours]
-        stretch = decode.code_of_stretch(windows, opcodes, number)
-        for counted in decode.of_stretch(windows, stretch, opcodes):
-            yield _MachineWords(counted, stretch, opcodes)
+        words = _counted(codes, opcodes, number)
+    for (_, facts), code, own in zip(functions, codes, words, strict=False):
+        yield list(_figures(facts, code, own))
 
 
 class _Callee(NamedTuple):
     """A device function in a kernel's code."""
 
     symbol: str
-    begin: int
-    end: int
+    code: Window
     local: LocalTraffic | None = None
     frame_bytes: int | None = None
 
 
-def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterator[tuple[str, Figures]]:
+class _Code(NamedTuple):
+    """That of one function."""
+
+    code: Window
+    callees: list[_Callee]
+    """Those that have names."""
+
+
+def _callees(facts: Facts, code: Window) -> list[_Callee]:
+    if not facts.parts:
+        return []
+    frame = None if facts.frame_bytes else 0
+    ends = [*(begin for begin, _ in facts.parts[1:]), code.size]
+    return [
+        _Callee(symbol, code.part(begin, end - begin, "callee"), None, frame)
+        for (begin, symbol), end in zip(facts.parts, ends, strict=True)
+        if symbol
+    ]
+
+
+class _MachineWords(Struct, frozen=True, gc=False):
+    """Those of one function."""
+
+    counts: Counts
+    callees: list[Counts]
+    stretch: Code
+    """Its instructions, among others."""
+    opcodes: Table
+
+
+def _counted(functions: Iterable[_Code], opcodes: Table, number: int) -> Iterator[_MachineWords]:
+    for neighbours in decode.stretches(functions, opcodes):
+        stretch = decode.code_of_stretch([each.code for each in neighbours], opcodes, number)
+        windows = [window for each in neighbours for window in (each.code, *(callee.code for callee in each.callees))]
+        counts = decode.of_stretch(windows, stretch, opcodes)
+        for each in neighbours:
+            yield _MachineWords(next(counts), list(islice(counts, len(each.callees))), stretch, opcodes)
+
+
+def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator[tuple[str, Figures]]:
     """See :data:`Seen`."""
     role, local, shared = facts.role, None, None
     spilled: Pair = (None, None)
     together: Pair = (None, None)
     roles: tuple[WarpRole, ...] = ()
-    counted = words.counts if words else None
-    callees: list[_Callee] = []
+    counted, callees = (words.counts, code.callees) if words else (None, [])
     if words and counted:
-        spills, parts = facts.spills, facts.parts
+        spills = facts.spills
         shared = None if spills is None else 0
         spilled = 0, 0
-        if parts:
-            ends = [*(begin for begin, _ in parts[1:]), code.size]
-            named = ((name, begin, end) for (begin, name), end in zip(parts, ends, strict=True))
-            callees = [_Callee(*each, None, None if facts.frame_bytes else 0) for each in named if each[0]]
         if callees:
             together = 0, 0
-        if spills or counted.local or counted.settings or callees:
-            decoded = Decoded(code, words.stretch, words.opcodes, facts.number)
+        if spills or counted.local or counted.settings:
+            decoded = Decoded(code.code, words.stretch, words.opcodes, facts.number)
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
-            seen = decoded.analysis(role, counted, parts=tuple(begin for begin, _ in parts), spills=spills)
+            seen = decoded.analysis(role, counted, parts=tuple(begin for begin, _ in facts.parts), spills=spills)
             roles = seen.roles() if counted.settings else ()
         if counted.local:
             role, local = seen.role, seen.traffic()
             spilled = _spilled(local, role)
-            of_callees = [seen.callee(each.begin) for each in callees]
+            of_callees = [seen.callee(each.code.start - code.code.start) for each in callees]
             callees = [
                 each._replace(local=own, frame_bytes=frame)
                 for each, (own, frame) in zip(callees, of_callees, strict=True)
@@ -238,7 +256,7 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
         facts.bounds,
         False if counted and facts.dynamic_shared and not counted.may_share else facts.dynamic_shared,
         counted,
-        counted.code_bytes if counted else code.size,
+        counted.code_bytes if counted else code.code.size,
         shared,
         local,
         roles=roles,
@@ -246,8 +264,7 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
         lost_setting=bool(counted and facts.sets_registers and not counted.settings),
     )
     yield "", own
-    windows = [code.part(each.begin, each.end - each.begin, "callee") for each in callees]
-    for each, held in zip(callees, decoded.counted(windows) if windows else (), strict=True):
+    for each, held in zip(callees, words.callees if words else (), strict=True):
         stores, loads = _spilled(each.local, "function")
         figures = Figures(
             role="function",
@@ -256,7 +273,7 @@ def _figures(facts: Facts, code: Window, words: _MachineWords | None) -> Iterato
             bounds=None,
             dynamic_shared=None,
             counts=held,
-            code_bytes=each.end - each.begin,
+            code_bytes=each.code.size,
             shared_spills=None,
             local=each.local,
         )

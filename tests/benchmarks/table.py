@@ -34,6 +34,7 @@ SCAN = (PYTHON, "-m", "spillscan", "scan")
 SCRIPT = (PYTHON, str(ROOT / "tests" / "benchmarks" / "regex_script.py"))
 LIBRARY = ("xgboost==3.2.0", "*libxgboost.so")
 LARGE_LIBRARY = ("libcuvs-cu12==26.10.0", "*libcuvs.so")
+OTHER_LIBRARY = ("faiss-gpu-cu12==1.14.1.post1", "*libfaiss*.so")
 DEMO = ROOT / "fixtures" / "demo" / "head.log"
 LOG_BYTES, LARGE_LOG_BYTES = 40_000_000, 100_000_000
 INSTRUCTIONS = 300_000
@@ -139,6 +140,11 @@ class Bench:
         """One of 570 MB."""
         return self._unpacked("large", wheel(LARGE_LIBRARY[0], None), LARGE_LIBRARY[1])
 
+    @property
+    def other_library(self) -> Path:
+        """One of 68 MB, with few functions, and long ones."""
+        return self._unpacked("other", wheel(OTHER_LIBRARY[0], None), OTHER_LIBRARY[1])
+
     def _unpacked(self, name: str, archive: Path, pattern: str) -> Path:
         (self.folder / name).mkdir(exist_ok=True)
         return next(iter(libraries(archive, pattern, self.folder / name)))
@@ -146,9 +152,12 @@ class Bench:
     @cached_property
     def cubins(self) -> tuple[list[Path], int]:
         """The largest cubins of the library, and their instructions."""
-        path = self.library
+        return self.largest(self.library)
+
+    def largest(self, path: Path) -> tuple[list[Path], int]:
+        """The largest cubins of a library, and their instructions."""
         _, members = apart(contents, path).members(INSTRUCTIONS)
-        files = [self.folder / f"{member}.cubin" for member in members]
+        files = [self.folder / f"{path.stem}.{member}.cubin" for member in members]
         for member, file in zip(members, files, strict=True):
             apart(extract, path, member, file)
         return files, sum(members.values())
@@ -193,13 +202,13 @@ def library(bench: Bench) -> Iterator[Figure]:
 
 
 def cuobjdump(bench: Bench) -> Iterator[Figure]:
-    """Instructions a second, of a library of 12,000 kernels and its largest cubins."""
-    path = bench.library
-    cubins, instructions = bench.cubins
+    """Instructions a second, of two libraries and their largest cubins."""
     each = f"for cubin; do '{bench.tools / 'cuobjdump'}' -sass \"$cubin\" | grep -cE 'STL|LDL'; done"
-    runs = bench.least(text=(*SCAN, path, "--top", "10"), theirs=("sh", "-c", each, "sh", *cubins))
-    rate = apart(contents, path).instructions / runs["text"].cpu / (instructions / runs["theirs"].cpu)
-    yield Figure("library, instructions a second", "cuobjdump -sass, grep", rate, 450, least=True)
+    for what, path, bar in (("a library", bench.library, 450), ("a smaller library", bench.other_library, 400)):
+        cubins, instructions = bench.cubins if path == bench.library else bench.largest(path)
+        runs = bench.least(text=(*SCAN, path, "--top", "10"), theirs=("sh", "-c", each, "sh", *cubins))
+        rate = apart(contents, path).instructions / runs["text"].cpu / (instructions / runs["theirs"].cpu)
+        yield Figure(f"{what}, instructions a second", "cuobjdump -sass, grep", rate, bar, least=True)
 
 
 def wheels(bench: Bench) -> Iterator[Figure]:
