@@ -162,8 +162,13 @@ def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Cod
 def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
     """The counts of the functions in a stretch, or of parts of these; ``code``: what :func:`code_of_stretch` makes of
     it."""
-    bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
     ranks = table.ranks.take(code.codes)
+    for first in range(0, len(windows), _STRETCH_FUNCTIONS):  # parts are as many as a file says
+        yield from _counts(windows[first : first + _STRETCH_FUNCTIONS], code, ranks, table)
+
+
+def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -> Iterator[Counts]:
+    bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
     width = table.unknown + 1
     counts = _table(ranks, bounds, width)
     places = np.flatnonzero(counts)

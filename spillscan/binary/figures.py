@@ -149,10 +149,10 @@ def look(functions: Sequence[tuple[Function, Facts]], number: int) -> Iterator[S
     """What is seen of each; ``number``: of their architecture. Neighbours are read together."""
     opcodes = table(number)
     codes = [_Code(function.code, _callees(facts, function.code)) for function, facts in functions]
-    words: Iterable[_MachineWords | None] = repeat(None)
+    words: Iterable[_MachineWords | None] = repeat(None, len(codes))
     if opcodes is not None:
         words = _counted(codes, opcodes, number)
-    for (_, facts), code, own in zip(functions, codes, words, strict=False):
+    for (_, facts), code, own in zip(functions, codes, words, strict=True):
         yield list(_figures(facts, code, own))
 
 

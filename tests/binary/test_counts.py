@@ -107,6 +107,21 @@ def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int
             assert getattr(part, column)(rows).tolist() == getattr(alone, column)(rows).tolist()
 
 
+@pytest.mark.parametrize("number", [50, 90, 100])
+@given(sizes=SIZES)
+def test_parts_are_counted_with_their_functions(number: int, sizes: list[tuple[int, int]]) -> None:
+    """A few at once, of as many as there are."""
+    held = opcodes(number)
+    whole = functions(sizes, 2 if held.wide else 4)
+    step = 16 if held.wide else 32
+    parts = [window.part(step, window.size - step, "part") for window in whole if window.size > step]
+    stretch = decode.code_of_stretch(whole, held, number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "_STRETCH_FUNCTIONS", 2)
+        found = list(decode.of_stretch([*whole, *parts], stretch, held))
+    assert found == [by_hand(window, held, number) for window in (*whole, *parts)]
+
+
 def test_only_neighbours_make_a_stretch() -> None:
     buffer = bytes(1 << 16)
     places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
