@@ -210,7 +210,8 @@ def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator
     spilled: Pair = (None, None)
     together: Pair = (None, None)
     roles: tuple[WarpRole, ...] = ()
-    counted, callees = (words.counts, code.callees) if words else (None, [])
+    whole, named = code
+    counted, callees = (words.counts, named) if words else (None, [])
     if words and counted:
         spills = facts.spills
         shared = None if spills is None else 0
@@ -218,7 +219,7 @@ def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator
         if callees:
             together = 0, 0
         if spills or counted.local or counted.settings:
-            decoded = Decoded(code.code, words.stretch, words.opcodes, facts.number)
+            decoded = Decoded(whole, words.stretch, words.opcodes, facts.number)
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
@@ -227,7 +228,7 @@ def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator
         if counted.local:
             role, local = seen.role, seen.traffic()
             spilled = _spilled(local, role)
-            of_callees = [seen.callee(each.code.start - code.code.start) for each in callees]
+            of_callees = [seen.callee(each.code.start - whole.start) for each in callees]
             callees = [
                 each._replace(local=own, frame_bytes=frame)
                 for each, (own, frame) in zip(callees, of_callees, strict=True)
@@ -256,7 +257,7 @@ def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator
         facts.bounds,
         False if counted and facts.dynamic_shared and not counted.may_share else facts.dynamic_shared,
         counted,
-        counted.code_bytes if counted else code.code.size,
+        counted.code_bytes if counted else whole.size,
         shared,
         local,
         roles=roles,

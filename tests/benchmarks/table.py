@@ -89,6 +89,7 @@ class Bench:
     def __init__(self, folder: Path, rounds: int) -> None:
         self.folder = folder
         self.rounds = rounds
+        self._largest: dict[Path, tuple[list[Path], int]] = {}
 
     @cached_property
     def tools(self) -> Path:
@@ -125,22 +126,22 @@ class Bench:
             logs.large_log(path)
         return path
 
-    @property
+    @cached_property
     def wheel(self) -> Path:
         """A wheel with a library."""
         return wheel(LIBRARY[0], None)
 
-    @property
+    @cached_property
     def library(self) -> Path:
         """That library, of 237 MB."""
         return self._unpacked("library", self.wheel, LIBRARY[1])
 
-    @property
+    @cached_property
     def large_library(self) -> Path:
         """One of 570 MB."""
         return self._unpacked("large", wheel(LARGE_LIBRARY[0], None), LARGE_LIBRARY[1])
 
-    @property
+    @cached_property
     def other_library(self) -> Path:
         """One of 68 MB, with few functions, and long ones."""
         return self._unpacked("other", wheel(OTHER_LIBRARY[0], None), OTHER_LIBRARY[1])
@@ -149,18 +150,15 @@ class Bench:
         (self.folder / name).mkdir(exist_ok=True)
         return next(iter(libraries(archive, pattern, self.folder / name)))
 
-    @cached_property
-    def cubins(self) -> tuple[list[Path], int]:
-        """The largest cubins of the library, and their instructions."""
-        return self.largest(self.library)
-
     def largest(self, path: Path) -> tuple[list[Path], int]:
-        """The largest cubins of a library, and their instructions."""
-        _, members = apart(contents, path).members(INSTRUCTIONS)
-        files = [self.folder / f"{path.stem}.{member}.cubin" for member in members]
-        for member, file in zip(members, files, strict=True):
-            apart(extract, path, member, file)
-        return files, sum(members.values())
+        """The largest cubins of a library, and their instructions; made once."""
+        if path not in self._largest:
+            _, members = apart(contents, path).members(INSTRUCTIONS)
+            files = [self.folder / f"{path.stem}.{member}.cubin" for member in members]
+            for member, file in zip(members, files, strict=True):
+                apart(extract, path, member, file)
+            self._largest[path] = files, sum(members.values())
+        return self._largest[path]
 
 
 def _least(runs: Sequence[Run]) -> Run:
@@ -205,7 +203,7 @@ def cuobjdump(bench: Bench) -> Iterator[Figure]:
     """Instructions a second, of two libraries and their largest cubins."""
     each = f"for cubin; do '{bench.tools / 'cuobjdump'}' -sass \"$cubin\" | grep -cE 'STL|LDL'; done"
     for what, path, bar in (("a library", bench.library, 450), ("a smaller library", bench.other_library, 400)):
-        cubins, instructions = bench.cubins if path == bench.library else bench.largest(path)
+        cubins, instructions = bench.largest(path)
         runs = bench.least(text=(*SCAN, path, "--top", "10"), theirs=("sh", "-c", each, "sh", *cubins))
         rate = apart(contents, path).instructions / runs["text"].cpu / (instructions / runs["theirs"].cpu)
         yield Figure(f"{what}, instructions a second", "cuobjdump -sass, grep", rate, bar, least=True)
@@ -259,7 +257,7 @@ CHECK_BAR, DIFF_BAR = 1.3, 0.7
 def dumps(bench: Bench) -> Iterator[Figure]:
     """A dump of machine code. Speed is that of the reader in a large dump, from processes that have imported it, on one
     processor; behind cuobjdump, whole processes take turns on two."""
-    path, cubins = bench.folder / "library.sass", bench.cubins[0]
+    path, cubins = bench.folder / "library.sass", bench.largest(bench.library)[0]
     text = b"".join(timed([bench.tools / "cuobjdump", "-sass", each], tools=bench.tools).printed for each in cubins)
     with path.open("wb") as out:
         for _ in range(-(-DUMP_BYTES // len(text))):
