@@ -36,6 +36,7 @@ from spillscan.model import (
     Usage,
 )
 from spillscan.model.code import (
+    OTHER_CLASS,
     AccessClass,
     Evidence,
     FlowKind,
@@ -370,9 +371,10 @@ def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
     local, operands = stats.local, stats.operands
     total, spill = local.total, local.spill
-    return copied(
-        SassJson,
-        stats,
+    classes = stats.opcode_classes
+    return SassJson(
+        instructions=stats.instructions,
+        code_bytes=stats.code_bytes,
         stl_count=total.stores,
         ldl_count=total.loads,
         stl_bytes=total.store_bytes,
@@ -389,14 +391,22 @@ def sass_json(stats: SassStats) -> SassJson:
             GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
             for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
         ),
-        lines=local.lines,
         frame=local.frame,
         flow=local.flow,
         evidence=local.evidence,
+        shared_spills=stats.shared_spills,
+        opcode_classes=classes,
         opcodes=dict(stats.opcodes),
+        unknown_opcodes=stats.unknown_opcodes if OTHER_CLASS in classes else (),  # as a rule there is none
+        registers=stats.registers,
         operands=None if operands is None else _operands_json(operands),
+        live_peak=stats.live_peak,
+        origin=stats.origin,
+        maker=stats.maker,
+        lines=local.lines,
+        roles=stats.roles,
+        digest=stats.digest,
     )
-
 
 def _sass_text(stats: SassStats) -> bytes:
     return _encoder.encode(sass_json(stats))

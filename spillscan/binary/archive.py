@@ -103,7 +103,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageErr
                 yield Packed(info.filename, body, info.file_size, None)
                 continue
             plain = body if stored else Window(_deflated(body, budget, -isal_zlib.MAX_WBITS))
-            if isal_zlib.crc32(plain.view(0, plain.size, "member")) != info.CRC:
+            if isal_zlib.crc32(plain.whole) != info.CRC:
                 yield DamageError(f"member {info.filename!r} is not what its checksum says", body.start)
             yield Packed(info.filename, body, plain.size, plain)
         except DamageError as damage:
@@ -163,7 +163,7 @@ def _deflated(window: Window, budget: Budget, form: int) -> bytearray:
     engine = isal_zlib.decompressobj(form)
     plain, pages = bytearray(), Pages()
     try:
-        data = window.view(0, window.size, "compressed data")
+        data = window.whole
         pending: bytes | memoryview = b""
         at, held = 0, False
         while at < len(data) or pending or held:  # the library may hold more of its output than was asked for

@@ -416,7 +416,7 @@ def _digest(member: Member, scratch: Scratch) -> bytes:
 
     try:
         window = member.plain(scratch)
-        data: bytes | memoryview = window.view(0, window.size, "image")
+        data: bytes | memoryview = window.whole
     except DamageError as error:
         data = str(error).encode()
     return hashlib.sha256(data).digest()

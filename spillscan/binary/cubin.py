@@ -152,7 +152,7 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
     found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
     by_head = {_PAIR_HEAD | attribute << _ATTRIBUTE_AT: values for attribute, values in found.items()}
     if section.size % _PAIR.size == 0:
-        for head, number, value in _PAIR.iter_unpack(section.view(0, section.size, ".nv.info")):
+        for head, number, value in _PAIR.iter_unpack(section.whole):
             values = by_head.get(head)
             if values is not None:
                 values[number] = value
@@ -294,8 +294,9 @@ _FIRST_ACCELERATED = 90
 """Of assemblers' code for earlier ones the same bit says something else."""
 _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
-_TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL = (
-    int.from_bytes(head, "little") for head in (b".text.", b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca")
+_TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL, _TILE = (
+    int.from_bytes(head, "little")
+    for head in (b".text.", b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca", b".nv.tile")
 )
 _TEXT_MASK = (1 << 8 * len(b".text.")) - 1
 """How the names of sections begin, as :attr:`Elf.heads` has it."""
@@ -349,6 +350,8 @@ class _Sections(NamedTuple):
     """(bank, bytes)."""
     constants: dict[int, list[int]]
     """Sections of the constants that the compiler gave it; its parameters (bank 0) are empty in a file."""
+    parameters: set[int]
+    """Those with a bank for parameters."""
 
 
 def _are_names(pool: bytes) -> bool:
@@ -432,7 +435,7 @@ class Cubin:
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
         elf = self.elf
-        text, infos, shared, local, banks, _ = self._sections
+        text, infos, shared, local, banks, *_ = self._sections
         if not text:
             return
         figures = self._figures
@@ -480,21 +483,19 @@ class Cubin:
             raise DamageError("sections with damaged names", elf.window.start)
         if not _are_names(self._strings):
             raise DamageError("symbols with damaged names", elf.window.start)
-        text, infos, banks = self._sections.text, self._sections.infos, self._sections.banks
-        functions = self._functions
+        sections, functions = self._sections, self._functions
         homes = functions["section"]
-        if lost := len(set(homes[homes > 0].tolist()).difference(text)):
+        if lost := len(set(homes[homes > 0].tolist()).difference(sections.text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
-        if text and elf.index(b".nv.info") is None:
+        if sections.text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        for section, name in zip(text, self._titles, strict=True):
+        for section, name in zip(sections.text, self._titles, strict=True):
             if not elf.begins(section, b".text." + name):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
         kernels = homes[(homes > 0) & (functions["other"] & _ENTRY != 0)].tolist()
-        if lost := len(set(kernels).difference(infos)):
+        if lost := len(set(kernels).difference(sections.infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
-        with_parameters = {section for section, own in banks.items() if min(own)[0] == 0}
-        if lost := len(set(kernels).difference(with_parameters)):
+        if lost := len(set(kernels).difference(sections.parameters)):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
@@ -509,15 +510,14 @@ class Cubin:
         """
         code, own = function.code, function.section
         constants, relocations = self._sections.constants.get(own, ()), self._relocations
-        whole = code.view(0, code.size, "code")
+        whole = code.whole
         if not constants and own not in relocations:
             return xxh3_64_hexdigest(whole)
         hasher = xxh3_64(whole)
         if own in relocations:
             self._relocated(own, own, hasher)
         for section in constants:
-            held = self.elf.contents(section)
-            hasher.update(held.view(0, held.size, "constants"))
+            hasher.update(self.elf.contents(section).whole)
             if section in relocations:
                 self._relocated(section, own, hasher)
         return hasher.hexdigest()
@@ -604,8 +604,8 @@ class Cubin:
 
     @cached_property
     def _of_tiles(self) -> bool:
-        found = b".nv.tileir."
-        return found in self.elf.pool and any(name.startswith(found) for name in self.elf.names)
+        elf = self.elf
+        return any(elf.begins(index, b".nv.tileir.") for index in (elf.heads == _TILE).nonzero()[0].tolist())
 
     @cached_property
     def _sections(self) -> _Sections:
@@ -625,11 +625,14 @@ class Cubin:
         }
         banks: dict[int, list[tuple[int, int]]] = {}
         constants: dict[int, list[int]] = {}
+        parameters: set[int] = set()
         for index in named(_CONSTANT):
             bank = _bank(elf.letters(index, len(b".nv.constant"), len(b"16.")))
             if bank is not None:
                 banks.setdefault(owners[index], []).append((bank, sizes[index]))
-            if bank != 0:
+            if bank == 0:
+                parameters.add(owners[index])
+            else:
                 constants.setdefault(owners[index], []).append(index)
         shared = named(_SHARED)
         alignments = elf.sections["align"][shared].tolist()
@@ -640,6 +643,7 @@ class Cubin:
             {owners[index]: sizes[index] for index in named(_LOCAL)},
             banks,
             constants,
+            parameters,
         )
 
     @cached_property
@@ -672,5 +676,4 @@ class Cubin:
         link = int(self.elf.sections[self._table]["link"])
         if link >= len(self.elf.sections):
             raise DamageError("a symbol table without names", self.elf.window.start)
-        names = self.elf.contents(link)
-        return b"".join((names.view(0, names.size, "symbol names"), b"\0"))
+        return b"".join((self.elf.contents(link).whole, b"\0"))

@@ -136,7 +136,7 @@ class Elf:
     @cached_property
     def pool(self) -> bytes:
         """Names of sections, each with NUL behind it."""
-        return b"".join((self._names.view(0, self._names.size, "section names"), b"\0")) if len(self.sections) else b""
+        return b"".join((self._names.whole, b"\0")) if len(self.sections) else b""
 
     @cached_property
     def _places(self) -> list[int]:

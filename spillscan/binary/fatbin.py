@@ -234,7 +234,7 @@ def _plain(packed: Stored, scratch: Scratch) -> Window:
     stored = packed.window
     if not packed.compressed:
         return stored
-    data = stored.view(0, stored.size, "fat binary entry")
+    data = stored.whole
     memory = scratch.memory(packed.plain_bytes)
     plain = memoryview(memory)[: packed.plain_bytes]
     try:

@@ -83,7 +83,7 @@ Seen = list[tuple[str, Figures]]
 """A function (without a name), and the callees in its code by their symbols."""
 
 
-class Facts(NamedTuple):
+class Facts(Struct, frozen=True, gc=False):
     """All that a cubin says of one function, but for its name and source lines: of two that are equal the same is
     stated."""
 
@@ -140,7 +140,7 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         _annotated(cubin, info),
         tuple(parts.items()) if parts else (),
         cubin.digest_of(function),
-        xxh3_128_digest(code.view(0, code.size, "code"), _SEED),
+        xxh3_128_digest(code.whole, _SEED),
         code.size,
     )
 

@@ -154,24 +154,23 @@ class Records:
 
     def _stats_of(self, figures: Figures, arch: str, maker: Maker | None) -> SassStats:
         counts, local = figures.counts, figures.local or NO_TRAFFIC
-        fields: dict[str, Any] = {
-            "code_bytes": figures.code_bytes,
-            "shared_spills": figures.shared_spills,
-            "registers": figures.resources.registers,
-            "maker": maker,
-            "roles": figures.roles,
-            "digest": figures.digest,
-            "live_peak": figures.peak,
-        }
-        key = arch, counts and counts.opcodes.parts[1:], id(local), *fields.values()
+        registers, opcodes = figures.resources.registers, counts and counts.opcodes.parts[1:]
+        own = figures.code_bytes, figures.shared_spills, figures.roles, figures.digest, figures.peak
+        key = arch, maker, registers, opcodes, id(local), own
         known = self._stats.get(key)
         if known is None:
             known = self._stats[key] = SassStats(
                 instructions=counts.instructions if counts else 0,
+                code_bytes=figures.code_bytes,
                 opcodes=counts.opcodes if counts else (),
                 local=local,
+                shared_spills=figures.shared_spills,
+                registers=registers,
+                live_peak=figures.peak,
                 origin=self._origin,
-                **fields,
+                maker=maker,
+                roles=figures.roles,
+                digest=figures.digest,
             )
         return known
 

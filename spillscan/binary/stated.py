@@ -25,7 +25,7 @@ from spillscan.inputs.memory import Pages, Scratch
 from spillscan.model.code import LivePeak, Maker
 
 
-class Named(NamedTuple):
+class Named(Struct, frozen=True, gc=False):
     """One function."""
 
     figures: Figures
@@ -72,10 +72,10 @@ class FiguresPost:
             return every
         numbers, known = self._numbers, self._figures
         first = len(known)
-        for figures, *_ in named:
-            if id(figures) not in numbers:
-                numbers[id(figures)] = len(known)
-                known.append(figures)
+        for each in named:
+            if id(each.figures) not in numbers:
+                numbers[id(each.figures)] = len(known)
+                known.append(each.figures)
         symbols = _SEPARATOR.join(each.symbol for each in named)
         callers = _SEPARATOR.join(each.caller for each in named) if any(each.caller for each in named) else ""
         places = [numbers[id(each.figures)] for each in named]

@@ -61,6 +61,11 @@ class Window:
         begin = self.start + offset
         return memoryview(self.buffer)[begin : begin + size]
 
+    @property
+    def whole(self) -> memoryview:
+        """All of its bytes, not copied."""
+        return memoryview(self.buffer)[self.start : self.start + self.size]
+
     def copy(self, offset: int, size: int, what: str) -> bytes:
         """``size`` bytes, copied."""
         self.check(offset, size, what)

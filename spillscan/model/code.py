@@ -583,10 +583,11 @@ OTHER_CLASS = "other"
 
 def classified(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Instructions by class, largest first."""
-    found: defaultdict[str, int] = defaultdict(int)
-    class_of = CLASS_OF.get
+    found: dict[str, int] = {}
+    class_of, held = CLASS_OF.get, found.get
     for opcode, count in opcodes:
-        found[class_of(opcode, OTHER_CLASS)] += count
+        name = class_of(opcode, OTHER_CLASS)
+        found[name] = held(name, 0) + count
     by_name = sorted(found.items())
     return dict(sorted(by_name, key=itemgetter(1), reverse=True))
 

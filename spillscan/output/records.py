@@ -75,15 +75,20 @@ def compact(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, separators=_COMPACT)
 
 
-_TWO = re.compile(b"##")
-
-
 def harmless(text: AnyStr) -> AnyStr:
     """JSON that means the same and holds no ``##[command]``, which GitHub's runner obeys anywhere in a line that a step
     prints. Outside of strings JSON has no ``#``."""
     if isinstance(text, bytes):
-        return text.replace(b"##", b"#\\u0023") if _TWO.search(text) else text  # to replace nothing takes twice as long
+        return text.replace(b"##", b"#\\u0023") if _holds_two(text) else text
     return text.replace("##", "#\\u0023") if "#" in text else text
+
+
+def _holds_two(text: bytes) -> bool:
+    """Whether ``##`` stands in it: one sign is found in a tenth of the time that two take, and there are few."""
+    at = text.find(b"#")
+    while at >= 0 and not text.startswith(b"#", at + 1):
+        at = text.find(b"#", at + 1)
+    return at >= 0
 
 
 def plain(value: Any) -> Any:

@@ -56,7 +56,7 @@ def test_the_same_code_with_other_attributes() -> None:
                 continue
             for role in ("entry", "function"):
                 for spills in (None, (), addresses, addresses[:1]):
-                    other = facts._replace(role=role, spills=spills)
+                    other = structs.replace(facts, role=role, spills=spills)
                     alone = _looked(function, other)
                     found = known.setdefault(other, alone)
                     assert [(symbol, _said(each)) for symbol, each in found] == [
@@ -77,7 +77,7 @@ def test_all_cubins_again_as_alone() -> None:
 
     def said(functions: Functions, image: Image) -> Iterator[object]:
         for each in functions.of(image):
-            yield (each._replace(figures=None), _said(each.figures)) if isinstance(each, Named) else str(each)
+            yield (structs.replace(each, figures=None), _said(each.figures)) if isinstance(each, Named) else str(each)
 
     for name in CUBINS:
         image = _image(name)

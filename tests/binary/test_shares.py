@@ -109,7 +109,7 @@ def test_what_is_handed_over(mapped: mmap.mmap) -> None:
     assert sum(map(len, every)) > 10
     named = next(each for stated in every for each in stated if isinstance(each, Named))
     other: list[Stated] = [Entries(("kernel",)), LostLines("cut off")]
-    blind = named._replace(figures=structs.replace(named.figures, counts=None))
+    blind = structs.replace(named, figures=structs.replace(named.figures, counts=None))
     ours, theirs = FiguresPost(), FiguresPost()
     for stated in (*every, [], other, [named, *other], [blind], [blind, named], *every):
         sent = pickle.dumps(ours.packed(iter(stated)))
