@@ -408,6 +408,7 @@ def sass_json(stats: SassStats) -> SassJson:
         digest=stats.digest,
     )
 
+
 def _sass_text(stats: SassStats) -> bytes:
     return _encoder.encode(sass_json(stats))
 

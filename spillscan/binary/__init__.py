@@ -42,11 +42,12 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
     from spillscan.binary import records
     from spillscan.binary.parameters import MOST_ENTRIES, parameters
     from spillscan.binary.window import Limits, Window
-    from spillscan.model.code import PortableCode
+    from spillscan.model.code import SassFunction
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
 
+    functions = reading.functions
     left = MOST_ENTRIES
 
     def hosts(file: Window) -> None:
@@ -55,12 +56,12 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
         reading.named(found)
 
     for item in records.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
-        if isinstance(item, Issue):
+        if isinstance(item, SassFunction):
+            functions.append(item)
+        elif isinstance(item, Issue):
             reading.issues.append(item)
-        elif isinstance(item, PortableCode):
-            reading.portable.append(item)
         else:
-            reading.functions.append(item)
+            reading.portable.append(item)
     return reading
 
 

@@ -255,10 +255,13 @@ class Accesses(Grouped):
         found: Counter[Group] = Counter()
         for part, end in self._extents():
             rows = slice(part.begin, end)
-            columns = zip(self.accesses[rows].tolist(), self.depths[rows], strict=True)
-            for (number, depth), count in Counter(columns).items():
-                each = access(number)
-                found[Group(part.kinds[number], each.store, each.target.bytes, depth, part.number > 0)] += count
+            alike = {
+                number: (kind, bool(number & STORE), WIDTHS[number >> WIDTH_AT & 7])
+                for number, kind in part.kinds.items()
+            }
+            columns = zip(map(alike.__getitem__, self.accesses[rows].tolist()), self.depths[rows], strict=True)
+            for ((kind, store, size), depth), count in Counter(columns).items():
+                found[Group(kind, store, size, depth, part.number > 0)] += count
         return found
 
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:

@@ -235,22 +235,22 @@ class _Nest:
         self._number: list[int] = [0] * len(ways)
         """By node; 0: there is no way round."""
         self._parents: list[int] = [0]
-        numbers, parents = self._number, self._parents
+        self._preceding: list[list[int]] = [[]]
+        """By number: the numbers of the nodes that lead to it."""
+        numbers, parents, preceding = self._number, self._parents, self._preceding
         work = [(entry, 0) for entry in reversed(entries)]
-        arrows: list[tuple[int, int]] = []
         while work:
-            arrow = node, parent = work.pop()
-            arrows.append(arrow)
-            if numbers[node]:
+            node, source = work.pop()
+            if number := numbers[node]:
+                preceding[number].append(source)
                 continue
             number = numbers[node] = len(parents)
-            parents.append(parent)
+            parents.append(source)
+            preceding.append([source])
             own = span[node]
-            work += [(behind, number) for behind in reversed(ways[node]) if span[behind] == own]
-        self._preceding: list[list[int]] = [[] for _ in parents]
-        """By number: the numbers of the nodes that lead to it."""
-        for node, source in arrows:
-            self._preceding[numbers[node]].append(source)
+            for behind in reversed(ways[node]):
+                if span[behind] == own:
+                    work.append((behind, number))  # noqa: PERF401 - two at most, and a comprehension is a call
 
     def depths(self) -> list[int | None]:
         """By node, of those that were asked for; ``None`` where nothing leads to it."""
@@ -314,9 +314,9 @@ class _Nest:
         """By number: the head of the innermost loop that holds it; 0: none. By a tree in which what stands below a
         dominator of it stands below it, of which ``first`` and ``last`` say where a walk meets each, and the last below
         it; ``None`` where others stand below one, too."""
-        count = len(first)
+        count, preceding = len(first), self._preceding
         inside, merged = [0] * count, [*range(count)]
-        self._outer = [0] * count
+        self._outer = outer = [0] * count
 
         def head(number: int) -> int:
             root = number
@@ -328,21 +328,23 @@ class _Nest:
 
         for number in range(count - 1, 0, -1):
             begin, end = first[number], last[number]
-            tails = [each for each in self._preceding[number] if begin <= first[each] <= end]
-            if not tails:
+            reaching = []
+            for each in preceding[number]:
+                if begin <= first[each] <= end:
+                    reaching.append(head(each))  # noqa: PERF401 - as a rule there is none
+            if not reaching:
                 continue
             inside[number] = number
-            reaching = [head(each) for each in tails]
             while reaching:
                 node = reaching.pop()
                 if node == number or merged[node] != node:
                     continue
                 merged[node] = number
                 if inside[node]:
-                    self._outer[node] = number
+                    outer[node] = number
                 else:
                     inside[node] = number
-                for each in self._preceding[node]:
+                for each in preceding[node]:
                     if not begin <= first[each] <= end:
                         return None
                     reaching.append(head(each))

@@ -5,7 +5,7 @@ classes of opcodes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import itemgetter
