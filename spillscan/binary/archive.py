@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import io
 import re
-import tarfile
-import zipfile
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from isal import isal_zlib
@@ -16,6 +14,9 @@ from isal import isal_zlib
 from spillscan.binary.window import Budget, DamageError, Window
 from spillscan.inputs.memory import Pages
 from spillscan.inputs.source import BARREN, kind_of_binary
+
+if TYPE_CHECKING:
+    import tarfile
 
 _BLOCK = 1 << 20
 _INVALID = cast(type[Exception], isal_zlib.error)  # typed as an instance there
@@ -72,6 +73,8 @@ def members(window: Window, budget: Budget) -> Iterator[Packed | Window | Damage
 
 
 def _zip(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageError]:
+    import zipfile  # as tarfile: a library needs neither
+
     try:
         archive = zipfile.ZipFile(cast(BinaryIO, _File(window)))
         infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
@@ -223,6 +226,8 @@ def _tar(window: Window, budget: Budget) -> Iterator[Packed | Window | DamageErr
 
 
 def _tar_members(window: Window) -> Iterator[tarfile.TarInfo]:
+    import tarfile
+
     try:
         with tarfile.open(fileobj=cast(BinaryIO, _File(window)), mode="r:") as archive:
             while (info := archive.next()) is not None:

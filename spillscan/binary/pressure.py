@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,8 +237,11 @@ def _fields(text: str, shapes: dict[int, int]) -> Iterator[tuple[int, int, bool]
         yield int(at), shapes.setdefault(int(more or "1", 16), len(shapes) + 1), field[0] == "w"
 
 
+_TABLES = Path(__file__).parent / "registers"
+
+
 @cache
 def registers(number: int) -> Registers | None:
     """The table of an architecture by its number; ``None`` where none was derived."""
-    source = files("spillscan.binary") / "registers" / f"sm_{number}.json"
+    source = _TABLES / f"sm_{number}.json"
     return Registers(json.loads(source.read_text())) if source.is_file() else None

@@ -28,7 +28,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -236,10 +236,13 @@ def _vague(evidence: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[sl
             yield slice(int(first, 16) + start, int(last or first, 16) + 1 + start), "/".join(names), "abc"
 
 
+_TABLES = Path(__file__).parent / "opcodes"
+
+
 @cache
 def table(number: int) -> Table | None:
     """The table of an architecture by its number; ``None`` where none was derived."""
-    source = files("spillscan.binary") / "opcodes" / f"sm_{_SHARED.get(number, number)}.json"
+    source = _TABLES / f"sm_{_SHARED.get(number, number)}.json"
     if not source.is_file():
         return None
     return Table(json.loads(source.read_text()))
