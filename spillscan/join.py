@@ -448,7 +448,9 @@ def _kernel_with(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit
     """The kernel as one more input says it; ``None``: the first that does."""
     origin = _origin(item)
     key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
-    origins = (*(kernel.origins if kernel else ()), *((origin,) if origin else ()))
+    origins = kernel.origins if kernel else ()
+    if origin:
+        origins = (*origins, origin)
     if isinstance(item, SassFunction):
         usage = item.usage
         if usage is None:

@@ -320,9 +320,11 @@ class _Texts(Generic[T]):
 def kernel_json(kernel: Kernel) -> KernelJson:
     """One kernel."""
     key = kernel.key
+    name, short = _names(key.symbol)
     return KernelJson(
         key.symbol,
-        *_names(key.symbol),
+        name,
+        short,
         key.arch,
         key.unit,
         kernel.role,

@@ -489,9 +489,8 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if sections.text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        for section, name in zip(sections.text, self._titles, strict=True):
-            if not elf.begins(section, b".text." + name):
-                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+        if not elf.begin(sections.text, [b".text." + name for name in self._titles]):
+            raise DamageError("a function that is not called as its section", elf.window.start)
         kernels = homes[(homes > 0) & (functions["other"] & _ENTRY != 0)].tolist()
         if lost := len(set(kernels).difference(sections.infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)

@@ -222,7 +222,10 @@ class Functions:
         fresh: list[tuple[Function, Facts, Seen]] = []
         late: DamageError | None = None
         try:
-            for function in self._bounded(cubin, image):
+            for function in cubin.functions():
+                self._left -= 1
+                if self._left < 0:
+                    raise DamageError("more functions than so small a file can hold", image.offset)
                 try:
                     facts = facts_of(cubin, function)
                 except DamageError as error:
@@ -252,13 +255,6 @@ class Functions:
                 yield Named(figures, callee or symbol, arch, maker, symbol if callee else "")
         if late is not None:
             raise late
-
-    def _bounded(self, cubin: Cubin, image: Image) -> Iterator[Function]:
-        for function in cubin.functions():
-            self._left -= 1
-            if self._left < 0:
-                raise DamageError("more functions than so small a file can hold", image.offset)
-            yield function
 
 
 _MOST_KNOWN = 1 << 16
