@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -198,11 +198,13 @@ def items(
     records, functions = Records(name), Functions(limits, len(buffer), live=live)
     found = numbered(containers.images(window, Budget(limits, len(buffer))))
 
-    def made(numbered: Numbered, stated: Iterable[Stated]) -> Iterator[Record]:
+    def made(numbered: Numbered, stated: Sequence[Stated]) -> Iterator[Record]:
         number, each = numbered
         if isinstance(each, Damage):
             return iter([records.damage(each.error, each.place)])
-        return records.of(each, number, functions.held.of(each, stated) if isinstance(each, Image) else stated)
+        if isinstance(each, Image):
+            functions.held.keep(each, stated)
+        return records.of(each, number, stated)
 
     every: Iterable[tuple[Numbered, Iterable[Record]]]
     if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):

@@ -134,22 +134,16 @@ class Held:
         self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
         """Of each fat binary."""
 
-    def of(self, image: Image, stated: Iterable[Stated]) -> Iterator[Stated]:
-        """What is stated of a cubin, its functions remembered."""
+    def keep(self, image: Image, stated: Iterable[Stated]) -> None:
+        """Remember the functions of a cubin, of which this is stated."""
         if isinstance(image.stored, Window):
-            yield from stated
             return
-        linked = {} if image.relocatable else self._linked.setdefault(image.file, {})
         kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
-        arch, names = "", set[str]()
-        for each in stated:
-            if isinstance(each, Named):
-                if each.arch != arch:
-                    arch, names = each.arch, linked.setdefault(each.arch, set())
-                names.add(each.symbol)
-                if each.figures.role == "entry":
-                    kernels.add(each.symbol)
-            yield each
+        named = [each for each in stated if isinstance(each, Named)]
+        kernels.update([each.symbol for each in named if each.figures.role == "entry"])
+        if named and not image.relocatable:  # all of one cubin are of one architecture
+            linked = self._linked.setdefault(image.file, {}).setdefault(named[0].arch, set())
+            linked.update([each.symbol for each in named])
 
     def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
         """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a
@@ -189,35 +183,38 @@ class Functions:
             return 0
         return each.plain_bytes
 
-    def entries(self, module: Intermediate) -> Iterator[Stated]:
+    def entries(self, module: Intermediate) -> list[Stated]:
         """The kernels of one module."""
         try:
             symbols = self.held.beside(module)
             if symbols is None and module.form == "PTX":
                 window = module.plain(self._scratch)
                 symbols = tuple(ptx.kernels(window.copy(0, window.size, "PTX")))
-            yield Entries(symbols)
+            return [Entries(symbols)]
         except DamageError as error:
-            yield error
+            return [error]
 
-    def of(self, image: Image) -> Iterator[Stated]:
+    def of(self, image: Image) -> list[Stated]:
         """All functions of one cubin, unless they stand in linked code; an error for each that cannot be read, or as
         the last for the rest of all."""
+        stated: list[Stated] = []
         try:
             cubin = Cubin(image.plain(self._scratch))
             arch = f"sm_{image.target}" if image.target else cubin.arch
             if self.held.is_linked(image, arch, cubin):
-                return
+                return stated
             if image.target and int(image.target.rstrip("af")) != cubin.number:
-                yield DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
-            yield from self._functions(cubin, image, arch)
+                stated.append(DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset))
+            self._functions(cubin, image, arch, stated)
             cubin.check()
             if cubin.lines.damage is not None:
-                yield LostLines(cubin.lines.damage.what)
+                stated.append(LostLines(cubin.lines.damage.what))
         except DamageError as error:
-            yield error
+            stated.append(error)
+        return stated
 
-    def _functions(self, cubin: Cubin, image: Image, arch: str) -> Iterator[Stated]:
+    def _functions(self, cubin: Cubin, image: Image, arch: str, stated: list[Stated]) -> None:
+        """Add all functions to what is ``stated``; raise what ends them."""
         found: list[tuple[Function, Seen | DamageError]] = []
         fresh: list[tuple[Function, Facts, Seen]] = []
         late: DamageError | None = None
@@ -249,10 +246,10 @@ class Functions:
         for function, each in found:
             symbol = function.symbol
             if isinstance(each, DamageError):
-                yield DamageError(f"{symbol}: {each.what}", each.offset)
+                stated.append(DamageError(f"{symbol}: {each.what}", each.offset))
                 continue
             for callee, figures in each if not own else _placed(each, cubin.lines, function.section, peaks):
-                yield Named(figures, callee or symbol, arch, maker, symbol if callee else "")
+                stated.append(Named(figures, callee or symbol, arch, maker, symbol if callee else ""))
         if late is not None:
             raise late
 
@@ -288,8 +285,8 @@ def numbered(found: Iterable[Found]) -> Iterator[Numbered]:
         number += isinstance(each, Image)
 
 
-def one_by_one(functions: Functions, found: Iterable[Numbered]) -> Iterator[tuple[Numbered, Iterable[Stated]]]:
-    """Everything, by this process; what is stated of one cubin is to be taken before the next is asked for."""
+def one_by_one(functions: Functions, found: Iterable[Numbered]) -> Iterator[tuple[Numbered, Sequence[Stated]]]:
+    """Everything, by this process; the functions of one cubin are to be kept before the next is asked for."""
     pages = Pages()
     for each in found:
         yield each, _of_member(functions, each[1], pages)
@@ -297,7 +294,7 @@ def one_by_one(functions: Functions, found: Iterable[Numbered]) -> Iterator[tupl
 
 def as_they_come(
     functions: Functions, found: Sequence[Numbered], origin: str
-) -> Iterator[tuple[int, Iterable[Stated]]]:
+) -> Iterator[tuple[int, Sequence[Stated]]]:
     """The place of each in ``found`` with what is stated of it, by as many processes as pay: first machine code, then
     what depends on which there is. Raises :class:`~spillscan.errors.SpillscanError` where a process dies."""
     linked = {each.file for _, each in found if isinstance(each, Image) and not each.relocatable}
@@ -320,7 +317,7 @@ def as_they_come(
             FiguresPost,
         )
         for at, stated in read:
-            yield places[at], stated
+            yield places[at], [*stated]
 
 
 def _target(each: Found) -> str:
@@ -328,8 +325,9 @@ def _target(each: Found) -> str:
     return each.target if isinstance(each, Member) else ""
 
 
-def _of_member(functions: Functions, each: Found, pages: Pages) -> Iterator[Stated]:
+def _of_member(functions: Functions, each: Found, pages: Pages) -> Sequence[Stated]:
     if isinstance(each, Damage):
-        return
-    yield from functions.of(each) if isinstance(each, Image) else functions.entries(each)
+        return ()
+    stated = functions.of(each) if isinstance(each, Image) else functions.entries(each)
     pages.leave(each.raw.buffer, each.raw.start)
+    return stated
