@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
@@ -444,8 +443,8 @@ def issue_json(issue: Issue) -> IssueJson:
 
 def stats_json(build: Build) -> StatsJson:
     """How much was read, and how many kernels came of it."""
-    roles, sure = (Counter(map(attrgetter(name), build.kernels)) for name in ("role", "confidence"))
-    entries, ambiguous = roles["entry"], sure["ambiguous"]
+    entries = [kernel.role for kernel in build.kernels].count("entry")
+    ambiguous = [kernel.confidence for kernel in build.kernels].count("ambiguous")
     functions = len(build.kernels) - entries
     return copied(StatsJson, build.stats, kernels=entries, functions=functions, ambiguous=ambiguous)
 

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -260,8 +261,9 @@ class Writer:
                         self._unattached(note, noted, "names no kernel")
                 section.notes = mine
         settle_stacks(self._drafts)
-        of_drafts = ((draft.symbol, draft.stack.spills) for draft in self._drafts if draft.stack)
-        of_kernels = ((kernel.key.symbol, kernel.usage.spills) for kernel in self._whole())
+        named = self._notes.named
+        of_drafts = ((each.symbol, each.stack.spills) for each in self._drafts if each.symbol in named and each.stack)
+        of_kernels = ((each.key.symbol, each.usage.spills) for each in self._whole() if each.key.symbol in named)
         self._drafts.extend(self._notes.drafts(chain(of_drafts, of_kernels)))
         for note, noted, why in self._notes.unattached():
             self._unattached(note, noted, why)
@@ -276,7 +278,7 @@ class Writer:
         return [link for link in self._links if (link.origin.line or 0) not in doubts]
 
     def kernels(self, *, units_in_doubt: bool) -> list[Kernel]:
-        """All that was read; complete after :meth:`end`.
+        """All that was read, by its lines; complete after :meth:`end`.
 
         ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted.
         """
@@ -304,20 +306,19 @@ class Writer:
             return replace(kernel, usage=usage)
 
         found: list[Kernel] = []
-        for run in self._runs:
-            kernels = run.kernels
-            if spills := callees.get(first_line(kernels[-1])):  # another's callees would stand before the next one
-                kernels[-1] = calling(kernels[-1], spills)
-            if not plain or run.section.notes or run.step.relocatable:
-                kernels = [finished(kernel, run.section, run.step, context) for kernel in kernels]
+        every: list[Run | Draft] = [*self._runs, *self._drafts]
+        for each in sorted(every, key=attrgetter("line")):
+            if isinstance(each, Run):
+                kernels = each.kernels
+                if spills := callees.get(first_line(kernels[-1])):  # another's callees would stand before the next one
+                    kernels[-1] = calling(kernels[-1], spills)
+            else:
+                kernels = [record(each, context)]
+                if each.line in callees:
+                    kernels = [calling(kernels[0], callees[each.line])]
+            if not plain or each.section.notes or each.step.relocatable:
+                kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
             found += kernels
-        for draft in self._drafts:
-            kernel = record(draft, context)
-            if draft.line in callees:
-                kernel = calling(kernel, callees[draft.line])
-            if not plain or draft.section.notes or draft.step.relocatable:
-                kernel = finished(kernel, draft.section, draft.step, context)
-            found.append(kernel)
         return found
 
     def _whole(self) -> Iterator[Kernel]:

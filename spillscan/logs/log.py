@@ -142,7 +142,8 @@ class _Log:
                 reading.issues.append(
                     Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
                 )
-        reading.kernels.sort(key=first_line)
+        if len(self._writers) > 1:
+            reading.kernels.sort(key=first_line)
         filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()
         reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
         last_report = first_line(reading.kernels[-1]) if reading.kernels else 0

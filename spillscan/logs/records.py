@@ -160,6 +160,11 @@ class Run(Struct, eq=False):
     """The build step whose output they stand in."""
     kernels: list[Kernel]
 
+    @property
+    def line(self) -> int:
+        """Where the first of them begins."""
+        return first_line(self.kernels[0])
+
 
 NO_USAGE = Usage()
 
