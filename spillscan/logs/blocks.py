@@ -11,7 +11,8 @@ import io
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from spillscan.model import Usage
 
 LEAST_BYTES = 8 << 20
 """Of a log that another process looks through: below, it costs more than it saves."""
-_TURN = 4
+_TURN = 5
 """Of so many texts the first is left to the process that follows the log's state: it has less to do."""
 _MEMO_ENTRIES = 1 << 16
 
@@ -236,12 +237,10 @@ def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ..
 
 # ---- another process ------------------------------------------------------------------------------------------------
 
-_Columns = tuple[str, "array[int]", bytes]
-"""Of kernels: symbols, numbers instead of figures, times. Names and times are one text each: to send that and to split
-it takes a fraction of the time that many take."""
-_Sent = tuple[int, bool, list[Usage], list[tuple[int, Block, _Columns | None]]]
-"""The digest of a text; whether figures are numbered anew; those that were not sent yet; (where each begins, what it
-is, and its columns where it is kernels)."""
+_Heads = tuple[str, bool, int, bool]
+"""Of kernels: the arch, whether they have compile times, and what their figures show (``barriers``, ``linked``)."""
+_Sent = tuple[bool, list[Usage | Stack], list[tuple[int, int, int, _Heads | Notes | None]], str, "array[int]", bytes]
+"""See :meth:`_Post.packed`."""
 _NOTHING: tuple[int, Found] = (0, {})
 
 
@@ -266,46 +265,83 @@ def texts(stream: Stream, name: str) -> Iterator[tuple[bytes, Found]]:
             yield text, ahead if ahead and digest == xxh3_64_intdigest(text) else {}
 
 
-def _sent(stream: Stream) -> Iterator[_Sent]:
+def _sent(stream: Stream) -> Iterator[tuple[int, _Sent]]:
     from xxhash import xxh3_64_intdigest
 
-    blocks = Blocks()
-    usages: list[Usage] = []
-    numbers: dict[int, int] = {}
+    blocks, post = Blocks(), _Post()
     for number, text in enumerate(stream.lines()):
-        if number % _TURN == 0:
-            continue
-        if anew := len(usages) > _MEMO_ENTRIES:
-            usages.clear()
+        if number % _TURN:
+            yield xxh3_64_intdigest(text), post.packed(blocks.all(text))
+
+
+def _received(sent: Iterable[tuple[int, _Sent]]) -> Iterator[tuple[int, Found]]:
+    post = _Post()
+    for digest, packed in sent:
+        yield digest, post.unpacked(packed)
+
+
+class _Post:
+    """How what was found in a text goes from one process to the other: names and times of all kernels and functions in
+    one text each, and numbers in place of figures, of which each goes once. There is one on each side."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        """Of figures that were sent, by identity."""
+        self._figures: list[Usage | Stack] = []
+
+    def packed(self, every: Found) -> _Sent:
+        """Whether figures are numbered anew; those that were not sent yet; of each block where it begins and ends, how
+        many it holds, and what they share; of all that they hold names, numbers of figures, and times."""
+        numbers, known = self._numbers, self._figures
+        if anew := len(known) > _MEMO_ENTRIES:
+            known.clear()
             numbers.clear()
-        first = len(usages)
-        found: list[tuple[int, Block, _Columns | None]] = []
-        for at, each in blocks.all(text).items():
-            if not isinstance(each, Kernels):
-                found.append((at, each, None))
-                continue
-            for usage in each.usages:
-                if id(usage) not in numbers:
-                    numbers[id(usage)] = len(usages)
-                    usages.append(usage)
-            figures = array("I", [numbers[id(usage)] for usage in each.usages])
-            columns = "\n".join(each.symbols), figures, b"\n".join(each.times)
-            found.append((at, each._replace(symbols=[], usages=[], times=[]), columns))
-        yield xxh3_64_intdigest(text), anew, usages[first:], found
+        first = len(known)
+        rows: list[tuple[int, int, int, _Heads | Notes | None]] = []
+        names: list[str] = []
+        figures: list[Usage | Stack] = []
+        times: list[bytes] = []
+        for at, each in every.items():
+            match each:
+                case Kernels(end, arch, symbols, usages, printed, barriers, linked):
+                    rows.append((at, end, len(symbols), (arch, bool(printed), barriers, linked)))
+                    names += symbols
+                    figures += usages
+                    times += printed
+                case Functions(end, functions):
+                    rows.append((at, end, len(functions), None))
+                    for symbol, stack, time in functions:
+                        names.append(symbol)
+                        figures.append(stack)
+                        times.append(time or b"")
+                case Notes():
+                    rows.append((at, each.end, 0, each))
+        for figure in figures:
+            if id(figure) not in numbers:
+                numbers[id(figure)] = len(known)
+                known.append(figure)
+        places = array("I", [numbers[id(figure)] for figure in figures])
+        return anew, known[first:], rows, "\n".join(names), places, b"\n".join(times)
 
-
-def _received(sent: Iterable[_Sent]) -> Iterator[tuple[int, Found]]:
-    usages: list[Usage] = []
-    for digest, anew, more, found in sent:
+    def unpacked(self, sent: _Sent) -> Found:
+        """What was found."""
+        anew, more, rows, names, places, times = sent
         if anew:
-            usages.clear()
-        usages += more
-        every: dict[int, Block] = {}
-        for at, each, columns in found:
-            if isinstance(each, Kernels) and columns is not None:
-                symbols, numbers, times = columns
-                each.symbols.extend(symbols.split("\n"))
-                each.usages.extend(map(usages.__getitem__, numbers))
-                each.times.extend(times.split(b"\n") if times else ())
-            every[at] = each
-        yield digest, every
+            self._figures.clear()
+        self._figures += more
+        symbols, printed = iter(names.split("\n")), iter(times.split(b"\n"))
+        figures: Iterator[Any] = map(self._figures.__getitem__, places)
+        found: dict[int, Block] = {}
+        for at, end, count, what in rows:
+            if isinstance(what, Notes):
+                found[at] = what
+                continue
+            named, counted = [*islice(symbols, count)], [*islice(figures, count)]
+            if what is None:
+                each_time = (time or None for time in islice(printed, count))
+                found[at] = Functions(end, [*zip(named, counted, each_time, strict=True)])
+            else:
+                arch, timed, barriers, linked = what
+                own = [*islice(printed, count if timed else 0)]
+                found[at] = Kernels(end, arch, named, counted, own, barriers, linked)
+        return found
