@@ -489,8 +489,10 @@ class Cubin:
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if sections.text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        if not elf.begin(sections.text, [b".text." + name for name in self._titles]):
-            raise DamageError("a function that is not called as its section", elf.window.start)
+        titles = [b".text." + name for name in self._titles]
+        if not elf.all_begin(sections.text, titles):
+            other = next(each for each, title in zip(sections.text, titles, strict=True) if not elf.begins(each, title))
+            raise DamageError(f"a function that is not called as its section {other}", elf.window.start)
         kernels = homes[(homes > 0) & (functions["other"] & _ENTRY != 0)].tolist()
         if lost := len(set(kernels).difference(sections.infos)):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)

@@ -163,8 +163,8 @@ class Elf:
         """Whether the name of one section begins so; NUL ends it."""
         return self.pool.startswith(name, self._places[index])
 
-    def begin(self, indices: Sequence[int], names: Sequence[bytes]) -> bool:
-        """Whether the names of several begin so, each as its own of ``names``."""
+    def all_begin(self, indices: Sequence[int], names: Sequence[bytes]) -> bool:
+        """The same of several sections, each with its own of ``names``."""
         return all(map(self.pool.startswith, names, map(self._places.__getitem__, indices)))
 
     def letters(self, index: int, offset: int, size: int) -> bytes:
