@@ -231,7 +231,7 @@ def balanced(opening: str, closing: str) -> re.Pattern[str]:
     )
     expression = f"{inside}*+"
     for _ in range(_USUAL_DEPTH):
-        expression = f"(?:{inside}++|{opens}{expression}{closes})*+"
+        expression = f"(?>(?:{inside}++|{opens}{expression}{closes})*)"
     return re.compile(expression + closes)
 
 

@@ -240,7 +240,7 @@ def token() -> re.Pattern[str]:
     ``name`` is a source name whose identifier is :data:`VOLATILE`, ``unnamed`` a whole ``Ut3_``; ``open`` and ``close``
     are the brackets, as far as they are not met and kept as a pair; anything else is passed over by one character.
     """
-    kept = rf"(?>{_stable()}|{_FIXED}|{_enumerator()}|(?!L)(?:{_PLAIN})|{_pair()})*+"
+    kept = rf"(?>(?:{_stable()}|{_FIXED}|{_enumerator()}|(?!L)(?:{_PLAIN})|{_pair()})*)"
     opening = rf"(?P<open>Ul|{TAG}|{_OPENING}|L)"
     return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|{opening}|(?P<close>E)|.|\Z)", re.DOTALL)
 
@@ -251,8 +251,8 @@ def quick_token() -> re.Pattern[str]:
 
     Where brackets must be counted, ``hard`` is what comes next.
     """
-    kept = rf"(?>[^\dADLSTU_f]++|{_stable()}|{_FIXED}|{_enumerator()}|L_Z|(?!L)[^\dU]|U(?![lt]))*+"
-    closure = rf"Ul(?P<parameters>(?:{_leaf()}|{_pair()})*+E)\d*_"
+    kept = rf"(?>(?:[^\dADLSTU_f]++|{_stable()}|{_FIXED}|{_enumerator()}|L_Z|(?!L)[^\dU]|U(?![lt]))*)"
+    closure = rf"Ul(?P<parameters>(?>(?:{_leaf()}|{_pair()})*)E)\d*_"
     return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|(?P<closure>{closure})|\Z|(?P<hard>.))", re.DOTALL)
 
 
@@ -265,11 +265,11 @@ def _leaf() -> str:
 
 
 def _pair() -> str:
-    return rf"(?>{_OPENING}(?:{_leaf()})*+E)"
+    return rf"(?>{_OPENING}(?>(?:{_leaf()})*)E)"
 
 
 def _enumerator() -> str:
-    return rf"L(?>N(?:{_leaf()})*+E|S[0-9A-Z]*_)n?\d+E"
+    return rf"L(?>N(?>(?:{_leaf()})*)E|S[0-9A-Z]*_)n?\d+E"
 
 
 def _changing() -> str:

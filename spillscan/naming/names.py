@@ -49,7 +49,7 @@ _GOES_ON = (
 """Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
 constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
 searched for fast."""
-_NUMBERED = re.compile(r"_\d"), re.compile(r"Ev(?:[^_\n]++|_(?!\d))*+_\d")
+_NUMBERED = re.compile(r"_\d"), re.compile(r"Ev.*?_\d")
 """Another such sign, and what few names hold without which it is not there."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
