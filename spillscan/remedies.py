@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import fsum
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
@@ -206,7 +207,7 @@ def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None
 
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return fsum(known) if known else None
 
 
 def _empty(

@@ -50,7 +50,7 @@ def _described(name: str, definition: dict[str, Any], about: dict[tuple[str, str
         each.pop("default", None)
         text = _about(name, "kind" if field == "class" else field, about)
         properties[field] = each | {"description": text}
-    head = {"type": "object", "description": definition["description"], "additionalProperties": False}
+    head = {"type": "object", "description": inspect.cleandoc(definition["description"]), "additionalProperties": False}
     return head | {"required": list(properties), "properties": properties}
 
 

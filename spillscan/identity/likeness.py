@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
-from math import sqrt
+from math import fsum, sqrt
 
 from msgspec import Struct
 
@@ -163,7 +163,7 @@ class Likeness:
         ):
             if mine.texts or others.texts:
                 parts.append((weight, _items(mine, others)))
-        total = sum(weight * value for weight, value in parts) / sum(weight for weight, _ in parts)
+        total = fsum(weight * value for weight, value in parts) / fsum(weight for weight, _ in parts)
         if (
             one.template == other.template
             and len(one.arguments.texts) == len(other.arguments.texts) > 0
@@ -185,7 +185,7 @@ class Likeness:
         return 2 * shared / (shared + every) if every else 0.0
 
     def _weight(self, words: frozenset[str]) -> float:
-        return sum([self._weights.get(word, 1.0) for word in sorted(words)])
+        return fsum(self._weights.get(word, 1.0) for word in words)
 
 
 def record(before: Usage, after: Usage) -> float:

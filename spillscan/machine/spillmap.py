@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -115,7 +116,7 @@ def culprits(
         Culprit(
             place_of(lines[0].source),
             lines[0].source,
-            sum(line.share for line in lines),
+            fsum(line.share for line in lines),
             sum(line.bytes for line in lines),
             max((line.depth for line in lines if line.depth is not None), default=None),
         )
