@@ -47,7 +47,6 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
 
-    functions = reading.functions
     left = MOST_ENTRIES
 
     def hosts(file: Window) -> None:
@@ -57,7 +56,7 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
 
     for item in records.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
         if isinstance(item, SassFunction):
-            functions.append(item)
+            reading.functions.append(item)
         elif isinstance(item, Issue):
             reading.issues.append(item)
         else:

@@ -255,10 +255,10 @@ class Accesses(Grouped):
         found: Counter[Group] = Counter()
         for part, end in self._extents():
             rows = slice(part.begin, end)
-            alike = {
-                number: (kind, bool(number & STORE), WIDTHS[number >> WIDTH_AT & 7])
-                for number, kind in part.kinds.items()
-            }
+            alike = {}
+            for number, kind in part.kinds.items():
+                each = access(number)
+                alike[number] = kind, each.store, each.target.bytes
             columns = zip(map(alike.__getitem__, self.accesses[rows].tolist()), self.depths[rows], strict=True)
             for ((kind, store, size), depth), count in Counter(columns).items():
                 found[Group(kind, store, size, depth, part.number > 0)] += count

@@ -45,12 +45,11 @@ _OPERATORS = (
 _GOES_ON = (
     re.compile(r"\n(?:[^I]|\Z|(?!.*Ev).*_\d)"),
     re.compile(rf"E(?=[\dCDLUacdegilmnopqrs])(?:L?\d|[CDU]|{_OPERATORS})"),
+    re.compile(r"Ev.*_\d"),
 )
 """Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
 constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
 searched for fast."""
-_NUMBERED = re.compile(r"_\d"), re.compile(r"Ev.*?_\d")
-"""Another such sign, and what few names hold without which it is not there."""
 _MOST = 80
 """Of a hundred instances as many decide how a family is spelled."""
 _SLACK = 4
@@ -539,8 +538,7 @@ def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:
     """Symbols by what stands before the first ``I``, which opens the arguments of a template."""
     found: dict[str, list[Key]] = defaultdict(list)
     for symbol in symbols:
-        text = symbol if isinstance(symbol, str) else symbol.symbol
-        found[text.partition("I")[0]].append(symbol)
+        found[symbol_of(symbol).partition("I")[0]].append(symbol)
     return found
 
 
@@ -553,11 +551,10 @@ def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
         at = word.end() + int(word[0])
     if at != len(start) or match is None:
         return False
-    rests = [(symbol if isinstance(symbol, str) else symbol.symbol)[at:] for symbol in symbols]
+    rests = [symbol_of(symbol)[at:] for symbol in symbols]
     lines = "\n".join(("", *rests))
     usual = len(lines) < _USUAL or max(map(len, rests)) < _USUAL
-    goes_on = any(sign.search(lines) for sign in _GOES_ON) or all(sign.search(lines) for sign in _NUMBERED)
-    return usual and not goes_on
+    return usual and not any(sign.search(lines) for sign in _GOES_ON)
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:
