@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Protocol, TypeVar
+from typing import Any, BinaryIO, Generic, NoReturn, Protocol, TypeVar
 
 from spillscan.errors import SpillscanError
 from spillscan.inputs import source
@@ -266,6 +266,39 @@ class Plain:
         """See :class:`Post`."""
         found: Sequence[Any] = sent
         return found
+
+
+class Numbers(Generic[_T]):
+    """Records that go from one process to another as numbers, known by their identity, each itself but once. There is
+    one on each side."""
+
+    def __init__(self) -> None:
+        self._known: list[_T] = []
+        self._numbers: dict[int, int] = {}
+        """By identity, of those that were sent."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def clear(self) -> None:
+        """Number anew."""
+        self._known.clear()
+        self._numbers.clear()
+
+    def of(self, records: Sequence[_T]) -> tuple[list[int], list[_T]]:
+        """The number of each, and those that were not sent yet."""
+        numbers, known = self._numbers, self._known
+        first = len(known)
+        for each in records:
+            if id(each) not in numbers:
+                numbers[id(each)] = len(known)
+                known.append(each)
+        return [numbers[id(each)] for each in records], known[first:]
+
+    def records(self, numbers: Iterable[int], fresh: Iterable[_T]) -> Iterator[_T]:
+        """Those that the other side's numbers stand for; ``fresh``: what it sent with them."""
+        self._known += fresh
+        return map(self._known.__getitem__, numbers)
 
 
 def shared(

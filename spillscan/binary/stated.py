@@ -60,9 +60,7 @@ class FiguresPost:
     figures, of which each goes once, a column for each field. There is one on each side."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        """Of figures that were sent, by identity."""
-        self._figures: list[Figures] = []
+        self._figures: workers.Numbers[Figures] = workers.Numbers()
 
     def packed(self, stated: Iterable[Stated]) -> Any:
         """What is stated of one cubin or module, as it is sent: functions of one architecture and maker."""
@@ -70,24 +68,17 @@ class FiguresPost:
         named = [each for each in every if isinstance(each, Named)]
         if not named or len(named) < len(every):
             return every
-        numbers, known = self._numbers, self._figures
-        first = len(known)
-        for each in named:
-            if id(each.figures) not in numbers:
-                numbers[id(each.figures)] = len(known)
-                known.append(each.figures)
+        places, fresh = self._figures.of([each.figures for each in named])
         symbols = _SEPARATOR.join(each.symbol for each in named)
         callers = _SEPARATOR.join(each.caller for each in named) if any(each.caller for each in named) else ""
-        places = [numbers[id(each.figures)] for each in named]
-        return places, symbols, named[0].arch, named[0].maker, callers, _columns(known[first:])
+        return places, symbols, named[0].arch, named[0].maker, callers, _columns(fresh)
 
     def unpacked(self, sent: Any) -> Sequence[Stated]:
         """What was sent."""
         if isinstance(sent, list):
             return sent
         places, symbols, arch, maker, callers, fresh = sent
-        self._figures += _of_columns(fresh)
-        figures, names = map(self._figures.__getitem__, places), map(intern, symbols.split(_SEPARATOR))
+        figures, names = self._figures.records(places, _of_columns(fresh)), map(intern, symbols.split(_SEPARATOR))
         within = map(intern, callers.split(_SEPARATOR)) if callers else repeat("")
         return [*map(Named, figures, names, repeat(arch), repeat(maker), within)]
 

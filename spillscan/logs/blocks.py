@@ -285,18 +285,16 @@ class _Post:
     one text each, and numbers in place of figures, of which each goes once. There is one on each side."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        """Of figures that were sent, by identity."""
-        self._figures: list[Usage | Stack] = []
+        from spillscan import workers
+
+        self._figures: workers.Numbers[Any] = workers.Numbers()
+        """Of kernels and functions: usages, stack lines."""
 
     def packed(self, every: Found) -> _Sent:
         """Whether figures are numbered anew; those that were not sent yet; of each block where it begins and ends, how
         many it holds, and what they share; of all that they hold names, numbers of figures, and times."""
-        numbers, known = self._numbers, self._figures
-        if anew := len(known) > _MEMO_ENTRIES:
-            known.clear()
-            numbers.clear()
-        first = len(known)
+        if anew := len(self._figures) > _MEMO_ENTRIES:
+            self._figures.clear()
         rows: list[tuple[int, int, int, _Heads | Notes | None]] = []
         names: list[str] = []
         figures: list[Usage | Stack] = []
@@ -316,21 +314,16 @@ class _Post:
                         times.append(time or b"")
                 case Notes():
                     rows.append((at, each.end, 0, each))
-        for figure in figures:
-            if id(figure) not in numbers:
-                numbers[id(figure)] = len(known)
-                known.append(figure)
-        places = array("I", [numbers[id(figure)] for figure in figures])
-        return anew, known[first:], rows, "\n".join(names), places, b"\n".join(times)
+        places, fresh = self._figures.of(figures)
+        return anew, fresh, rows, "\n".join(names), array("I", places), b"\n".join(times)
 
     def unpacked(self, sent: _Sent) -> Found:
         """What was found."""
-        anew, more, rows, names, places, times = sent
+        anew, fresh, rows, names, places, times = sent
         if anew:
             self._figures.clear()
-        self._figures += more
         symbols, printed = iter(names.split("\n")), iter(times.split(b"\n"))
-        figures: Iterator[Any] = map(self._figures.__getitem__, places)
+        figures = self._figures.records(places, fresh)
         found: dict[int, Block] = {}
         for at, end, count, what in rows:
             if isinstance(what, Notes):
