@@ -283,9 +283,10 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
+_FIRST_SIGN, _DELETE = 0x21, b"\x7f"
 _PLAIN = b"\0_$.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_DAMAGED_NAMES = rb"[\x01-\x20\x7f]|\0_Z[\w$.]*[^\w$.\0]"
-"""No name holds blanks; mangled ones are ASCII (Itanium C++ ABI 5.1.1)."""
+_DAMAGED_SYMBOL = rb"\0_Z[\w$.]*[^\w$.\0]"
+"""Of a mangled name (Itanium C++ ABI 5.1.1)."""
 _DOT = ord(".")
 _ENTRY = 0x10
 """In a symbol's ``st_other``: a kernel."""
@@ -294,11 +295,13 @@ _FIRST_ACCELERATED = 90
 """Of assemblers' code for earlier ones the same bit says something else."""
 _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
+_CODE = b".text."
+"""What stands before a function's name in that of its section."""
 _TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL, _TILE = (
     int.from_bytes(head, "little")
-    for head in (b".text.", b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca", b".nv.tile")
+    for head in (_CODE, b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca", b".nv.tile")
 )
-_TEXT_MASK = (1 << 8 * len(b".text.")) - 1
+_TEXT_MASK = (1 << 8 * len(_CODE)) - 1
 """How the names of sections begin, as :attr:`Elf.heads` has it."""
 
 
@@ -355,14 +358,20 @@ class _Sections(NamedTuple):
 
 
 def _are_names(pool: bytes) -> bool:
-    """Whether compilers may have called functions and sections so."""
-    if not pool.translate(None, _PLAIN):
-        return True
+    """Whether compilers may have called something so: UTF-8 without blanks and control characters. NUL stands between
+    the names."""
+    octets = np.frombuffer(pool, np.uint8) - np.uint8(_FIRST_SIGN)  # what is less comes behind all others, NUL first
+    if octets.max(initial=0) > 0x100 - _FIRST_SIGN or _DELETE in pool:
+        return False
     try:
-        pool.decode()
+        return pool.isascii() or bool(pool.decode())
     except UnicodeDecodeError:
         return False
-    return re.search(_DAMAGED_NAMES, pool) is None
+
+
+def _are_functions(pool: bytes) -> bool:
+    """Whether functions may be called so: mangled names hold nothing but letters, digits and few signs."""
+    return _are_names(pool) and (not pool.translate(None, _PLAIN) or re.search(_DAMAGED_SYMBOL, pool) is None)
 
 
 @lru_cache(maxsize=1 << 8)
@@ -449,7 +458,7 @@ class Cubin:
         for section, name in zip(text, self._titles, strict=True):
             number = links[section] & 0xFFFFFF
             known = number < len(homes) and homes[number] == section
-            symbol = name[:-1] if known else elf.names[section][6:]
+            symbol = name[:-1] if known else elf.names[section][len(_CODE) :]
             allocated = registers.get(number) if known else None
             whole, alignment = shared.get(section, (0, 0))
             static = whole - reserve if whole >= reserve else whole
@@ -481,15 +490,18 @@ class Cubin:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
         if not _are_names(elf.pool) or (elf.heads[1:] & 0xFF != _DOT).any():
             raise DamageError("sections with damaged names", elf.window.start)
-        if not _are_names(self._strings):
-            raise DamageError("symbols with damaged names", elf.window.start)
         sections, functions = self._sections, self._functions
+        named = zip(sections.text, self._titles, strict=True)
+        symbols = [title or elf.names[section][len(_CODE) :] for section, title in named]
+        callees = [self._name(place) for each in self._inner.values() for _, place in each]
+        if not _are_functions(b"\0".join((b"", *symbols, *callees))):
+            raise DamageError("functions with damaged names", elf.window.start)
         homes = functions["section"]
         if lost := len(set(homes[homes > 0].tolist()).difference(sections.text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if sections.text and elf.index(b".nv.info") is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        titles = [b".text." + name for name in self._titles]
+        titles = [_CODE + name for name in self._titles]
         if not elf.all_begin(sections.text, titles):
             other = next(each for each, title in zip(sections.text, titles, strict=True) if not elf.begins(each, title))
             raise DamageError(f"a function that is not called as its section {other}", elf.window.start)
@@ -550,9 +562,8 @@ class Cubin:
         if name is None:
             name = b""
             if number < len(self._symbols):
-                symbol, pool = self._symbols[number], self._strings
-                place, section = int(symbol["name"]), int(symbol["section"])
-                name = pool[place : pool.find(b"\0", place)]
+                symbol = self._symbols[number]
+                name, section = self._name(int(symbol["name"])), int(symbol["section"])
                 if not name and section < len(self.elf.names):
                     name = self.elf.names[section]
             name = canonical(name.decode("utf-8", "backslashreplace")).encode("utf-8", "backslashreplace")
@@ -569,8 +580,7 @@ class Cubin:
         copied = f"${function.symbol}$".encode()
         for begin, place in inner:
             if begin < function.code.size:
-                end = self._strings.find(b"\0", place)
-                name = self._strings[place:end]
+                name = self._name(place)
                 own = name[len(copied) :] if name.startswith(copied) else b""
                 found.setdefault(begin, own.decode("utf-8", "backslashreplace"))
         return found
@@ -670,6 +680,10 @@ class Cubin:
         numbers = [links[section] & 0xFFFFFF for section in self._sections.text]
         begins = [places[number] if number < len(places) else len(pool) for number in numbers]
         return [pool[begin : pool.find(b"\0", begin) + 1] for begin in begins]
+
+    def _name(self, place: int) -> bytes:
+        """What stands there among the names of symbols."""
+        return self._strings[place : self._strings.find(b"\0", place)]
 
     @cached_property
     def _strings(self) -> bytes:

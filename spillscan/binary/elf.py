@@ -136,8 +136,8 @@ class Elf:
 
     @cached_property
     def pool(self) -> bytes:
-        """Names of sections, each with NUL behind it."""
-        return b"".join((self._names.whole, b"\0")) if len(self.sections) else b""
+        """Names of sections, each with NUL behind it, and a word of NUL at the end."""
+        return b"".join((self._names.whole if len(self.sections) else b"", bytes(_WORD)))
 
     @cached_property
     def _places(self) -> list[int]:
@@ -154,9 +154,10 @@ class Elf:
     @cached_property
     def heads(self) -> NDArray[np.uint64]:
         """The first eight bytes of each section's name, as numbers; what is behind a NUL is another's."""
-        pool = self.pool + bytes(_WORD)
-        words: NDArray[np.uint64] = np.ndarray((len(pool) - _WORD + 1,), "<u8", pool, 0, (1,))
-        found: NDArray[np.uint64] = words[np.minimum(self.sections["name"], len(self.pool))]
+        pool = self.pool
+        last = len(pool) - _WORD
+        words: NDArray[np.uint64] = np.ndarray((last + 1,), "<u8", pool, 0, (1,))
+        found: NDArray[np.uint64] = words[np.minimum(self.sections["name"], last)]
         return found
 
     def begins(self, index: int, name: bytes) -> bool:
