@@ -298,8 +298,7 @@ _ACCELERATOR_TARGET = 9
 _CODE = b".text."
 """What stands before a function's name in that of its section."""
 _TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL, _TILE = (
-    int.from_bytes(head, "little")
-    for head in (_CODE, b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca", b".nv.tile")
+    int.from_bytes(head, "little") for head in (_CODE, b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca", b".nv.tile")
 )
 _TEXT_MASK = (1 << 8 * len(_CODE)) - 1
 """How the names of sections begin, as :attr:`Elf.heads` has it."""
