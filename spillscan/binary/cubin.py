@@ -370,7 +370,7 @@ def _are_names(pool: bytes) -> bool:
 
 def _are_functions(pool: bytes) -> bool:
     """Whether functions may be called so: mangled names hold nothing but letters, digits and few signs."""
-    return _are_names(pool) and (not pool.translate(None, _PLAIN) or re.search(_DAMAGED_SYMBOL, pool) is None)
+    return not pool.translate(None, _PLAIN) or (_are_names(pool) and re.search(_DAMAGED_SYMBOL, pool) is None)
 
 
 @lru_cache(maxsize=1 << 8)
@@ -385,6 +385,11 @@ def _text(symbol: bytes) -> str:
     """A symbol as text, the same one wherever it stands: a source's functions are in the code of each architecture, and
     what is one is hashed, kept and sent once."""
     return symbol.decode("utf-8", "backslashreplace")
+
+
+def digest_of_code(code: Window) -> str:
+    """See :meth:`Cubin.digest_of`."""
+    return xxh3_64_hexdigest(code.whole)
 
 
 class Cubin:
@@ -492,13 +497,13 @@ class Cubin:
         sections, functions = self._sections, self._functions
         named = zip(sections.text, self._titles, strict=True)
         symbols = [title or elf.names[section][len(_CODE) :] for section, title in named]
-        callees = [self._name(place) for each in self._inner.values() for _, place in each]
+        callees = map(self._name, (place for each in self._inner.values() for _, place in each))
         if not _are_functions(b"\0".join((b"", *symbols, *callees))):
             raise DamageError("functions with damaged names", elf.window.start)
         homes = functions["section"]
         if lost := len(set(homes[homes > 0].tolist()).difference(sections.text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
-        if sections.text and elf.index(b".nv.info") is None:
+        if sections.text and self._module is None:
             raise DamageError("a cubin without attributes", elf.window.start)
         titles = [_CODE + name for name in self._titles]
         if not elf.all_begin(sections.text, titles):
@@ -520,19 +525,21 @@ class Cubin:
 
         Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
         """
-        code, own = function.code, function.section
-        constants, relocations = self._sections.constants.get(own, ()), self._relocations
-        whole = code.whole
-        if not constants and own not in relocations:
-            return xxh3_64_hexdigest(whole)
-        hasher = xxh3_64(whole)
-        if own in relocations:
+        if self.is_alone(function):
+            return digest_of_code(function.code)
+        own = function.section
+        hasher = xxh3_64(function.code.whole)
+        if own in self._relocations:
             self._relocated(own, own, hasher)
-        for section in constants:
+        for section in self._sections.constants.get(own, ()):
             hasher.update(self.elf.contents(section).whole)
-            if section in relocations:
+            if section in self._relocations:
                 self._relocated(section, own, hasher)
         return hasher.hexdigest()
+
+    def is_alone(self, function: Function) -> bool:
+        """Whether its digest is that of its bytes: no constants and relocations are its own."""
+        return function.section not in self._relocations and function.section not in self._sections.constants
 
     def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
         """Take the relocations of one section of a function into its digest; ``code``: its code section."""
@@ -658,8 +665,12 @@ class Cubin:
 
     @cached_property
     def _figures(self) -> dict[int, dict[int, int]]:
-        index = self.elf.index(b".nv.info")
-        return of_module(Window(b"") if index is None else self.elf.contents(index))
+        return of_module(Window(b"") if self._module is None else self.elf.contents(self._module))
+
+    @cached_property
+    def _module(self) -> int | None:
+        """The section of the module's attributes."""
+        return self.elf.index(b".nv.info")
 
     @cached_property
     def _table(self) -> int:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xxhash import xxh3_128_digest
 
 from spillscan.binary import decode
-from spillscan.binary.cubin import Cubin, Function, FunctionInfo, References
+from spillscan.binary.cubin import Cubin, Function, FunctionInfo, References, digest_of_code
 from spillscan.binary.decode import Counts, Decoded, Spills
 from spillscan.binary.window import Window
 from spillscan.binary.words import Code, Table, table
@@ -108,7 +108,7 @@ class Facts(Struct, frozen=True, gc=False):
     parts: tuple[tuple[int, str], ...]
     """Where callees begin in its code, and their symbols."""
     digest: str
-    """See :meth:`~spillscan.binary.cubin.Cubin.digest_of`."""
+    """See :meth:`~spillscan.binary.cubin.Cubin.digest_of`; empty where it is that of the machine code alone."""
     code: bytes
     """Stands for its machine code."""
     code_bytes: int
@@ -139,7 +139,7 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         info.sets_registers,
         _annotated(cubin, info),
         tuple(parts.items()) if parts else (),
-        cubin.digest_of(function),
+        "" if cubin.is_alone(function) else cubin.digest_of(function),
         xxh3_128_digest(code.whole, _SEED),
         code.size,
     )
@@ -261,7 +261,7 @@ def _figures(facts: Facts, code: _Code, words: _MachineWords | None) -> Iterator
         shared,
         local,
         roles=roles,
-        digest=facts.digest,
+        digest=facts.digest or digest_of_code(whole),
         lost_setting=bool(counted and facts.sets_registers and not counted.settings),
     )
     yield "", own
