@@ -184,7 +184,7 @@ def _telling(section: Window) -> bytes:
     """The records of a section that :func:`of_function` reads: a tenth of it, and nearly all of what functions have
     in common. The whole section where it is damaged."""
     data, at, end = section.buffer, section.start, section.end
-    found: list[bytes] = []
+    found: list[Any] = []
     while at + _HEAD_BYTES <= end:
         head = _HEAD(data, at)[0]
         size = _SIZES.get(head)
@@ -193,17 +193,21 @@ def _telling(section: Window) -> bytes:
             if not size:
                 return section.copy(0, section.size, ".nv.info")
             if head >> _ATTRIBUTE_AT & 0xFF in _TELLING:
-                found.append(bytes(data[at : min(at + size, end)]))
-            elif len(_SIZES) < _MOST_SIZES:
+                size = -size
+            if len(_SIZES) < _MOST_SIZES:
                 _SIZES[head] = size
-        at += size
+        if size > 0:
+            at += size
+        else:
+            found.append(data[at : at - size])
+            at -= size
     return b"".join(found) if at <= end else section.copy(0, section.size, ".nv.info")
 
 
 _HEAD_BYTES = 4
 _HEAD = struct.Struct("<I").unpack_from
 _SIZES: dict[int, int] = {}
-"""Bytes of the records that nothing is read of, by their heads."""
+"""Bytes of records by their heads; below 0: they are read."""
 _MOST_SIZES = 1 << 12
 
 
