@@ -1,7 +1,7 @@
 """Demangled names as trees: what a kernel is called, and its template arguments, each equal part one object.
 
-A name is read from the outside in: a pair of brackets whose text was seen before is looked up with all that is in it.
-Names of one template share almost all of these texts, so that few are made.
+A name is read in one pass; a pair of brackets that is closed is looked up by what stands in it. Names of one template
+share almost all of these, so that few are made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spillscan.names import balanced
 LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
 
-_BRACKET, _OPENING = re.compile(r"[<>(){}]"), re.compile(r"[<({]")
+_BRACKET, _BRACKETS = re.compile(r"[<>(){}]"), re.compile(r"([<>(){}])")
 _CLOSED_BY = {">": "<", ")": "(", "}": "{"}
 _UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
 _PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
@@ -165,38 +165,30 @@ class Forest:
 
     def _reduced(self, text: str) -> str | None:
         """``text`` with a mark for each bracket and its contents; ``None`` where they do not pair."""
-        opened: list[int] = []
-        ends: dict[int, int] = {}
-        for found in _BRACKET.finditer(text):
-            at, sign = found.start(), found[0]
-            if sign not in _CLOSED_BY:
-                opened.append(at)
-                if len(opened) > DEEPEST:
+        begin, *rest = _BRACKETS.split(text)
+        around: list[list[str]] = []
+        """What stands before each bracket that is open, and in the one before it."""
+        pieces, known = [begin], self._known
+        for sign, behind in zip(rest[::2], rest[1::2], strict=True):
+            opening = _CLOSED_BY.get(sign)
+            if opening is None:
+                around.append(pieces)
+                pieces = [sign, behind]
+                if len(around) > DEEPEST:
                     return None
-            elif opened and text[opened[-1]] == _CLOSED_BY[sign]:
-                ends[opened.pop()] = at
+            elif around and pieces[0] == opening:
+                inside = "".join(pieces)
+                pieces = around.pop()
+                pieces += known.get(inside) or self._mark(inside), behind
             else:
                 return None
-        return None if opened else self._flat(text, 0, len(text), ends)
+        return None if around else "".join(pieces)
 
-    def _flat(self, text: str, begin: int, end: int, ends: Mapping[int, int]) -> str:
-        """A part of a text with a mark for each bracket in it; ``ends``: where each is closed."""
-        pieces: list[str] = []
-        while found := _OPENING.search(text, begin, end):
-            at = found.start()
-            pieces += text[begin:at], self._mark(text, at, ends)
-            begin = ends[at] + 1
-        pieces.append(text[begin:end])
-        return "".join(pieces)
-
-    def _mark(self, text: str, begin: int, ends: Mapping[int, int]) -> str:
-        whole = text[begin : ends[begin] + 1]
-        mark = self._known.get(whole)
-        if mark is None:
-            inside = self._flat(text, begin + 1, ends[begin], ends)
-            args = tuple(map(self._argument, inside.split(","))) if inside else ()
-            mark = self._known[whole] = f"\x00{len(self._groups)}\x01"
-            self._groups.append(_Group(args, whole[0] == "("))
+    def _mark(self, inside: str) -> str:
+        """What stands for a bracket and its contents, in which others are marks."""
+        args = tuple(map(self._argument, inside[1:].split(","))) if len(inside) > 1 else ()
+        mark = self._known[inside] = f"\x00{len(self._groups)}\x01"
+        self._groups.append(_Group(args, inside[0] == "("))
         return mark
 
     def _argument(self, text: str) -> Node:
