@@ -46,7 +46,7 @@ def demangle(symbol: str) -> str:
         name = _demangler()(mangled)
     except ValueError:  # it begins as a mangled name, and is none
         return symbol
-    return (_ANONYMOUS.sub(_UNNAMED, name) if name and "_GLOBAL__N" in name else name) or symbol
+    return (_ANONYMOUS.sub(_UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol
 
 
 @cache
@@ -90,6 +90,8 @@ def readable(symbol: str) -> str:
     name = demangle(symbol)
     if "[abi:" in name:
         return _TAGS.sub("", name)
+    if name != symbol:  # of C++: these compilers mangle nothing
+        return name
     if name.startswith(_CUTE):
         return name[len(_CUTE) :]
     if name.startswith("triton_") and (found := _INDUCTOR.fullmatch(name)):
