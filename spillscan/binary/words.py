@@ -25,7 +25,7 @@ sm_75, which it never prints), it is known at least that the code is no access t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -150,8 +150,9 @@ class Table:
         self.mask = (1 << own_bits) - 1
         """The opcode's own bits of a code."""
         bits: tuple[int, ...] = tuple(document["selectors"])
-        runs = [*_runs(document["opcodes"], bits), *_vague(document.get("evidence", {}), bits)]
-        shared = ((range(begin, end), name) for begin, end, name, _ in _entries(document["opcodes"]) if asked(name))
+        entries = list(_entries(document["opcodes"]))
+        runs = [*_runs(entries, bits), *_vague(document.get("evidence", {}), bits)]
+        shared = [(range(begin, end), name) for begin, end, name, _ in entries if not isinstance(name, str)]
         self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
         """What distinguishes mnemonics that share an opcode; such codes have more than its bits."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
@@ -203,16 +204,19 @@ class Pairs(dict[int, tuple[str, int]]):
         return pair
 
 
-def _entries(entries: dict[str, Any]) -> Iterator[tuple[int, int, Name, str]]:
-    """(first opcode, the one behind the last, mnemonic, register fields)."""
+_Entry = tuple[int, int, Name, str]
+"""First opcode, the one behind the last, mnemonic, register fields."""
+
+
+def _entries(entries: dict[str, Any]) -> Iterator[_Entry]:
     for text, (name, letters, _) in entries.items():
         first, _, last = text.partition("-")
         yield int(first, 16), int(last or first, 16) + 1, name, letters
 
 
-def _runs(entries: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
     """(codes, mnemonic, register fields). A code is more than an opcode only where that is shared."""
-    for begin, end, name, letters in _entries(entries):
+    for begin, end, name, letters in entries:
         for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
             above = chosen << CODE_BITS
             yield slice(begin + above, end + above), mnemonic(name, bits, chosen), letters
