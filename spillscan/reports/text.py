@@ -129,7 +129,7 @@ def _below(report: Report, summaries: Sequence[Summary]) -> Iterator[str]:
     yield from portable_lines(report.build)
     known = [found for found in summaries if found.occupancy]
     if any(found.assumed for found in known):
-        yield "≤ at the best block size: a log does not say how kernels are launched (--launch 'GLOB=THREADS' does)"
+        yield "≤ at the best block size: how kernels are launched is not known (--launch 'GLOB=THREADS')"
     if any(found.at_most and not found.assumed for found in known):
         yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
     if any(found.by_bounds for found in known):
