@@ -74,7 +74,8 @@ def scan(
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
         if remains := next((issue for issue in total.issues if issue.hidden), None):
-            raise InputError(f"{remains.origin}: {remains.message}", "give the report as the compiler printed it")
+            hint = f"`spillscan explain {remains.code}` says what to do"
+            raise InputError(f"{remains.origin}: {remains.message}", hint)
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     return build_of(total)
 
