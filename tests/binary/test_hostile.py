@@ -135,6 +135,29 @@ def test_one_damaged_function_does_not_hide_the_others() -> None:
     assert "spills_wide" in issues[0].message
 
 
+@pytest.mark.parametrize("name", ["new cubin", "old cubin"])
+@pytest.mark.parametrize("damage", [b"\x07", b" ", b"\x7f", b"\xff"])
+def test_no_name_that_is_used_is_damaged_in_silence(name: str, damage: bytes) -> None:
+    """What no compiler writes stands somewhere in a name: it is told, or nothing that is read depends on it."""
+    seed = SEEDS[name]
+    elf, whole = Elf(Window(seed)), scanned(seed)
+    used = {function.symbol.encode() for function in whole[0]}
+    told = 0
+    for index in (at for at, kind in enumerate(elf.kinds) if kind == 3):  # string tables: of sections, of symbols
+        begin = elf.offsets[index]
+        places = range(begin + 1, begin + elf.sizes[index], 5)
+        for at in (at for at in places if seed[at]):
+            data = bytearray(seed)
+            data[at : at + 1] = damage
+            found, issues = scanned(bytes(data))
+            told += len(issues) > len(whole[1])
+            assert len(issues) > len(whole[1]) or found == whole[0]
+            end = seed.index(b"\0", at)
+            begins = seed.rindex(b"\0", 0, at) + 1
+            assert len(issues) > len(whole[1]) or seed[begins:end] not in used
+    assert told
+
+
 def bomb_lz4(size: int) -> bytes:
     """A fat binary entry that claims to become ``size`` bytes."""
     section = bytearray(fat_section())
