@@ -288,6 +288,7 @@ DRIVER_SHARED_BYTES = 1024
 FIRST_ARCH_WITH_RESERVE = 90
 
 _FIRST_SIGN, _DELETE = 0x21, b"\x7f"
+"""What stands before the first and is not NUL, and DEL, no name holds."""
 _PLAIN = b"\0_$.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DAMAGED_SYMBOL = rb"\0_Z[\w$.]*[^\w$.\0]"
 """Of a mangled name (Itanium C++ ABI 5.1.1)."""
@@ -363,13 +364,12 @@ class _Sections(NamedTuple):
 def _are_names(pool: bytes) -> bool:
     """Whether compilers may have called something so: UTF-8 without blanks and control characters. NUL stands between
     the names."""
-    octets = np.frombuffer(pool, np.uint8) - np.uint8(_FIRST_SIGN)  # what is less comes behind all others, NUL first
-    if octets.max(initial=0) > 0x100 - _FIRST_SIGN or _DELETE in pool:
-        return False
     try:
-        return pool.isascii() or bool(pool.decode())
+        pool.decode()
     except UnicodeDecodeError:
         return False
+    octets = np.frombuffer(pool, np.uint8) - np.uint8(_FIRST_SIGN)  # what is less comes behind all others, NUL first
+    return bool(octets.max(initial=0) <= 0x100 - _FIRST_SIGN) and _DELETE not in pool
 
 
 def _are_functions(pool: bytes) -> bool:
@@ -466,7 +466,7 @@ class Cubin:
         for section, name in zip(text, self._titles, strict=True):
             number = links[section] & 0xFFFFFF
             known = number < len(homes) and homes[number] == section
-            symbol = name[:-1] if known else elf.names[section][len(_CODE) :]
+            symbol = name[:-1] if known else self._named_by(section)
             allocated = registers.get(number) if known else None
             whole, alignment = shared.get(section, (0, 0))
             static = whole - reserve if whole >= reserve else whole
@@ -500,7 +500,7 @@ class Cubin:
             raise DamageError("sections with damaged names", elf.window.start)
         sections, functions = self._sections, self._functions
         named = zip(sections.text, self._titles, strict=True)
-        symbols = [title or elf.names[section][len(_CODE) :] for section, title in named]
+        symbols = [title or self._named_by(section) for section, title in named]
         callees = map(self._name, (place for each in self._inner.values() for _, place in each))
         if not _are_functions(b"\0".join((b"", *symbols, *callees))):
             raise DamageError("functions with damaged names", elf.window.start)
@@ -529,21 +529,22 @@ class Cubin:
 
         Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
         """
-        if self.is_alone(function):
-            return digest_of_code(function.code)
-        own = function.section
+        return self.own_digest(function) or digest_of_code(function.code)
+
+    def own_digest(self, function: Function) -> str:
+        """The same; empty where it is that of its bytes alone: it has no constants and no relocations."""
+        own, relocations = function.section, self._relocations
+        constants = self._sections.constants.get(own, ())
+        if not constants and own not in relocations:
+            return ""
         hasher = xxh3_64(function.code.whole)
-        if own in self._relocations:
+        if own in relocations:
             self._relocated(own, own, hasher)
-        for section in self._sections.constants.get(own, ()):
+        for section in constants:
             hasher.update(self.elf.contents(section).whole)
-            if section in self._relocations:
+            if section in relocations:
                 self._relocated(section, own, hasher)
         return hasher.hexdigest()
-
-    def is_alone(self, function: Function) -> bool:
-        """Whether its digest is that of its bytes: no constants and relocations are its own."""
-        return function.section not in self._relocations and function.section not in self._sections.constants
 
     def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
         """Take the relocations of one section of a function into its digest; ``code``: its code section."""
@@ -694,6 +695,10 @@ class Cubin:
         numbers = [links[section] & 0xFFFFFF for section in self._sections.text]
         begins = [places[number] if number < len(places) else len(pool) for number in numbers]
         return [pool[begin : pool.find(b"\0", begin) + 1] for begin in begins]
+
+    def _named_by(self, section: int) -> bytes:
+        """The function that a code section is named by."""
+        return self.elf.names[section][len(_CODE) :]
 
     def _name(self, place: int) -> bytes:
         """What stands there among the names of symbols."""

@@ -108,7 +108,7 @@ class Facts(Struct, frozen=True, gc=False):
     parts: tuple[tuple[int, str], ...]
     """Where callees begin in its code, and their symbols."""
     digest: str
-    """See :meth:`~spillscan.binary.cubin.Cubin.digest_of`; empty where it is that of the machine code alone."""
+    """See :meth:`~spillscan.binary.cubin.Cubin.own_digest`."""
     code: bytes
     """Stands for its machine code."""
     code_bytes: int
@@ -139,7 +139,7 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         info.sets_registers,
         _annotated(cubin, info),
         tuple(parts.items()) if parts else (),
-        "" if cubin.is_alone(function) else cubin.digest_of(function),
+        cubin.own_digest(function),
         xxh3_128_digest(code.whole, _SEED),
         code.size,
     )

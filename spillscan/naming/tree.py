@@ -18,8 +18,7 @@ LONGEST, DEEPEST = 60_000, 150
 
 _BRACKET, _BRACKETS = re.compile(r"[<>(){}]"), re.compile(r"([<>(){}])")
 _CLOSED_BY = {">": "<", ")": "(", "}": "{"}
-_UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "decltype(auto) ")
-_GNU_UNNAMED = "{anonymous}::"
+_UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
 _PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
 _STEP = re.compile(r"[<>(){},]")
 _SIMPLE = re.compile(r"([\w: ]+)(?:<[\w:, *&<>]*>)?\([\w:, *&<>]*\)", re.ASCII)
@@ -137,7 +136,7 @@ class Forest:
             return ""
         name = _plain(name)
         found = _PLAIN_START.match(name)
-        if found is None or "operator" in name or ("-" in name and "->" in name):
+        if found is None or "operator" in name or "->" in name:
             return ""
         if any(name.count(sign) != name.count(opening) for sign, opening in _CLOSED_BY.items()):
             return ""
@@ -268,8 +267,8 @@ def _plain(name: str) -> str:
     if "operator" in name:
         name = name.replace("::operator()() const", "").replace("::operator()()", "").replace("::operator()", "")
         name = _OPERATOR.sub("operator_", name)
-    if "{" in name:
-        name = _GNU_LAMBDA.sub(r"#\2\1", name.replace(_GNU_UNNAMED, ""))
+    if "{lambda" in name:
+        name = _GNU_LAMBDA.sub(r"#\2\1", name)
     return _COMPARED.sub(" cmp ", name)
 
 

@@ -68,6 +68,14 @@ def test_missing_path() -> None:
     assert b"no/such/file.log" in result.stderr
 
 
+def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> None:
+    log = b"a.cu(3): error: identifier \"x\" is undefined\n1 error detected in the compilation of \"a.cu\".\n"
+    result = run("check", "-", stdin=log)
+    assert_one_clear_line(result)
+    assert b"`spillscan explain build-failed` says what to do" in result.stderr
+    assert b"Mend the build first" in run("explain", "build-failed").stdout
+
+
 @pytest.mark.parametrize("command", ["show", "why"])
 def test_a_kernel_behind_its_input(command: str) -> None:
     dump = FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst"
