@@ -12,13 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spillscan.compare.pairing import diff
-    from spillscan.dataset import open_dataset
-    from spillscan.errors import InputError, SpillscanError, UsageError
+    from spillscan.commands._library import assert_no_spills, scan
+    from spillscan.history.dataset import open_dataset
+    from spillscan.judging.compare.pairing import diff
     from spillscan.model import Build, Change, Changes, Finding, Issue, Kernel, KernelKey, Usage
     from spillscan.occupancy import Launch, Occupancy, occupancy
-    from spillscan.pipeline import scan
-    from spillscan.testing import assert_no_spills
+    from spillscan.output.errors import InputError, SpillscanError, UsageError
 
 __version__ = "0.1.0"
 
@@ -27,20 +26,20 @@ _HOMES = {
     "Change": "model",
     "Changes": "model",
     "Finding": "model",
-    "InputError": "errors",
+    "InputError": "output.errors",
     "Issue": "model",
     "Kernel": "model",
     "KernelKey": "model",
     "Launch": "occupancy",
     "Occupancy": "occupancy",
-    "SpillscanError": "errors",
+    "SpillscanError": "output.errors",
     "Usage": "model",
-    "UsageError": "errors",
-    "assert_no_spills": "testing",
-    "diff": "compare.pairing",
+    "UsageError": "output.errors",
+    "assert_no_spills": "commands._library",
+    "diff": "judging.compare.pairing",
     "occupancy": "occupancy",
-    "open_dataset": "dataset",
-    "scan": "pipeline",
+    "open_dataset": "history.dataset",
+    "scan": "commands._library",
 }
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from spillscan import commands
-from spillscan.errors import SpillscanError
+from spillscan.output.errors import SpillscanError
 from spillscan.output.terminal import complain, for_people
 
 

@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from tests.conftest import ROOT
 
-BUILD = ROOT / "spillscan" / "schema" / "build.schema.json"
+BUILD = ROOT / "spillscan" / "model" / "schema" / "build.schema.json"
 
 
 @cache

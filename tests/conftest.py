@@ -16,12 +16,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from spillscan import logs as buildlog
-from spillscan.inputs import readers
-from spillscan.inputs.source import Source, Stream
 from spillscan.model import Issue, Kernel, Reading
-from spillscan.serialize import issue_json, kernel_json, text
-from spillscan.workers import processors
+from spillscan.model.serialize import issue_json, kernel_json, text
+from spillscan.reading import logs as buildlog
+from spillscan.reading.inputs import readers
+from spillscan.reading.inputs.source import Source, Stream
+from spillscan.reading.workers import processors
 from tests import forked, reference
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import spillscan
-from spillscan import grammar
 from spillscan.cli import entry, main
+from spillscan.reading import grammar
 
 ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")

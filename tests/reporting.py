@@ -13,16 +13,17 @@ from typing import Any
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from spillscan import reports, rules
-from spillscan.compare.matrix import matrix
-from spillscan.compare.pairing import diff
+from spillscan import reports
+from spillscan.judging import rules
+from spillscan.judging.compare.matrix import matrix
+from spillscan.judging.compare.pairing import diff
+from spillscan.judging.places import Tree
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options
+from spillscan.judging.verdict import holes_of, verdict
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.output.terminal import Style
-from spillscan.places import Tree
-from spillscan.policy import Policy
-from spillscan.policy.reading import from_options
 from spillscan.reports import Kind, Report
-from spillscan.verdict import holes_of, verdict
 
 POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))
 """What :func:`report_of` judges by."""

@@ -25,7 +25,7 @@ FRONT = ("__init__", "__main__")
 
 
 def room_of(module: str) -> str:
-    """``machine`` for ``spillscan.machine.flow``."""
+    """``machine`` for ``spillscan.reading.machine.flow``."""
     return module.split(".")[1]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spillscan.explained import SITE, address, explanations
+from spillscan.judging.rule_docs import SITE, address, explanations
 from tests.conftest import ROOT
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "build.log").write_bytes((DEMO / "head.log").read_bytes())
     (tmp_path / "libgemm.so").symlink_to(LIBRARY)
     run("scan", DEMO / "base.log", "-f", f"json:{tmp_path / 'main.json'}")
-    (tmp_path / "data").symlink_to(ROOT / "tests" / "dataset" / "version1")
+    (tmp_path / "data").symlink_to(ROOT / "tests" / "history" / "dataset" / "version1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

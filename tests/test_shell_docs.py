@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.sweep import toolkits
+from spillscan.advice.sweep import toolkits
 from tests import forked
 from tests.conftest import FIXTURES, ROOT, read_text, run
 from tests.services import PERSON, git
@@ -165,7 +165,7 @@ def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
         (programs / name).write_text(head + script.format(room=room, python=sys.executable))
         (programs / name).chmod(0o755)
     descriptor = forked.program(programs / "spillscan")
-    # A store is a folder here; tests/audit has real ones.
+    # A store is a folder here; tests/history/audit has real ones.
     script = "trap 'status=$?; test $status = 1 || exit 9' ERR\n" + text.replace("s3://", "")
     environment = {
         **os.environ,

@@ -12,7 +12,8 @@ import re
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
-from spillscan import __version__, folders
+from spillscan import __version__
+from spillscan.output import folders
 from spillscan.output.terminal import columns
 
 

@@ -9,17 +9,17 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.commands import _common
-from spillscan.errors import UsageError
+from spillscan.judging.policy.keys import SETTINGS
+from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
-from spillscan.policy.keys import SETTINGS
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import Accepted, BaselineResult
-    from spillscan.baseline.model import Baseline, Suppression
+    from spillscan.judging.baseline.judging import Accepted, BaselineResult
+    from spillscan.judging.baseline.model import Baseline, Suppression
+    from spillscan.judging.policy import Policy
+    from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Hidden, Hole, Issue
-    from spillscan.policy import Policy
     from spillscan.reports import Report
-    from spillscan.rules import Terms, Undecided
 
 
 DEFAULT_FILE = "spillscan-baseline.yaml"
@@ -56,11 +56,11 @@ class Gate(NamedTuple):
         left ``undecided``. A build is held against the recorded figures, too."""
         from msgspec.structs import replace
 
-        from spillscan.baseline.judging import BaselineResult, apply
+        from spillscan.judging.baseline.judging import BaselineResult, apply
 
         if self.baseline is None:
             return BaselineResult(findings=tuple(findings))
-        from spillscan.baseline.recording import Since, since
+        from spillscan.judging.baseline.recording import Since, since
 
         became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
         result = apply(
@@ -78,12 +78,12 @@ class Gate(NamedTuple):
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
         build is held against recorded figures."""
-        from spillscan.rules import judged
+        from spillscan.judging.rules import judged
 
         needs = judged(terms, "build", self.policy.fail_on)
         if self.baseline is None or not any(entry.figures for entry in self.baseline.entries.values()):
             return needs
-        from spillscan.baseline.recording import JUDGED
+        from spillscan.judging.baseline.recording import JUDGED
 
         return needs | judged(terms, "change", self.policy.fail_on) & JUDGED
 
@@ -211,8 +211,8 @@ def today(arguments: argparse.Namespace) -> date:
 
 def read(path: str) -> Baseline:
     """The baseline in the file ``path``."""
-    from spillscan.baseline.file import parse
     from spillscan.commands._baseline import decoded
+    from spillscan.judging.baseline.file import parse
 
     try:
         with open(path, "rb") as file:
@@ -227,8 +227,8 @@ def read(path: str) -> Baseline:
 
 def read_merge_base(path: str, ref: str) -> Baseline:
     """The baseline as it was at the merge base of HEAD and ``ref``."""
-    from spillscan.baseline.file import parse
     from spillscan.commands._baseline import at_merge_base
+    from spillscan.judging.baseline.file import parse
 
     commit, text = at_merge_base(path, ref)
     return parse(text, f"{path} at {commit[:12]}")

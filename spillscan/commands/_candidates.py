@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
-from spillscan.errors import InputError
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
-    from spillscan.compare.matrix import CandidateRow
+    from spillscan.judging.compare.matrix import CandidateRow
     from spillscan.model import Build
     from spillscan.output.terminal import Style
     from spillscan.reports import Report
@@ -29,7 +29,7 @@ def show(
     """Write the table in the forms asked for; ``report`` makes the report whose page it stands on."""
     from msgspec.structs import replace
 
-    from spillscan.compare.matrix import COLUMNS, side_by_side
+    from spillscan.judging.compare.matrix import COLUMNS, side_by_side
     from spillscan.output.files import parse_forms
     from spillscan.output.terminal import style_of
     from spillscan.reports import html
@@ -56,7 +56,7 @@ def show(
 
 
 def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) -> Iterator[str]:
-    from spillscan.compare.matrix import over_builds
+    from spillscan.judging.compare.matrix import over_builds
     from spillscan.naming import Names
     from spillscan.output.terminal import Row, fold, table
     from spillscan.reports._words import count

@@ -11,18 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.dataset.builds import KeptBuild
-    from spillscan.dataset.reading import Dataset
+    from spillscan.history.dataset.builds import KeptBuild
+    from spillscan.history.dataset.reading import Dataset
+    from spillscan.judging.verdict import Verdict
     from spillscan.model import Build, Hole, Issue, Kernel
     from spillscan.naming import Names
     from spillscan.output.files import Form
     from spillscan.output.terminal import Style
-    from spillscan.verdict import Verdict
 
 _REPORTS = "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl"
 ISSUES_SHOWN = 8
@@ -230,7 +230,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
 
 def refuse_swapped(kernel: str, inputs: Sequence[str], call: str) -> None:
     """Refuse a ``call`` with an input where the kernel belongs and a kernel where an input does."""
-    from spillscan.inputs.source import expand
+    from spillscan.reading.inputs.source import expand
 
     if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
         try:
@@ -246,13 +246,13 @@ def scan(
     live: bool = False,
     unpacking: Mapping[str, int] | None = None,
 ) -> Build:
-    """:func:`spillscan.pipeline.scan`, with its progress where a person watches."""
-    from spillscan import pipeline
+    """:func:`spillscan.scan`, with its progress where a person watches."""
+    from spillscan.commands import _library
     from spillscan.output.progress import Progress, Reading
 
     with Progress("reading") as progress:
         watch = Reading(progress) if progress.watched else None
-        _read.append(pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+        _read.append(_library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
     return _read[-1]
 
 
@@ -264,7 +264,7 @@ def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
     """The kernels that the user asked for."""
     from msgspec.structs import replace
 
-    from spillscan.patterns import matches
+    from spillscan.model.patterns import matches
 
     if not arches and not globs:
         return build
@@ -280,7 +280,7 @@ def narrow(build: Build, arches: Sequence[str], globs: Sequence[str]) -> Build:
 def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> None:
     """Patterns of --kernel that name no kernel by its own names, but by one that a table showed: the kernels' symbols
     in their places."""
-    from spillscan.patterns import matches
+    from spillscan.model.patterns import matches
 
     wanted = _listed(arguments, "kernel")
     kernels = [kernel for build in builds for kernel in build.kernels] if wanted else []
@@ -302,7 +302,7 @@ def by_shown_names(builds: Sequence[Build], arguments: argparse.Namespace) -> No
 
 def shown(names: Names, pattern: str) -> list[str]:
     """Patterns of the kernels that a table called ``pattern``; the pattern itself where none is."""
-    from spillscan.patterns import names_of
+    from spillscan.model.patterns import names_of
 
     called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
     return [f"re:{re.escape(names_of(key)[0])}" for key in called] or [pattern]
@@ -327,7 +327,7 @@ def refuse_unmatched(kernels: Sequence[Kernel], arguments: argparse.Namespace) -
         return
     from difflib import get_close_matches
 
-    from spillscan.patterns import matches
+    from spillscan.model.patterns import matches
 
     for arch in archs:
         if not any(kernel.key.arch == arch for kernel in kernels):
@@ -397,7 +397,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
     report_issues([issue for issue in issues if first is None or not _same(issue, first)])
     if first is None:
         return found.status
-    from spillscan.explained import explanations
+    from spillscan.judging.rule_docs import explanations
 
     alike = [
         each.kernel for each in found.holes if each.kernel and (each.code, each.message) == (first.code, first.message)
@@ -483,7 +483,7 @@ def page_of(
     title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[tuple[str, str, int, bool]]
 ) -> Iterable[str]:
     """What is added up in groups of groups, as a page: for ``answer``."""
-    from spillscan.page.series import weight_document
+    from spillscan.reports.page.series import weight_document
 
     return weight_document(title, groups, measures)
 
@@ -556,8 +556,8 @@ def add_dataset(parser: argparse.ArgumentParser, *, order: bool = True) -> None:
 
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
-    from spillscan.dataset import open_dataset
-    from spillscan.dataset.store import without_pandas
+    from spillscan.history.dataset import open_dataset
+    from spillscan.history.dataset.store import without_pandas
 
     with without_pandas():
         dataset = open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
@@ -569,6 +569,6 @@ def dataset_of(arguments: argparse.Namespace) -> Dataset:
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
     """Its builds in the order asked for."""
-    from spillscan.dataset.builds import ordered
+    from spillscan.history.dataset.builds import ordered
 
     return ordered(dataset.builds, arguments.order)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from spillscan.errors import UsageError
-from spillscan.policy.keys import SETTINGS, Key, keys
+from spillscan.judging.policy.keys import SETTINGS, Key, keys
+from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
+    from spillscan.judging.policy import Policy
     from spillscan.model import Build, Issue
-    from spillscan.policy import Policy
 
 
 class HelpAll(argparse.Action):
@@ -95,7 +95,7 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
 
 def policy_of(arguments: argparse.Namespace) -> Policy:
     """What holds: defaults < file < environment < the options among ``arguments``."""
-    from spillscan.policy.reading import from_options, load
+    from spillscan.judging.policy.reading import from_options, load
 
     given = {name: getattr(arguments, name, None) for name in keys()}
     texts = {name: str(value) for name, value in given.items() if value is not None}
@@ -107,7 +107,7 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
 
 
 def unpacking(policy: Policy) -> dict[str, int]:
-    """How much a binary or archive may make of itself, as fields of :class:`spillscan.binary.window.Limits`."""
+    """How much a binary or archive may make of itself, as fields of :class:`spillscan.reading.binary.window.Limits`."""
     return {
         "ratio": policy.count("max_unpack_ratio"),
         "member_bytes": policy.count("max_member_mib") << 20,
@@ -140,7 +140,7 @@ def _word(key: Key) -> Callable[[str], str]:
     """Checks what is given for ``key``, and keeps it as it is written."""
 
     def check(text: str) -> str:
-        from spillscan.policy.reading import value
+        from spillscan.judging.policy.reading import value
 
         try:
             value(key, text)

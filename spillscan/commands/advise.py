@@ -19,12 +19,12 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, fold, hung, paint
 
 if TYPE_CHECKING:
+    from spillscan.advice.profile.judged import JudgedLaunch
+    from spillscan.advice.remedies import Remedy
     from spillscan.model import Build, Kernel, Launch
     from spillscan.naming import Names
     from spillscan.occupancy.launches import Launches
     from spillscan.output.terminal import Style
-    from spillscan.profile.judged import JudgedLaunch
-    from spillscan.remedies import Remedy
 
 NAME = "advise"
 HELP = "what to do first: families by weight, with line, cause, remedy and command"
@@ -54,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
-    from spillscan.binary import fetch
+    from spillscan.advice.remedies import ranked, remedy
     from spillscan.model.build import labels_of
     from spillscan.naming import Names
-    from spillscan.remedies import ranked, remedy
+    from spillscan.reading.binary import fetch
     from spillscan.reports.render import tree_here
 
     forms = _common.forms_of(arguments)
@@ -94,7 +94,7 @@ class _Launches:
     """How kernels are launched: as the policy says, else as a profile saw it."""
 
     def __init__(self, policy: Launches, profile: Sequence[JudgedLaunch]) -> None:
-        from spillscan.profile.judged import launch_figures
+        from spillscan.advice.profile.judged import launch_figures
 
         self._policy = policy
         self._seen = {id(each.match.kernel): launch_figures(each.launch) for each in profile if each.match.kernel}
@@ -109,9 +109,9 @@ class _Launches:
 
 
 def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
-    from spillscan.inputs.source import expand
-    from spillscan.profile.judged import judge
-    from spillscan.profile.reading import read_all
+    from spillscan.advice.profile.judged import judge
+    from spillscan.advice.profile.reading import read_all
+    from spillscan.reading.inputs.source import expand
 
     return judge(read_all(expand([place])), build)
 
@@ -120,7 +120,7 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
     """The fewest registers at which a sweep compiled each kernel without spills."""
     import json
 
-    from spillscan.errors import InputError
+    from spillscan.output.errors import InputError
 
     found: dict[tuple[str, str | None], int] = {}
     try:
@@ -147,8 +147,8 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
-    from spillscan.errors import InputError
-    from spillscan.inputs.compile_commands import commands
+    from spillscan.output.errors import InputError
+    from spillscan.reading.inputs.compile_commands import commands
 
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
@@ -201,7 +201,7 @@ def _called(kernel: Kernel, names: Names) -> str:
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
     source where that can be read and needs no options."""
-    from spillscan.inputs.compile_commands import recorded
+    from spillscan.reading.inputs.compile_commands import recorded
 
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
@@ -257,7 +257,7 @@ Advice = Sequence[tuple["Remedy", Sequence[str]]]
 
 def _left_open(build: Build, launches: Launches) -> Iterator[str]:
     """What nothing can be said of."""
-    from spillscan.remedies import spill_weight
+    from spillscan.advice.remedies import spill_weight
 
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
@@ -276,7 +276,7 @@ def _head(build: Build, advice: Advice) -> str:
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    from spillscan.remedies import facts, why_here
+    from spillscan.advice.remedies import facts, why_here
     from spillscan.reports._words import label_of
 
     yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
@@ -301,7 +301,7 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    from spillscan.remedies import facts, why_here
+    from spillscan.advice.remedies import facts, why_here
     from spillscan.reports._words import label_of
     from spillscan.reports.markdown import code, words
 
@@ -317,7 +317,7 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
 
 
 def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
-    from spillscan.remedies import relief_data
+    from spillscan.advice.remedies import relief_data
 
     return {
         "version": 1,

@@ -11,15 +11,15 @@ import os
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError, UndecidedError, UsageError
+from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillscan.audit import Plan
-    from spillscan.audit.messages import FileOutcome, Item
+    from spillscan.history.audit import Plan
+    from spillscan.history.audit.messages import FileOutcome, Item
 
 NAME = "audit"
 HELP = "read whole trees into a dataset that keeps build after build"
@@ -90,9 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
-    from spillscan.audit import Plan, Selection, audit, counted
+    from spillscan.history.audit import Plan, Selection, audit, counted
+    from spillscan.judging.verdict import holes_of_issues, verdict
     from spillscan.model.holes import EVERYTHING
-    from spillscan.verdict import holes_of_issues, verdict
 
     policy = _policy.policy_of(arguments)
     builds, meta, meta_of = _builds_of(arguments)
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Files:
-    """A :class:`~spillscan.audit.Watcher`: bytes and files."""
+    """A :class:`~spillscan.history.audit.Watcher`: bytes and files."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -145,7 +145,7 @@ class _Files:
 
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
-    from spillscan.audit.find import commits, distinct, table
+    from spillscan.history.audit.find import commits, distinct, table
 
     tables = [table(text) for text in arguments.meta if _is_table(text)]
     meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
@@ -196,8 +196,8 @@ def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]
 
 def _check_dataset(plan: Plan, append: bool) -> None:
     """A build goes into a dataset of others only where the user says so; labels must be such as can be kept."""
-    from spillscan.dataset import open_dataset
-    from spillscan.dataset.store import check_label
+    from spillscan.history.dataset import open_dataset
+    from spillscan.history.dataset.store import check_label
 
     for label in plan.builds:
         check_label(label)

@@ -11,10 +11,10 @@ from spillscan.commands import _baseline, _common, _policy
 from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
-    from spillscan.baseline.model import Baseline
-    from spillscan.baseline.recording import Recording
+    from spillscan.judging.baseline.model import Baseline
+    from spillscan.judging.baseline.recording import Recording
+    from spillscan.judging.policy import Policy
     from spillscan.model import Build
-    from spillscan.policy import Policy
 
 NAME = "baseline"
 HELP = "record the findings that are accepted, or drop those that are gone"
@@ -71,8 +71,8 @@ def write(arguments: argparse.Namespace) -> int:
 
 def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
     """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
-    from spillscan.baseline.recording import EMPTY, record
-    from spillscan.rules import check
+    from spillscan.judging.baseline.recording import EMPTY, record
+    from spillscan.judging.rules import check
 
     build = _whole(read, arguments, policy)
     judgement = check(build, policy)
@@ -84,8 +84,8 @@ def prune(arguments: argparse.Namespace) -> int:
     """Drop kernels that the build does not have and findings that are fixed; lower figures that got better. Nothing is
     added or raised. Give the whole build: what it lacks is dropped.
     """
-    from spillscan.baseline.recording import prune as pruned
-    from spillscan.rules import check
+    from spillscan.judging.baseline.recording import prune as pruned
+    from spillscan.judging.rules import check
 
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
@@ -107,8 +107,8 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
     """What was asked for of ``everything``, if there is all of it."""
-    from spillscan.rules import judged
-    from spillscan.verdict import holes_of, verdict
+    from spillscan.judging.rules import judged
+    from spillscan.judging.verdict import holes_of, verdict
 
     holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
     _common.conclude(verdict((), holes, policy), everything.issues)
@@ -116,7 +116,7 @@ def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> 
 
 
 def _save(baseline: Baseline, path: str) -> None:
-    from spillscan.baseline.file import text_of
+    from spillscan.judging.baseline.file import text_of
     from spillscan.output.files import Target
 
     Target(path).write(text_of(baseline))

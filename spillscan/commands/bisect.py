@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
-    from spillscan.dataset.builds import KeptBuild
+    from spillscan.history.dataset.builds import KeptBuild
 
 NAME = "bisect"
 HELP = "the builds of a dataset in which a figure changed, or a kernel came or went"
@@ -39,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
-    from spillscan.dataset.history import happenings, histories, names_in
-    from spillscan.identity import canonical
+    from spillscan.history.dataset.history import happenings, histories, names_in
     from spillscan.model.figures import FOLLOWED
-    from spillscan.names import tuned_for
+    from spillscan.model.symbols import tuned_for
+    from spillscan.naming.identity import canonical
 
     forms = _common.forms_of(arguments)
     dataset = _common.dataset_of(arguments)

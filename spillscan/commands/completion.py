@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from spillscan.errors import SpillscanError, UsageError
+from spillscan.output.errors import SpillscanError, UsageError
 
 NAME = "completion"
 HELP = "print a completion script for bash, zsh or fish"
@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan import reports
     from spillscan.commands import build_parser
     from spillscan.commands._policy import show_rare
+    from spillscan.judging.rules import all_rules
     from spillscan.model.holes import KINDS
     from spillscan.occupancy.devices import devices
-    from spillscan.rules import all_rules
 
     parser = build_parser()
     archs = [device.target for device in devices()]
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _kernels(words: Sequence[str]) -> list[str]:
     """Short names of the kernels of those words that are inputs, as far as they are read in a moment. Nothing that a
     shell could act on: plain identifiers only."""
-    from spillscan.pipeline import scan
+    from spillscan.commands._library import scan
 
     def out_of_time(*_: object) -> None:
         raise TimeoutError

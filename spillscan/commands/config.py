@@ -35,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
+    from spillscan.judging.policy.effective import listed, listed_for
+    from spillscan.judging.rules import all_rules
     from spillscan.model import Kernel, KernelKey, Usage
-    from spillscan.policy.effective import listed, listed_for
-    from spillscan.rules import all_rules
 
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), arguments.show_origin

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common
-from spillscan.errors import InputError
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
-    from spillscan.dataset.reading import Dataset
+    from spillscan.history.dataset.reading import Dataset
     from spillscan.output.files import Form
 
 NAME = "dataset"
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    from spillscan.dataset.writing import compact
+    from spillscan.history.dataset.writing import compact
 
     outcome = compact(dataset, arguments.label, arguments.older_than)
     columns = ("builds", "files before", "files after", "swept")

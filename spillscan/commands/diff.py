@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _baseline, _candidates, _common, _policy
-from spillscan.errors import UsageError
-from spillscan.policy.keys import SETTINGS
+from spillscan.judging.policy.keys import SETTINGS
+from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillscan.compare.matrix import By
+    from spillscan.judging.compare.matrix import By
+    from spillscan.judging.policy import Policy
+    from spillscan.judging.verdict import Verdict
     from spillscan.model import Build
-    from spillscan.policy import Policy
     from spillscan.reports import Report
-    from spillscan.verdict import Verdict
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
 """Holes that are none of a comparison."""
@@ -150,13 +150,13 @@ def _report(
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
     from msgspec.structs import replace
 
-    from spillscan.compare.matrix import matrix
-    from spillscan.compare.pairing import Comparison, comparison
-    from spillscan.compare.vanished import nothing_in_common, vanished
+    from spillscan.judging.compare.matrix import matrix
+    from spillscan.judging.compare.pairing import Comparison, comparison
+    from spillscan.judging.compare.vanished import nothing_in_common, vanished
+    from spillscan.judging.rules import judged, regressions, undecided_changes
+    from spillscan.judging.rules.code import MAX_SLOWDOWN
+    from spillscan.judging.verdict import holes_of, holes_of_input, verdict
     from spillscan.reports import Report
-    from spillscan.rules import judged, regressions, undecided_changes
-    from spillscan.rules.code import MAX_SLOWDOWN
-    from spillscan.verdict import holes_of, holes_of_input, verdict
 
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
     base, head = kept[0], kept[-1]

@@ -15,8 +15,8 @@ from spillscan.commands import _common, _policy
 from spillscan.output.terminal import say
 
 if TYPE_CHECKING:
+    from spillscan.judging.policy import Policy
     from spillscan.model import Build, Kernel
-    from spillscan.policy import Policy
 
 NAME = "doctor"
 HELP = "say what the gate of this repository lacks"
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing is missing, 1 where something is; 2 where the policy or an input cannot be read."""
-    from spillscan.errors import InputError
-    from spillscan.explained import explanations
+    from spillscan.judging.rule_docs import explanations
+    from spillscan.output.errors import InputError
 
     policy = _policy.policy_of(arguments)
     lacks: list[Lack] = []
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     """What the input does not say of kernels."""
+    from spillscan.judging.places import source_of
     from spillscan.naming import Names
-    from spillscan.places import source_of
     from spillscan.reports._words import families_of
 
     names = Names(kernel.named_by for kernel in kernels)
@@ -106,8 +106,8 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
 
 def _of_baseline(policy: Policy, build: Build | None) -> Iterator[Lack]:
     """Whether there is something that a build is held against."""
-    from spillscan.baseline.model import identity_of
     from spillscan.commands import _baseline
+    from spillscan.judging.baseline.model import identity_of
 
     path = policy.baseline
     if path is None:

@@ -6,13 +6,13 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
-from spillscan.errors import UsageError, nearest
+from spillscan.output.errors import UsageError, nearest
 from spillscan.output.terminal import hung, say, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spillscan.explained import Explanation
+    from spillscan.judging.rule_docs import Explanation
     from spillscan.model import Rule
 
 NAME = "explain"
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-    from spillscan.explained import explanations
+    from spillscan.judging.rule_docs import explanations
+    from spillscan.judging.rules import all_rules
     from spillscan.model.holes import KINDS
-    from spillscan.rules import all_rules
 
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("holes")
     names = (*rules, *KINDS)

@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 
-from spillscan.errors import UsageError
+from spillscan.output.errors import UsageError
 
 NAME = "filter"
 HELP = "copy a build's output without the compiler's figures"
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 at the end of the input."""
-    from spillscan.wrap.launcher import copy
+    from spillscan.builds.launcher import copy
 
     def keep(data: bytes) -> None:
         try:

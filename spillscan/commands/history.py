@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import UsageError
+from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
-    from spillscan.dataset.answers import By, Jump, Sum
-    from spillscan.dataset.builds import KeptBuild
-    from spillscan.dataset.history import Happening
-    from spillscan.dataset.reading import Dataset, Held
+    from spillscan.history.dataset.answers import By, Jump, Sum
+    from spillscan.history.dataset.builds import KeptBuild
+    from spillscan.history.dataset.history import Happening
+    from spillscan.history.dataset.reading import Dataset, Held
+    from spillscan.judging.policy import Policy
     from spillscan.naming import Names
     from spillscan.naming.names import Key
     from spillscan.output.terminal import Style
-    from spillscan.policy import Policy
 
 NAME = "history"
 HELP = "what the builds of a dataset come to, where that jumped, and what changed last"
@@ -69,8 +69,8 @@ class _Past(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    from spillscan.dataset import answers
-    from spillscan.dataset.history import happenings, histories, names_in
+    from spillscan.history.dataset import answers
+    from spillscan.history.dataset.history import happenings, histories, names_in
     from spillscan.model.figures import FOLLOWED
 
     if arguments.data is not None:
@@ -117,12 +117,12 @@ _COMPARED = 1 << 17
 
 def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, policy: Policy) -> Iterator[str]:
     """Kernels are followed as far back as they are not too many."""
-    from spillscan.dataset import answers
-    from spillscan.dataset.history import histories, names_in
+    from spillscan.history.dataset import answers
+    from spillscan.history.dataset.history import histories, names_in
     from spillscan.model.figures import FOLLOWED, rank
     from spillscan.output.records import plain
-    from spillscan.page.columns import letters
-    from spillscan.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+    from spillscan.reports.page.columns import letters
+    from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 
     sums = [past.totals["label"][build.label] for build in past.builds]
     kernels, since = 0.0, len(past.builds)
@@ -196,7 +196,7 @@ class _Table(NamedTuple):
 
 def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Table]:
     """All parts, in the order in which people ask."""
-    from spillscan.dataset import answers
+    from spillscan.history.dataset import answers
     from spillscan.output.records import plain
 
     heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
@@ -315,7 +315,7 @@ def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | N
 def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Namespace) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from spillscan.dataset import answers
+    from spillscan.history.dataset import answers
 
     def ends(builds: Sequence[KeptBuild], first: int, last: int) -> dict[str, str]:
         return {"first_build": builds[first].label, "last_build_before": builds[last].label}

@@ -16,7 +16,7 @@ from spillscan.commands import _common
 from spillscan.output.terminal import complain, say
 
 if TYPE_CHECKING:
-    from spillscan.adoption import BuildSystem
+    from spillscan.advice.adoption import BuildSystem
     from spillscan.model import Build
 
 NAME = "init"
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 2 where the build cannot be read or is not all there."""
-    from spillscan.adoption import BUILD_SYSTEMS, build_system
+    from spillscan.advice.adoption import BUILD_SYSTEMS, build_system
     from spillscan.output.files import Target
 
     build = _common.scan(arguments.inputs) if arguments.inputs else None
@@ -64,7 +64,7 @@ def _proposals(
     build: Build | None, arguments: argparse.Namespace, system: BuildSystem
 ) -> Iterator[tuple[str, str, str]]:
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
-    from spillscan import adoption
+    from spillscan.advice import adoption
     from spillscan.occupancy.launches import parse_launch
 
     launches = [parse_launch(text) for text in arguments.launch]
@@ -95,13 +95,13 @@ def _proposals(
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
     """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
-    from spillscan.adoption import POLICY
-    from spillscan.baseline.file import text_of
+    from spillscan.advice.adoption import POLICY
     from spillscan.commands._policy import policy_of
     from spillscan.commands.baseline import accepted
-    from spillscan.nodes import parse_yaml
-    from spillscan.policy import Policy
-    from spillscan.policy.reading import layer
+    from spillscan.judging.baseline.file import text_of
+    from spillscan.judging.policy import Policy
+    from spillscan.judging.policy.reading import layer
+    from spillscan.model.nodes import parse_yaml
 
     arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
     policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)

@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel's launch is known, or the inputs cannot be read."""
-    from spillscan.errors import InputError
-    from spillscan.profile.judged import issues
-    from spillscan.profile.launchmap import known_launches, launch_list, lines
+    from spillscan.advice.profile.judged import issues
+    from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
+    from spillscan.output.errors import InputError
 
     if _is_build(arguments.profile):
         compiled = _common.select(_common.scan([arguments.profile, *arguments.inputs]), arguments)
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_build(path: str) -> bool:
     """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
-    from spillscan.inputs.source import Source, kind_of_binary
-    from spillscan.profile.reading import SQLITE
+    from spillscan.advice.profile.reading import SQLITE
+    from spillscan.reading.inputs.source import Source, kind_of_binary
 
     if os.path.isdir(path):
         return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)

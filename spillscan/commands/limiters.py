@@ -12,12 +12,12 @@ from spillscan.output.terminal import Style, fold, hung
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spillscan.binary.pressure import Pressure
+    from spillscan.advice.remedies import Need, Relaxation
+    from spillscan.judging.policy import Policy
     from spillscan.model import Kernel
     from spillscan.naming import Names
     from spillscan.occupancy.summary import Summary
-    from spillscan.policy import Policy
-    from spillscan.remedies import Need, Relaxation
+    from spillscan.reading.binary.pressure import Pressure
 
 NAME = "limiters"
 HELP = "what limits each kernel's occupancy, and the next steps"
@@ -38,9 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-    from spillscan.binary import fetch
     from spillscan.model.build import damage, labels_of
     from spillscan.naming import Names
+    from spillscan.reading.binary import fetch
 
     forms = _common.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
@@ -99,7 +99,7 @@ def _lines(
         yield "  relocatable code: registers are final only after the link"
     need, step = _relief(kernel, device, summary, code)
     if need is not None:
-        from spillscan.remedies import relief
+        from spillscan.advice.remedies import relief
 
         yield f"  spills: {relief(kernel, need, step, summary.launch)}"
     if summary.occupancy is not None and not summary.at_most:
@@ -119,7 +119,7 @@ def _relief(
     kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure]
 ) -> tuple[Need | None, Relaxation | None]:
     """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
-    from spillscan.remedies import registers_needed, relaxation
+    from spillscan.advice.remedies import registers_needed, relaxation
 
     if not sum(kernel.spills or ()):
         return None, None
@@ -128,8 +128,8 @@ def _relief(
 
 
 def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -> list[dict[str, Any]]:
+    from spillscan.advice.remedies import relief_data
     from spillscan.occupancy.data import summary_data
-    from spillscan.remedies import relief_data
 
     return [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common
-from spillscan.errors import InputError, UsageError
+from spillscan.output.errors import InputError, UsageError
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> None:
     from spillscan.output.files import Target
-    from spillscan.page.details import START, calculator
+    from spillscan.reports.page.details import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):

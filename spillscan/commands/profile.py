@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from spillscan.commands import _common
 
 if TYPE_CHECKING:
+    from spillscan.advice.profile.judged import JudgedLaunch
     from spillscan.model import Build, Issue
-    from spillscan.profile.judged import JudgedLaunch
 
 NAME = "profile"
 HELP = "hold what Nsight Compute measured against a build"
@@ -46,8 +46,8 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
-    from spillscan.profile import text
-    from spillscan.profile.judged import document, issues, row, worst_first
+    from spillscan.advice.profile import text
+    from spillscan.advice.profile.judged import document, issues, row, worst_first
 
     forms = _common.forms_of(arguments)
     complaints, judged, build = read(arguments)
@@ -67,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
-    from spillscan.errors import UsageError
-    from spillscan.inputs.source import expand
-    from spillscan.profile.judged import judge
-    from spillscan.profile.reading import read_all
+    from spillscan.advice.profile.judged import judge
+    from spillscan.advice.profile.reading import read_all
+    from spillscan.output.errors import UsageError
+    from spillscan.reading.inputs.source import expand
 
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")
@@ -81,8 +81,8 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch
 
 def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequence[str]) -> list[JudgedLaunch]:
     """The launches that the user asked for; :class:`InputError` where that leaves none."""
-    from spillscan.errors import InputError
-    from spillscan.patterns import compiled, names_of, text_of
+    from spillscan.model.patterns import compiled, names_of, text_of
+    from spillscan.output.errors import InputError
 
     def chosen(each: JudgedLaunch, arches: Sequence[str], globs: Sequence[str]) -> bool:
         kernel = each.match.kernel

@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; :class:`~spillscan.errors.UsageError` for what cannot be answered."""
-    from spillscan.dataset import sql
+    """0; :class:`~spillscan.UsageError` for what cannot be answered."""
+    from spillscan.history.dataset import sql
 
     forms = _common.forms_of(arguments)
     sql.check(arguments.query)

@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     arches: list[str] | None = []
     if arguments.assemble is not None:
-        from spillscan.sweep.assembly import arches_of, assembled
-        from spillscan.sweep.toolkits import choose
+        from spillscan.advice.sweep.assembly import arches_of, assembled
+        from spillscan.advice.sweep.toolkits import choose
 
         arches = arches_of(arguments.assemble)
         if arches is None:  # an input that stands behind the option

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError, UsageError
+from spillscan.output.errors import InputError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung, say, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spillscan.binary.fetch import MachineCode
-    from spillscan.binary.pressure import Pressure
     from spillscan.model import Kernel
     from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
     from spillscan.naming import Names
+    from spillscan.reading.binary.fetch import MachineCode
+    from spillscan.reading.binary.pressure import Pressure
 
 
 NAME = "show"
@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan.binary import fetch
     from spillscan.model.build import damage, labels_of
     from spillscan.naming import Names
+    from spillscan.reading.binary import fetch
 
     _common.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
     policy = _policy.policy_of(arguments)
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
     """The kernels that a word names: by a glob or an expression for any of their names, by what a table calls them,
     else by a part of their symbol."""
-    from spillscan.patterns import matches
+    from spillscan.model.patterns import matches
 
     patterns = [pattern, *_common.shown(names, pattern)]
     found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
@@ -123,7 +123,7 @@ def _head(called: str, kernel: Kernel) -> str:
 
 def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int) -> Iterator[str]:
     """The map of one function."""
-    from spillscan.machine import spillmap
+    from spillscan.reading.machine import spillmap
 
     local = stats.local
     yield _head(called, kernel)
@@ -176,9 +176,9 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     """The most registers that are live at once, the curve by address, where it is high, and what is live there."""
-    from spillscan.machine import spillmap
-    from spillscan.machine.liveness import INSTRUCTION
     from spillscan.output.chart import spark
+    from spillscan.reading.machine import spillmap
+    from spillscan.reading.machine.liveness import INSTRUCTION
 
     peak = pressure.peak
     held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""

@@ -12,15 +12,15 @@ from os.path import basename
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError, UsageError
+from spillscan.output.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spillscan.coverage import Archs
-    from spillscan.inputs.source import Source
+    from spillscan.builds.coverage import Archs
     from spillscan.model import Issue
     from spillscan.output.terminal import Style
+    from spillscan.reading.inputs.source import Source
     from spillscan.reports._portions import Portion, Weighed
 
 NAME = "size"
@@ -59,12 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
     code is missing that the policy requires."""
-    from spillscan import coverage
+    from spillscan.builds import coverage
+    from spillscan.judging.policy.effective import terms_of
+    from spillscan.judging.verdict import holes_of_issues, verdict
     from spillscan.occupancy.text import sizes
     from spillscan.output.terminal import complain
-    from spillscan.policy.effective import terms_of
     from spillscan.reports import _portions
-    from spillscan.verdict import holes_of_issues, verdict
 
     forms = _common.forms_of(arguments)
     policy = _policy.policy_of(arguments)
@@ -118,8 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _weighed(
     inputs: Sequence[str], limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]
 ) -> list[Weighed]:
-    from spillscan.inputs import source
     from spillscan.output.progress import Progress, Reading
+    from spillscan.reading.inputs import source
 
     sources = source.expand(inputs)
     weighed: list[Weighed] = []
@@ -133,9 +133,9 @@ def _weighed(
 
 
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
-    from spillscan.binary.weight import weigh
-    from spillscan.binary.window import Limits
-    from spillscan.inputs.source import kind_of_binary
+    from spillscan.reading.binary.weight import weigh
+    from spillscan.reading.binary.window import Limits
+    from spillscan.reading.inputs.source import kind_of_binary
     from spillscan.reports._portions import Weighed
 
     with each.open() as stream:
@@ -144,7 +144,7 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     if weight.damages:
-        from spillscan.binary.records import Records
+        from spillscan.reading.binary.records import Records
 
         records = Records(each.uri)
         damages = [records.damage(damage.error, damage.place) for damage in weight.damages]

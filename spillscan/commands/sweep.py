@@ -18,8 +18,8 @@ from spillscan.output.terminal import complain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spillscan.advice.sweep.model import Curve, Setting, Value
     from spillscan.model import Kernel
-    from spillscan.sweep.model import Curve, Setting, Value
 
 
 NAME = "sweep"
@@ -84,11 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where anything could be compiled; a failed point is a row. 2 where nothing could, where no run of --run went
     well, and where Ctrl-C left some of them out.
     """
-    from spillscan import workers
-    from spillscan.folders import kept
-    from spillscan.sweep import model, plan, report
-    from spillscan.sweep.compilers import Cache, Compilers
-    from spillscan.sweep.toolkits import Processes
+    from spillscan.advice.sweep import model, plan
+    from spillscan.advice.sweep.compilers import Cache, Compilers
+    from spillscan.advice.sweep.toolkits import Processes
+    from spillscan.output.folders import kept
+    from spillscan.reading import workers
+    from spillscan.reports import _sweep as report
 
     forms = _common.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
@@ -157,7 +158,7 @@ def _kernel(curve: Curve) -> Kernel:
 def _archs(words: Sequence[str]) -> list[str]:
     import re
 
-    from spillscan.errors import UsageError
+    from spillscan.output.errors import UsageError
 
     archs = [word for text in words for word in text.split(",") if word]
     for arch in archs:
@@ -217,8 +218,8 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs | None:
     """What is to be run, refused before anything is compiled where it makes no sense; ``None`` without --run."""
-    from spillscan.errors import UsageError
-    from spillscan.sweep import timing
+    from spillscan.advice.sweep import timing
+    from spillscan.output.errors import UsageError
 
     if arguments.timed is None:
         for option in ("measure", "runs", "warmups", "run_timeout"):
@@ -242,7 +243,7 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
 
 def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
-    from spillscan.sweep import timing
+    from spillscan.advice.sweep import timing
 
     total = len(wanted.caps) * (wanted.runs + wanted.warmups)
     begun = 0

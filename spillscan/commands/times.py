@@ -12,7 +12,7 @@ from os.path import basename
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _common, _policy
-from spillscan.errors import InputError
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.model import Build, Timing
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not."""
+    from spillscan.judging.verdict import holes_of_issues, verdict
     from spillscan.reports import _portions
-    from spillscan.verdict import holes_of_issues, verdict
 
     forms = _common.forms_of(arguments)
     policy = _policy.policy_of(arguments)

@@ -9,8 +9,8 @@ from spillscan.commands import _common, _policy
 from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
-    from spillscan.dataset.answers import Ranked
-    from spillscan.dataset.reading import Dataset
+    from spillscan.history.dataset.answers import Ranked
+    from spillscan.history.dataset.reading import Dataset
     from spillscan.model import Kernel
     from spillscan.naming import Key, Names
 
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
-    from spillscan.dataset.answers import rank
+    from spillscan.history.dataset.answers import rank
     from spillscan.naming import Names
 
     forms = _common.forms_of(arguments)

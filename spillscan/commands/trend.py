@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from spillscan.commands import _common, _policy
 
 if TYPE_CHECKING:
-    from spillscan.dataset.builds import KeptBuild
-    from spillscan.dataset.history import Series
+    from spillscan.history.dataset.builds import KeptBuild
+    from spillscan.history.dataset.history import Series
     from spillscan.naming import Names
     from spillscan.output.terminal import Style
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.dataset.history import histories, names_in
+    from spillscan.history.dataset.history import histories, names_in
     from spillscan.model.figures import TRACED
 
     forms = _common.forms_of(arguments)
@@ -84,10 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(
     pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
 ) -> Iterator[str]:
-    from spillscan.dataset.history import happenings
+    from spillscan.history.dataset.history import happenings
     from spillscan.model.figures import figure
-    from spillscan.page import Line, Trend, Turn, trend_document
-    from spillscan.page.columns import letters
+    from spillscan.reports.page import Line, Trend, Turn, trend_document
+    from spillscan.reports.page.columns import letters
 
     happened = happenings(ordered[:_ON_A_PAGE], metrics)
     turns = (
@@ -134,16 +134,16 @@ def _page(
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
-    from spillscan.dataset.history import steps
+    from spillscan.history.dataset.history import steps
 
     changes = len(series.events) + sum(len(list(steps(series, metric))) for metric in metrics)
     return -changes, series.canonical, series.kernel.key.arch or ""
 
 
 def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list[Any]]:
-    from spillscan.identity import canonical
     from spillscan.model.figures import TRACED
-    from spillscan.names import tuned_for
+    from spillscan.model.symbols import tuned_for
+    from spillscan.naming.identity import canonical
 
     for series in found:
         kernel = series.kernel
@@ -160,7 +160,7 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list
 def _lines(
     series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
 ) -> Iterator[str]:
-    from spillscan.dataset.history import steps
+    from spillscan.history.dataset.history import steps
     from spillscan.model.figures import figure
     from spillscan.output import chart
     from spillscan.output.safe import clip, printable

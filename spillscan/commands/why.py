@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _common, _policy
 from spillscan.commands.show import wanted
-from spillscan.errors import InputError
+from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spillscan.compare.causes import Growth
+    from spillscan.judging.compare.causes import Growth
 
 NAME = "why"
 HELP = "say why a kernel's registers or spills grew between two builds"
@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
-    from spillscan.binary import fetch
-    from spillscan.compare.causes import Growth
-    from spillscan.identity.pairs import pair
+    from spillscan.judging.compare.causes import Growth
     from spillscan.naming import Names
+    from spillscan.naming.identity.pairs import pair
+    from spillscan.reading.binary import fetch
 
     _common.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
     forms = _common.forms_of(arguments)
@@ -77,7 +77,7 @@ class _Report:
     """What is said of one kernel."""
 
     def __init__(self, called: str, found: Growth) -> None:
-        from spillscan.compare.figures import figures
+        from spillscan.judging.compare.figures import figures
 
         self.called, self.found = printable(called), found
         sides = figures(found.before), figures(found.after)

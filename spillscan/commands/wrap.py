@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.errors import UsageError
+from spillscan.output.errors import UsageError
 
 NAME = "wrap"
 HELP = "run a compiler and keep its figures in a record file"
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The compiler's exit status; 127 where there is no such command."""
-    from spillscan.wrap import launcher
+    from spillscan.builds import launcher
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan import names
+from spillscan.model import symbols
 from spillscan.model.holes import Issue
 from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
 
@@ -89,21 +89,21 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def name(self) -> str:
         """Full demangled name."""
-        return names.demangle(self.key.symbol)
+        return symbols.demangle(self.key.symbol)
 
     @property
-    def named_by(self) -> str | names.Tuned:
+    def named_by(self) -> str | symbols.Tuned:
         """What people's names of it are made of: its symbol, and what it was tuned for."""
         if not self.configuration:
             return self.key.symbol
         origin = None if self.sass is None else self.sass.origin
         place = "" if origin is None else "/".join(origin.input.split("/")[-2:])
-        return names.Tuned(self.key.symbol, names.tuned_for(self.configuration), place)
+        return symbols.Tuned(self.key.symbol, symbols.tuned_for(self.configuration), place)
 
     @property
     def short_name(self) -> str:
         """Base name for tables: no parameters, no namespaces, template arguments folded."""
-        return names.short_name(self.key.symbol)
+        return symbols.short_name(self.key.symbol)
 
 
 class Stats(Struct, frozen=True, kw_only=True):

@@ -356,7 +356,7 @@ class WarpRole(Struct, frozen=True, kw_only=True):
 
 class LivePeak(Struct, frozen=True, kw_only=True):
     """Where the most general registers are live: in a dump as ``nvdisasm -plr`` shows it, else by dataflow over the
-    machine code (:mod:`spillscan.machine.liveness`)."""
+    machine code (:mod:`spillscan.reading.machine.liveness`)."""
 
     registers: int
     """Live at once, those that the instruction writes included."""
@@ -381,10 +381,10 @@ class Operands(Struct, frozen=True, kw_only=True):
     """The same of predicates."""
     bank_conflicts: tuple[tuple[int | None, int], ...] | None
     """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
-    ``None`` where no public rule says the banks of the architecture (:mod:`spillscan.machine.operands`)."""
+    ``None`` where no public rule says the banks of the architecture (:mod:`spillscan.reading.machine.operands`)."""
     flops: int | None
-    """Floating-point operations per thread, each instruction counted once (:mod:`spillscan.machine.operands`); ``None``
-    where the shape of one is not in its text, or its opcode is unknown."""
+    """Floating-point operations per thread, each instruction counted once; ``None`` where the shape of one
+    is not in its text, or its opcode is unknown."""
     global_bytes: int | None
     """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
     size of one is not in its text (bulk copies, textures)."""

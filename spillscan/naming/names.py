@@ -21,9 +21,9 @@ from functools import cached_property
 from itertools import chain, count, repeat
 from typing import Final
 
-from spillscan.identity.symbol import digest, source_file
-from spillscan.names import Tuned, readable
+from spillscan.model.symbols import Tuned, readable
 from spillscan.naming import columns
+from spillscan.naming.identity.symbol import digest, source_file
 from spillscan.naming.tree import Forest, Node, Parsed, inner
 from spillscan.output.safe import printable
 

@@ -37,7 +37,7 @@ def occupancy(
     in the header's converters; ptxas prints the true count ("used N barriers"). ``max_dynamic_shared_bytes`` is the
     kernel's attribute of that name; ``None`` means not opted in (48 KB).
 
-    Impossible figures and unknown devices raise :class:`~spillscan.errors.UsageError`. A possible launch that does not
+    Impossible figures and unknown devices raise :class:`~spillscan.UsageError`. A possible launch that does not
     fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``formula.py``, each with its source.
     """
     return resident(

@@ -1,4 +1,4 @@
-"""The device table: what one SM of each compute capability has, read from ``spillscan/devices/*.yaml``."""
+"""The device table: what one SM of each compute capability has, read from ``device_tables/*.yaml``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from spillscan.errors import InputError, UsageError
-from spillscan.folders import remember, remembered
+from spillscan.output.errors import InputError, UsageError
+from spillscan.output.folders import remember, remembered
 
-FOLDER = Path(__file__).resolve().parent.parent / "devices"
+FOLDER = Path(__file__).parent / "device_tables"
 WARP_THREADS = 32
 
 _TARGET = re.compile(r"(?:sm_|compute_|cc ?)?(\d{1,2})\.?(\d)([af]?)")
@@ -194,7 +194,7 @@ def devices() -> tuple[Device, ...]:
 def device(name: str | float) -> Device:
     """The device called ``sm_90``, ``sm_90a``, ``9.0``, ``90`` or ``H100``.
 
-    An unknown name raises :class:`~spillscan.errors.UsageError` with the nearest known one; nothing is guessed.
+    An unknown name raises :class:`~spillscan.UsageError` with the nearest known one; nothing is guessed.
     """
     return resolve(name)[0]
 
@@ -265,7 +265,7 @@ def _read(path: Path) -> Device:
 
 
 def parse(data: Mapping[str, Any], name: str) -> Device:
-    """Check one device file against the schema; :class:`~spillscan.errors.InputError` names file and key."""
+    """Check one device file against the schema; :class:`~spillscan.InputError` names file and key."""
 
     def need(condition: bool, what: str) -> None:
         if not condition:
@@ -368,7 +368,7 @@ def runs_on(arch: str, name: str) -> bool:
     code runs within its major compute capability, from its own minor on; with ``a`` on its own compute capability only;
     with ``f`` within its family, which is the major but for 10.1, the former name of 11.0.
 
-    An arch that no device is known of runs nowhere; an unknown device raises :class:`~spillscan.errors.UsageError`.
+    An arch that no device is known of runs nowhere; an unknown device raises :class:`~spillscan.UsageError`.
     """
     there = resolve(name)[0].version
     try:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Limiter, Occupancy
+from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Launch

@@ -9,7 +9,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.errors import UsageError
 from spillscan.occupancy.devices import WARP_THREADS, Device
 from spillscan.occupancy.formula import (
     carveout_step,
@@ -18,6 +17,7 @@ from spillscan.occupancy.formula import (
     resident,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
+from spillscan.output.errors import UsageError
 
 Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
@@ -207,7 +207,7 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     not 42. A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads or blocks
     than the SM holds: ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23
     targets. With one argument only, ptxas has heuristics besides and may use less. Raises
-    :class:`~spillscan.errors.UsageError` for impossible bounds.
+    :class:`~spillscan.UsageError` for impossible bounds.
     """
     if not 1 <= threads <= device.max_threads_per_block:
         raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")

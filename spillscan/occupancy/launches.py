@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.errors import UsageError
 from spillscan.model import Kernel, Launch, LaunchSource
-from spillscan.patterns import matches
+from spillscan.model.patterns import matches
+from spillscan.output.errors import UsageError
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 

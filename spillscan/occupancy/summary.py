@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from spillscan.errors import UsageError
 from spillscan.model import Launch, Usage
 from spillscan.occupancy.devices import Device, Gpu, resolve
 from spillscan.occupancy.formula import launched, resident
@@ -22,6 +21,7 @@ from spillscan.occupancy.headroom import (
     with_threads,
 )
 from spillscan.occupancy.model import LIMITERS, Limiter, Occupancy
+from spillscan.output.errors import UsageError
 
 # ---- local memory ----------------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class Clusters(Struct, frozen=True, kw_only=True):
 
 
 def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | None = None) -> Clusters:
-    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.errors.UsageError` where
+    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.UsageError` where
     there are none.
 
     Sizes 1 and 2 measured on one H200: ``min(8, blocks per SM) * SMs / size``.
@@ -383,7 +383,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     Without ``launch``, or with one whose source is ``assumed``, the answer is a range and says so.
 
     Never raises for what a log may hold: an unknown arch or missing registers give a :class:`Summary` with ``unknown``.
-    A launch that is impossible raises :class:`~spillscan.errors.UsageError`: it comes from the user, not from a log.
+    A launch that is impossible raises :class:`~spillscan.UsageError`: it comes from the user, not from a log.
     """
     if arch is None:
         return Summary(occupancy=None, assumed=launch is None, unknown="the input names no arch")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.errors import UsageError
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.formula import (
     CACHING,
@@ -27,6 +26,7 @@ from spillscan.occupancy.formula import (
     step_without_preference,
 )
 from spillscan.occupancy.model import LIMITERS
+from spillscan.output.errors import UsageError
 
 Ints = NDArray[np.int64]
 
@@ -61,7 +61,7 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
     ``allocated_shared_bytes_per_block``, ``shared_bytes_per_sm`` and ``global_caching`` (0 off, 1 on, 2 strict).
 
     A launch that does not fit (also: 1,025 threads) has 0 blocks. A missing column, an unknown arch, a negative figure,
-    0 threads or a carve-out above 100 raises :class:`~spillscan.errors.UsageError` with the row.
+    0 threads or a carve-out above 100 raises :class:`~spillscan.UsageError` with the row.
     """
     for name in REQUIRED:
         if name not in columns:

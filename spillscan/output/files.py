@@ -10,9 +10,9 @@ from typing import TextIO
 
 from msgspec import Struct
 
-from spillscan import folders
-from spillscan.errors import UsageError
-from spillscan.wrap import DRAFT
+from spillscan.output import folders
+from spillscan.output.errors import UsageError
+from spillscan.output.folders import DRAFT
 
 _DRAFT = f"{DRAFT}report-"
 _YOUNG_SECONDS = 60

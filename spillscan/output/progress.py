@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from os.path import basename
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spillscan.output.safe import printable
 from spillscan.output.terminal import watched
@@ -16,8 +16,6 @@ from spillscan.output.terminal import watched
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
-
-    from spillscan.inputs.source import Source
 
 DELAY_SECONDS = 1.0
 """Shorter work shows nothing."""
@@ -88,19 +86,31 @@ class Progress:
         )
 
 
+class Input(Protocol):
+    """What is read."""
+
+    @property
+    def uri(self) -> str:
+        """Its place; ``-`` for standard input."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size as it lies on disk."""
+
+
 class Reading:
     """How far the inputs of a build are read: counts the bytes of each as they lie on disk."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._current: Source | None = None
+        self._current: Input | None = None
         self._read_bytes = 0
 
-    def expect(self, sources: Sequence[Source]) -> None:
+    def expect(self, sources: Sequence[Input]) -> None:
         """These will be read."""
         self._progress.expect(sum(each.bytes for each in sources))
 
-    def read(self, each: Source, read_bytes: int) -> None:
+    def read(self, each: Input, read_bytes: int) -> None:
         """So many bytes of ``each`` were read."""
         if each is not self._current:
             self._current, self._read_bytes = each, 0

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, AnyStr
 
-from spillscan.errors import UsageError
+from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")

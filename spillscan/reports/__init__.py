@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from msgspec import Struct, field
 
-from spillscan import folders
+from spillscan.judging.places import Tree
 from spillscan.model import Build, Change, Finding, Hole
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
+from spillscan.output import folders
 from spillscan.output.terminal import Style
-from spillscan.places import Tree
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import BaselineResult
-    from spillscan.binary.pressure import Pressure
-    from spillscan.compare.causes import Growth
-    from spillscan.compare.matrix import Matrix
-    from spillscan.remedies import Ranked
+    from spillscan.advice.remedies import Ranked
+    from spillscan.judging.baseline.judging import BaselineResult
+    from spillscan.judging.compare.causes import Growth
+    from spillscan.judging.compare.matrix import Matrix
+    from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports._groups import By
 
 Kind = Literal["scan", "check", "diff", "matrix"]
@@ -109,13 +109,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def first(self) -> list[Ranked]:
         """The families that come first of what there is to do."""
-        from spillscan.remedies import ranked
+        from spillscan.advice.remedies import ranked
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""
-        from spillscan.compare.causes import Growth
+        from spillscan.judging.compare.causes import Growth
 
         found = [
             Growth(change.before, change.after, self.code.get(id(change.before)), self.code.get(id(change.after)))

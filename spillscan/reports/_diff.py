@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from spillscan.compare.figures import Total, moved_to_shared, totals
+from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import BY_NAME, FIGURES, figure
 from spillscan.naming import Names, alone

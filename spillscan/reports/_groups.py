@@ -8,13 +8,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.names import Tuned, namespace, natural
+from spillscan.model.symbols import Tuned, namespace, natural
 from spillscan.naming import Family, Names
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
-from spillscan.places import source_of
 
 By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from spillscan.names import demangle, namespace, natural
+from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
 from spillscan.occupancy.text import size
 from spillscan.output.terminal import Style, table
 
 if TYPE_CHECKING:
-    from spillscan.binary.weight import Copy, Key, Weight
-    from spillscan.coverage import Archs
+    from spillscan.builds.coverage import Archs
+    from spillscan.reading.binary.weight import Copy, Key, Weight
 
 NO_KERNEL = "(no kernel)"
 
@@ -304,7 +304,7 @@ def alike(weighed: Sequence[Weighed]) -> list[Alike]:
 
 def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
     """What each file holds code for, each member of an archive that holds any; an input without any holds none."""
-    from spillscan.coverage import Archs
+    from spillscan.builds.coverage import Archs
 
     found: dict[str, Archs] = {}
     for each in weighed:

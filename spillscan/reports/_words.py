@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.machine.spillmap import TOP, share_text
+from spillscan.judging.places import UNKNOWN, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.model.build import damage
-from spillscan.names import natural
+from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
-from spillscan.places import UNKNOWN, heaviest, log_path, source_place
+from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import Report
 from spillscan.reports._groups import none_spills, shared_label
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.compare.matrix import Matrix
+from spillscan.judging.compare.matrix import Matrix
 from spillscan.model import Change, Kernel
 from spillscan.model.usage import NUMBERS
 from spillscan.output.records import row as _row

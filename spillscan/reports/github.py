@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from spillscan.judging.places import place_of
 from spillscan.model import Severity
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import LONGEST_ARCH, count, detail_of, hole_lines, name_of, summary
 

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
-from spillscan.compare.matrix import side_by_side
-from spillscan.explained import explanations
+from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy, why_here
+from spillscan.judging.compare.matrix import side_by_side
+from spillscan.judging.places import place_of
+from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
-from spillscan.page.code import code_of
-from spillscan.page.columns import Summaries, columns, letters, sorted_by
-from spillscan.page.details import ASSETS as KERNEL_ASSETS
-from spillscan.page.details import details
-from spillscan.page.document import document, static
-from spillscan.page.overview import (
+from spillscan.reports import ALL_KINDS, EXPLAINED, Report
+from spillscan.reports._words import hole_lines, lines_of
+from spillscan.reports.page.code import code_of
+from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
+from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
+from spillscan.reports.page.details import details
+from spillscan.reports.page.document import document, static
+from spillscan.reports.page.overview import (
     Index,
     changes,
     findings,
@@ -27,10 +31,6 @@ from spillscan.page.overview import (
     overview,
     tuned,
 )
-from spillscan.places import place_of
-from spillscan.remedies import facts, registers_needed, relaxation, relief, remedy, why_here
-from spillscan.reports import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports._words import hole_lines, lines_of
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -61,7 +61,7 @@ _LONGEST_TITLE = 120
 
 
 def payload(report: Report) -> dict[str, Any]:
-    """What the views of :mod:`spillscan.page` read, in the order of their use."""
+    """What the views of :mod:`spillscan.reports.page` read, in the order of their use."""
     summaries = Summaries(report.launches)
     kernels = sorted(report.build.kernels, key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}

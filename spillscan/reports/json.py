@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from spillscan import __version__
-from spillscan.compare.figures import figures
-from spillscan.compare.matrix import KernelRow, Matrix
-from spillscan.machine.spillmap import TOP
+from spillscan.judging.compare.figures import figures
+from spillscan.judging.compare.matrix import KernelRow, Matrix
+from spillscan.judging.places import Tree, heaviest, place_of
 from spillscan.model import (
     BaselineState,
     Change,
@@ -27,11 +27,7 @@ from spillscan.model import (
     Severity,
 )
 from spillscan.model.code import PortableCode
-from spillscan.output.records import harmless
-from spillscan.output.terminal import Style
-from spillscan.places import Tree, heaviest, place_of
-from spillscan.reports import ALL_KINDS, Report
-from spillscan.serialize import (
+from spillscan.model.serialize import (
     BATCH,
     SCHEMA_VERSION,
     Count,
@@ -45,9 +41,13 @@ from spillscan.serialize import (
     text,
     texts,
 )
+from spillscan.output.records import harmless
+from spillscan.output.terminal import Style
+from spillscan.reading.machine.spillmap import TOP
+from spillscan.reports import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.baseline.judging import Accepted, BaselineResult
+    from spillscan.judging.baseline.judging import Accepted, BaselineResult
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
@@ -308,7 +308,7 @@ def _kernels(kernels: Sequence[Kernel]) -> Iterator[bytes]:
     if len(kernels) < 2 * _LEAST_KERNELS:
         yield from _of_batch(kernels)
         return
-    from spillscan import workers
+    from spillscan.reading import workers
 
     batches = list(_batches(kernels))
     failure = "the kernels were not written as JSON"

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from spillscan.judging.places import place_of
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.places import place_of
 from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import LONGEST_NAME, detail_of, family_of, message_of, name_of, one_of_a_kind
 

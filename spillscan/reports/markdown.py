@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from spillscan.machine.spillmap import TOP, share_text
+from spillscan.judging.places import heaviest, place_of
 from spillscan.model import Change, Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
@@ -18,7 +18,7 @@ from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.places import heaviest, place_of
+from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._diff import Entry, archs_of, entries, families, pair_of, summed_up
 from spillscan.reports._groups import INSTANCES, shared_label

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from spillscan.judging.places import place_in_input, place_of
 from spillscan.model import Severity
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
-from spillscan.places import place_in_input, place_of
 from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import detail_of, label_of, one_of_a_kind
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from spillscan import reports
-from spillscan.errors import UsageError
+from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
+from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
-from spillscan.places import Tree
 from spillscan.reports import EXPLAINED, Kind, Report
 
 if TYPE_CHECKING:
-    from spillscan.binary.pressure import Pressure
+    from spillscan.reading.binary.pressure import Pressure
 
 
 SHOWN_CODE = 60
@@ -39,7 +39,7 @@ def write(
     ``unpacking``: the limits by which binaries are read again; ``source_root``: where source files may be read.
 
     Files are complete and in their places before standard output begins. Raises
-    :class:`~spillscan.errors.UsageError` where a file cannot be written; then none of them is.
+    :class:`~spillscan.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
     code: dict[int, Pressure] = {}
@@ -78,7 +78,7 @@ def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int
             wanted |= {id(each): each for each in (change.before, change.after) if each is not None}
     if not any(each.sass and each.sass.digest for each in wanted.values()):
         return {}
-    from spillscan.binary.fetch import pressures_of
+    from spillscan.reading.binary.fetch import pressures_of
 
     return pressures_of(wanted.values(), unpacking)
 
@@ -86,7 +86,7 @@ def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int
 def _sources(report: Report, root: str) -> dict[str, list[str]]:
     """The source files that stand below ``root``, of lines that are shown: nothing else is ever read, whatever a
     binary's debug information names."""
-    from spillscan.page.code import files_of
+    from spillscan.reports.page.code import files_of
 
     if not os.path.isdir(root):
         raise UsageError(f"--source-root: {root} is no folder", "give the folder that holds the sources")

@@ -14,17 +14,17 @@ from itertools import islice
 from typing import Any
 
 from spillscan import __version__
-from spillscan.explained import SITE, address, explanations
+from spillscan.judging.places import log_path, place_of
+from spillscan.judging.rule_docs import SITE, address, explanations
+from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.places import log_path, place_of
 from spillscan.reports import JUDGED, Report
 from spillscan.reports._words import detail_of, family_of, label_of, name_of, one_of_a_kind
-from spillscan.rules import all_rules
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"

@@ -9,6 +9,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import BY_NAME, figure
@@ -16,7 +17,6 @@ from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
-from spillscan.places import source_of
 from spillscan.reports import ALL_KINDS, Report
 from spillscan.reports._groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports._words import (
@@ -34,7 +34,7 @@ from spillscan.reports._words import (
 )
 
 if TYPE_CHECKING:
-    from spillscan.compare.matrix import KernelRow, Matrix
+    from spillscan.judging.compare.matrix import KernelRow, Matrix
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -282,7 +282,7 @@ _NAME_AND_ARCH = 36
 def _matrix(report: Report, style: Style) -> Iterator[str]:
     """Builds or archs side by side, a table a metric, the widest spread first: the kernels in which it differs, or all
     of them where all rows are wanted."""
-    from spillscan.compare.matrix import ABSENT
+    from spillscan.judging.compare.matrix import ABSENT
 
     matrix = report.matrix
     assert matrix is not None
@@ -365,7 +365,7 @@ def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
 
 
 def _matrix_cells(matrix: Matrix, row: KernelRow, metric: str, names: Names) -> list[str]:
-    from spillscan.compare.matrix import ABSENT
+    from spillscan.judging.compare.matrix import ABSENT
 
     kernel = row.kernel
     name = named(kernel, names)

@@ -19,7 +19,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from tests.audit.support import tree
+from tests.history.audit.support import tree
 from tests.oracle.audit_oracle import COPY_FILES
 
 WAYS = {"1 process": ["--processes", "1"], "2 processes": ["--processes", "2"], "2 Dask workers": ["--workers", "2"]}

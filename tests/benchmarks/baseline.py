@@ -12,13 +12,13 @@ from dataclasses import asdict
 
 import yaml
 
-from spillscan.baseline.file import entries_by_yaml, parse, text_of
-from spillscan.baseline.judging import apply
-from spillscan.baseline.recording import EMPTY, record
+from spillscan.judging.baseline.file import entries_by_yaml, parse, text_of
+from spillscan.judging.baseline.judging import apply
+from spillscan.judging.baseline.recording import EMPTY, record
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Usage
-from spillscan.policy import Policy
-from spillscan.rules import check
-from tests.baseline.support import TODAY
+from tests.judging.baseline.support import TODAY
 
 ENTRIES = 10_000
 ROUNDS = 5

@@ -36,10 +36,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from spillscan import binary, workers
-from spillscan.binary import containers
-from spillscan.binary.window import DEFAULT, Budget, Window
 from spillscan.model.code import SassFunction
+from spillscan.reading import binary, workers
+from spillscan.reading.binary import containers
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import number, tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
 

@@ -27,13 +27,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.dataset import Unit, load_build, open_dataset, write_batch
-from spillscan.dataset.answers import rank
-from spillscan.dataset.history import histories
+from spillscan import scan
+from spillscan.history.dataset import Unit, load_build, open_dataset, write_batch
+from spillscan.history.dataset.answers import rank
+from spillscan.history.dataset.history import histories
 from spillscan.model import Build, Kernel, KernelKey
 from spillscan.occupancy.launches import LaunchMap
-from spillscan.pipeline import scan
-from tests.identity import generator
+from tests.naming.identity import generator
 
 SIZES = (10_000, 100_000, 1_000_000)
 PER_BUILD = 5_000

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from spillscan.inputs.source import Source  # noqa: E402
+from spillscan.reading.inputs.source import Source  # noqa: E402
 
 ROUNDS = 5
 NAMESPACE = re.compile(rb"(?<=_ZN)(?:5lib_(\d)|6lib_(\d\d))")
@@ -114,7 +114,7 @@ def main() -> None:
 def bytes_per_kernel(log: Path, records: int) -> float:
     """Peak memory above that of a small log, by records."""
     code = (
-        "import sys\nfrom spillscan.pipeline import scan\nscan(sys.argv[1])\n"
+        "import sys\nfrom spillscan import scan\nscan(sys.argv[1])\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
 

@@ -16,8 +16,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from spillscan.model import Build
 from spillscan.reports import Report
-from tests.browser.pages import many
 from tests.reporting import rendered
+from tests.reports.browser.pages import many
 
 KERNELS = 100_000
 OPEN_S, FILTER_MS, FAMILY_MS, MEMORY_MB, PAGE_MB_OF_1000 = 1.0, 50.0, 100.0, 500.0, 1.5

@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 
-from spillscan.compare.pairing import diff
-from spillscan.identity import canonical
+from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build
-from tests.identity import generator
+from spillscan.naming.identity import canonical
+from tests.naming.identity import generator
 
 SIZES = (10_000, 100_000, 1_000_000)
 PER_TEMPLATE = 7

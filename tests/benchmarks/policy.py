@@ -11,10 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from spillscan.judging.policy import Policy  # noqa: E402
+from spillscan.judging.policy.effective import Layer, Override, Setting  # noqa: E402
 from spillscan.model import Kernel, KernelKey, Usage  # noqa: E402
-from spillscan.names import demangle, short_name  # noqa: E402
-from spillscan.policy import Policy  # noqa: E402
-from spillscan.policy.effective import Layer, Override, Setting  # noqa: E402
+from spillscan.model.symbols import demangle, short_name  # noqa: E402
 
 ROUNDS = 5
 KERNELS = 100_000

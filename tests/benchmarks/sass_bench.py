@@ -28,12 +28,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from spillscan import dumps as sass
-from spillscan import workers
-from spillscan.dumps import ranges
-from spillscan.dumps.cuobjdump import Dump
-from spillscan.inputs.source import Part, Source
-from tests.dumps import lexemes
+from spillscan.reading import dumps as sass
+from spillscan.reading import workers
+from spillscan.reading.dumps import ranges
+from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.inputs.source import Part, Source
+from tests.reading.dumps import lexemes
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
 AWK = "/Function :/ {name = $3} /STL|LDL/ {count[name]++} END {for (name in count) print name, count[name]}"

@@ -21,8 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from spillscan import __version__, workers
-from spillscan.dataset import Unit
+from spillscan import __version__
+from spillscan.history.dataset import Unit
+from spillscan.reading import workers
 from tests.benchmarks import dataset_bench, logs, sass_bench
 from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
 from tests.oracle.binary_oracle import tool_folder
@@ -46,8 +47,8 @@ ONE_PASS = """
 import mmap, sys
 import lz4.block
 from xxhash import xxh3_64_hexdigest
-from spillscan.binary.containers import Image, images
-from spillscan.binary.window import DEFAULT, Budget, Window
+from spillscan.reading.binary.containers import Image, images
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
 file = open(sys.argv[1], "rb")
 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 for each in images(Window(data), Budget(DEFAULT, len(data))):
@@ -59,8 +60,8 @@ for each in images(Window(data), Budget(DEFAULT, len(data))):
 INFLATE = "import sys, zipfile\nfor info in (wheel := zipfile.ZipFile(sys.argv[1])).infolist(): wheel.read(info)"
 OURS = """
 import mmap, sys
-from spillscan.binary import archive
-from spillscan.binary.window import DEFAULT, Budget, Window
+from spillscan.reading.binary import archive
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
 with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
     for _ in archive.members(Window(data), Budget(DEFAULT, len(data))): pass
 """

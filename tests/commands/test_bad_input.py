@@ -169,7 +169,7 @@ def test_gzip_bombs_are_streamed(tmp_path: Path) -> None:
 def scan_peak(path: Path) -> tuple[int, float]:
     """(kernels, peak memory in MiB) of a scan in a process of its own."""
     code = (
-        "import sys\nfrom spillscan.pipeline import scan\nprint(len(scan(sys.argv[1]).kernels))\n"
+        "import sys\nfrom spillscan import scan\nprint(len(scan(sys.argv[1]).kernels))\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     output = subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, capture_output=True, check=True).stdout

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spillscan import reports
-from spillscan.pipeline import scan
-from spillscan.serialize import kernel_json, text
+from spillscan import reports, scan
+from spillscan.model.serialize import kernel_json, text
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any, run
 

@@ -168,7 +168,7 @@ def test_an_unexpected_error_is_one_line_and_exit_2(
     def broken(paths: object, watch: object = None, **more: object) -> None:
         raise RuntimeError("a\nb\x1b[2J")
 
-    monkeypatch.setattr("spillscan.pipeline.scan", broken)
+    monkeypatch.setattr("spillscan.commands._library.scan", broken)
     monkeypatch.delenv("SPILLSCAN_DEBUG", raising=False)
     assert main(["check", str(HEAD)]) == 2
     err = capsys.readouterr().err

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["spillscan.binary", "spillscan.dumps"]):
-    from spillscan import binary
+with atheris.instrument_imports(include=["spillscan.reading.binary", "spillscan.reading.dumps"]):
+    from spillscan.reading import binary
 
 from spillscan.model import Issue
 from spillscan.model.code import PortableCode, SassFunction
-from spillscan.serialize import sass_json, text
+from spillscan.model.serialize import sass_json, text
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 

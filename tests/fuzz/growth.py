@@ -14,9 +14,9 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-from spillscan import binary
 from spillscan.model.code import SassFunction
-from spillscan.serialize import sass_json, text
+from spillscan.model.serialize import sass_json, text
+from spillscan.reading import binary
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.binary.test_hostile import survives
 from tests.conftest import ROOT
+from tests.reading.binary.test_hostile import survives
 
 CORPUS = sorted((Path(__file__).parent / "corpus" / "binary").iterdir())
 RUNS = 2000

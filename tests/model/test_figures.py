@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from spillscan.compare.figures import compare
+from spillscan.judging.compare.figures import compare
 from spillscan.model import Kernel, KernelKey
 from spillscan.model.figures import COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
 from spillscan.model.usage import NUMBERS, PRINTED, Usage
-from tests import test_schema
 from tests.conftest import ROOT
-from tests.dataset import test_docs
+from tests.history.dataset import test_docs
+from tests.model import test_schema
 
 PAGE = ROOT / "docs" / "figures.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -83,7 +83,7 @@ CALLS = {
 SCRIPT = """
 import contextlib, io, json, sys
 from spillscan import cli, scan
-from spillscan.dataset import Unit, write_batch
+from spillscan.history.dataset import Unit, write_batch
 for label, name, day in (("v1", "base.log", 1), ("v2", "head.log", 2)):
     meta = {"time": f"2026-01-0{day}T00:00:00Z"}
     write_batch("data", label, [(Unit(uri=name, content_hash=name), scan(name))], meta)

@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from spillscan.errors import InputError, UsageError
 from spillscan.occupancy.devices import FIGURES, FOLDER, _load, device, devices, parse, resolve, sources
+from spillscan.output.errors import InputError, UsageError
 
 
 def test_there_are_26_and_each_figure_has_a_source():

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.errors import UsageError
 from spillscan.occupancy import Configuration, device, devices, occupancy
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import (
@@ -24,6 +23,7 @@ from spillscan.occupancy.headroom import (
     with_shared,
 )
 from spillscan.occupancy.summary import clusters, footprint
+from spillscan.output.errors import UsageError
 
 CHANGES = {"registers": with_registers, "shared": with_shared, "barriers": with_barriers}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.errors import UsageError
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
 from spillscan.occupancy.data import summary_data
@@ -12,6 +11,7 @@ from spillscan.occupancy.headroom import curve, steps
 from spillscan.occupancy.summary import advice, summarise, verdict
 from spillscan.occupancy.text import report
 from spillscan.output import chart
+from spillscan.output.errors import UsageError
 from spillscan.output.terminal import Style
 
 GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spillscan.errors import UsageError
 from spillscan.occupancy import occupancy
 from spillscan.occupancy.formula import NO_LIMIT
 from spillscan.occupancy.table import limiter_names, occupancy_table
+from spillscan.output.errors import UsageError
 from tests.oracle import occupancy_header as header
 
 ONE = {"arch": ["sm_80"], "registers": [40], "threads_per_block": [128], "static_shared_bytes": [8192]}

@@ -26,19 +26,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from spillscan import remedies
-from spillscan.binary.fetch import pressures_of
-from spillscan.machine.spillmap import TOP, culprits
+from spillscan import scan
+from spillscan.advice import remedies
+from spillscan.advice.sweep import plan
+from spillscan.advice.sweep.compilers import Cache, Compilers
+from spillscan.advice.sweep.model import AS_IS
+from spillscan.advice.sweep.toolkits import Processes
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import SourceLine
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.occupancy.launches import launch as launch_of
 from spillscan.output.progress import Progress
-from spillscan.pipeline import scan
-from spillscan.sweep import plan
-from spillscan.sweep.compilers import Cache, Compilers
-from spillscan.sweep.model import AS_IS
-from spillscan.sweep.toolkits import Processes
+from spillscan.reading.binary.fetch import pressures_of
+from spillscan.reading.machine.spillmap import TOP, culprits
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source
 

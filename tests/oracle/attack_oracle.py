@@ -21,7 +21,7 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from spillscan.workers import processors
+from spillscan.reading.workers import processors
 from tests.oracle.attacks import Attack, builds, logs, machine_code, snapshots
 
 DEFAULT_CASES = 50_000

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tests.audit.support import kept, run, tree
-from tests.audit.test_cluster import cluster
+from tests.history.audit.support import kept, run, tree
+from tests.history.audit.test_cluster import cluster
 
 COPY_FILES = 54
 """What one copy of the tree holds."""

@@ -35,11 +35,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spillscan import binary
-from spillscan import dumps as sass
-from spillscan.dumps.res_usage import FunctionUsage, ResourceUsage
 from spillscan.model import Issue
 from spillscan.model.code import LocalAccess, SassFunction
+from spillscan.reading import binary
+from spillscan.reading import dumps as sass
+from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
 from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
 from tests.oracle.ledger import Differences, Ledger
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from spillscan.binary import containers
-from spillscan.binary.cubin import Cubin
-from spillscan.binary.window import DEFAULT, Budget, Window
+from spillscan.reading.binary import containers
+from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -21,10 +21,10 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from spillscan.compare.pairing import comparison
-from spillscan.identity.pairs import pair
+from spillscan import scan
+from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Kernel
-from spillscan.pipeline import scan
+from spillscan.naming.identity.pairs import pair
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))

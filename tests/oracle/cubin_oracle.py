@@ -20,11 +20,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from spillscan import binary
-from spillscan import logs as buildlog
-from spillscan.inputs.source import Stream
 from spillscan.model import Kernel
 from spillscan.model.code import SassFunction
+from spillscan.reading import binary
+from spillscan.reading import logs as buildlog
+from spillscan.reading.inputs.source import Stream
 from tests.oracle.spill_sources import source
 
 ROOT = Path(__file__).resolve().parents[2]

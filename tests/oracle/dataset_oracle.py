@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.dataset import killing
+from tests.history.dataset import killing
 
 
 def main() -> int:

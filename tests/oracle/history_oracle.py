@@ -14,9 +14,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from spillscan.dataset import open_dataset
-from spillscan.dataset.writing import compact
-from tests.dataset import planted
+from spillscan.history.dataset import open_dataset
+from spillscan.history.dataset.writing import compact
+from tests.history.dataset import planted
 
 
 def main() -> int:

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import spillscan
-from spillscan.errors import SpillscanError
 from spillscan.model import Build
+from spillscan.output.errors import SpillscanError
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = [ROOT / "fixtures" / "demo" / f"{name}.log" for name in ("base", "head")]

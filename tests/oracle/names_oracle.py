@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from spillscan import scan
 from spillscan.model.build import damage
 from spillscan.naming import Names
-from spillscan.pipeline import scan
 from tests.conftest import FIXTURES
 
 WIDTHS = (16, 24, 40, 60, 80, 110, 200)

@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.binary import containers
-from spillscan.binary.cubin import Cubin, Function
-from spillscan.binary.pressure import Pressure, pressures, registers
-from spillscan.binary.window import DEFAULT, Budget, Window
-from spillscan.machine.liveness import INSTRUCTION, Effects, Graph, Live
+from spillscan.reading.binary import containers
+from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.pressure import Pressure, pressures, registers
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
+from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live
 from tests.conftest import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "fixtures"))

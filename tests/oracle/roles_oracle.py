@@ -20,12 +20,12 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from spillscan import pipeline
-from spillscan.compare.pairing import comparison
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import check, regressions
 from spillscan.model import Build
 from spillscan.model.code import SassStats, Traffic
-from spillscan.policy import Policy
-from spillscan.rules import check, regressions
+from spillscan.reading import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -15,9 +15,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from spillscan import dumps as sass
-from spillscan.dumps.cuobjdump import Dump
 from spillscan.model.code import SassFunction
+from spillscan.reading import dumps as sass
+from spillscan.reading.dumps.cuobjdump import Dump
 
 _INSTRUCTION = re.compile(rb"\s+/\*[0-9a-f]+\*/\s+(?:\{\s*)?(?:@!?\S+\s+)?([A-Z][A-Z0-9_]*)([.\w]*)")
 _BYTES = {b"U8": 1, b"S8": 1, b"U16": 2, b"S16": 2, b"64": 8, b"128": 16}

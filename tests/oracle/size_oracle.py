@@ -27,9 +27,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from spillscan.binary import containers
-from spillscan.binary.weight import Weight, weigh
-from spillscan.binary.window import DEFAULT, Budget, Window
+from spillscan.reading.binary import containers
+from spillscan.reading.binary.weight import Weight, weigh
+from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
 from tests.oracle.binary_sources import libraries, public, readable, wheels
 from tests.oracle.ledger import Differences

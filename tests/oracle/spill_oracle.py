@@ -34,9 +34,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fixtures"))
 
 from maker.toolchains import Toolchains
 
-from spillscan import dumps as sass
+from spillscan import scan
 from spillscan.model.code import SassFunction
-from spillscan.pipeline import scan
+from spillscan.reading import dumps as sass
 from tests.oracle.spill_sources import source
 
 ROOT = Path(__file__).parents[2]

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spillscan.binary import cubins
-from spillscan.binary.pressure import Pressure, pressures
-from spillscan.compare.causes import Kind, causes
+from spillscan import scan
+from spillscan.judging.compare.causes import Kind, causes
 from spillscan.model import Kernel
-from spillscan.pipeline import scan
+from spillscan.reading.binary import cubins
+from spillscan.reading.binary.pressure import Pressure, pressures
 from tests.conftest import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import spillscan
 from fixtures.maker.toolchains import Toolchains
+from spillscan.builds.records import SUFFIX
 from spillscan.model import Build
 from spillscan.model.usage import PRINTED
-from spillscan.wrap import SUFFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 CLANG = ROOT / "fixtures" / "sources" / "clang.cu"

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pyte
 import pytest
 
-from spillscan.audit.messages import FileOutcome, Item
 from spillscan.commands import _common, audit
-from spillscan.inputs.source import Source
+from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output import progress
 from spillscan.output.progress import Progress
+from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES, ROOT
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.join import attach_code
+from spillscan.judging.places import Place, heaviest, log_path, place_of, source_of
+from spillscan.judging.rules import check, finding
+from spillscan.judging.rules.spills import SPILL
 from spillscan.model import Advisory, Finding, Kernel, Origin
+from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
-from spillscan.places import Place, heaviest, log_path, place_of, source_of
+from spillscan.reading.join import attach_code
 from spillscan.reports.json import render as render_json
-from spillscan.rules import check, finding
-from spillscan.rules.spills import SPILL
-from spillscan.serialize import build_of
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
 from tests.reporting import POLICY, at, kernel, report_of
 

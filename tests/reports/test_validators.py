@@ -15,14 +15,14 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 
+from spillscan.judging.policy import Policy
 from spillscan.model import Hole, Issue, Kernel, Usage
-from spillscan.policy import Policy
 from spillscan.reports import Report
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any
 from tests.reporting import Document, checked, commands, csv_rows, kernel, pairs, rendered, report_of, retold
 
-SCHEMAS = ROOT / "tests" / "schemas"
+SCHEMAS = ROOT / "tests" / "reports" / "schemas"
 MANY = 10_000
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
 NAME_CHARACTERS = 8_000

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from spillscan import logs
-from spillscan.inputs.source import Stream
 from spillscan.model import Kernel, Reading, Usage
 from spillscan.model.figures import static_shared
+from spillscan.reading import logs
+from spillscan.reading.inputs.source import Stream
 from tests.conftest import FIXTURES, manifest, read_text
 from tests.oracle.attacks import Attack, crashed, gate
 

@@ -18,11 +18,11 @@ from random import Random
 
 import zstandard
 
-from spillscan import binary, dumps
-from spillscan.errors import InputError
-from spillscan.inputs.source import Stream
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
+from spillscan.output.errors import InputError
+from spillscan.reading import binary, dumps
+from spillscan.reading.inputs.source import Stream
 from tests.oracle.attacks import Attack
 
 NAME = "machine code"

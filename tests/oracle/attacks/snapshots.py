@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from spillscan import scan
 from spillscan.output.terminal import Style
-from spillscan.pipeline import scan
 from spillscan.reports import Report
 from spillscan.reports import json as as_json
 from tests.oracle.attacks import Attack, crashed, gate

@@ -45,10 +45,10 @@ def questions(file: Path, nvcc: str, nvdisasm: Path) -> Iterator[dict[str, Any]]
     sys.path.insert(0, str(HERE.parents[2] / "fixtures"))
     from maker.live import listing
 
-    from spillscan.binary.cubin import Cubin
-    from spillscan.binary.pressure import pressures
-    from spillscan.binary.window import Window
-    from spillscan.machine.liveness import INSTRUCTION
+    from spillscan.reading.binary.cubin import Cubin
+    from spillscan.reading.binary.pressure import pressures
+    from spillscan.reading.binary.window import Window
+    from spillscan.reading.machine.liveness import INSTRUCTION
     from tests.oracle.registers_oracle import number_of, older_is_read
 
     subprocess.run([*nvcc.split(), "-arch=sm_90", "-cubin", "-o", file, HERE / "guarded.cu"], check=True)

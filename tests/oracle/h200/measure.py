@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spillscan.sweep.timing import time_runs
+from spillscan.advice.sweep.timing import time_runs
 
 CAPS = (32, 40, 48, 64, 80, 96, 128, 168, 255)
 PROGRAMS = ("gemm", "stencil")

@@ -1,0 +1,272 @@
+"""What a repository needs to be gated: a policy, a job, a hook. Texts only; ``commands/init.py`` writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from spillscan.advice.profile.launchmap import KernelLaunch, LaunchList, known_launches, lines
+from spillscan.model import Kernel, Launch
+from spillscan.model.patterns import matches
+from spillscan.naming import Names
+from spillscan.output.safe import printable
+
+POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
+WORKFLOW, PIPELINE, HOOKS = ".github/workflows/spillscan.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"
+IMAGE = "nvidia/cuda:12.9.1-devel-ubuntu24.04"
+LONGEST_SKELETON = 40
+"""Families that a launch map lists with nothing known of them; of more, the largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSystem:
+    """How a build lets the compiler report what kernels use."""
+
+    name: str
+    """What people call it."""
+    markers: tuple[str, ...]
+    """Files at the top of a repository that it builds, each with what it must hold: ``pyproject.toml:scikit``."""
+    commands: tuple[str, ...]
+    """What builds the repository so that kernels are seen."""
+    inputs: str
+    """What the gate then reads."""
+    packages: str
+    """What the image lacks for it."""
+
+
+BUILD_SYSTEMS = (
+    BuildSystem(
+        name="scikit-build",
+        markers=("pyproject.toml:scikit",),
+        commands=(
+            'CMAKE_ARGS="-DCMAKE_CUDA_COMPILER_LAUNCHER=spillscan;wrap;-v;--" pip install -v . -C build-dir=build',
+        ),
+        inputs="build/",
+        packages="git python3-dev python3-venv",
+    ),
+    BuildSystem(
+        name="CMake",
+        markers=("CMakeLists.txt",),
+        commands=('cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--"', "cmake --build build -j"),
+        inputs="build/",
+        packages="cmake git python3-venv",
+    ),
+    BuildSystem(
+        name="setuptools",
+        markers=("setup.py", "pyproject.toml:setuptools"),
+        commands=(
+            "pip install --quiet setuptools ninja torch  # what setup.py imports",
+            'PYTORCH_NVCC="spillscan wrap -v -- nvcc" python3 setup.py build_ext',
+        ),
+        inputs="build/",
+        packages="git python3-dev python3-venv",
+    ),
+    BuildSystem(
+        name="Bazel",
+        markers=("MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"),
+        commands=(
+            "bazel build --@rules_cuda//cuda:copts=-Xptxas=-v --experimental_ui_max_stdouterr_bytes=-1 //... 2>&1"
+            " | tee build.log",
+        ),
+        inputs="build.log",
+        packages="git python3-venv",
+    ),
+    BuildSystem(
+        name="Meson",
+        markers=("meson.build",),
+        commands=("meson setup build -Dcuda_args=-Xptxas=-v", "meson compile -C build 2>&1 | tee build.log"),
+        inputs="build.log",
+        packages="git meson python3-venv",
+    ),
+    BuildSystem(
+        name="make",
+        markers=("Makefile", "GNUmakefile", "makefile"),
+        commands=('make -j --output-sync=target NVCC="nvcc -Xptxas -v" 2>&1 | tee build.log',),
+        inputs="build.log",
+        packages="git make python3-venv",
+    ),
+)
+"""Those that name the others first: a CMake project may have a Makefile, and a package may be built by CMake."""
+
+
+def build_system(read: Callable[[str], str | None]) -> BuildSystem | None:
+    """The one that builds the repository of which ``read`` gives a file's text, ``None`` where there is none."""
+    for each in BUILD_SYSTEMS:
+        for marker in each.markers:
+            name, _, needle = marker.partition(":")
+            text = read(name)
+            if text is not None and needle in text:
+                return each
+    return None
+
+
+# ---- the policy ----------------------------------------------------------------------------------------------------
+
+
+def policy(kernels: Sequence[Kernel], with_baseline: bool, said: Sequence[tuple[str, Launch]] = ()) -> str:
+    """A policy file: the baseline, and the launches of ``kernels`` as far as something says them, or the user has
+    ``said``: (pattern, launch)."""
+    text = [
+        "# What is demanded of this repository's kernels: `spillscan config` shows all, `spillscan explain RULE` why.",
+        "version: 1",
+        *([f"baseline: {BASELINE}"] if with_baseline else []),
+        "",
+        *launch_map(kernels, said),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def with_baseline(text: str) -> str:
+    """A policy file that names a baseline; as it is where it does, and where a line at its end would not."""
+    keys = re.findall(r"^([a-z_]\w*):", text, re.M)
+    if not keys or "baseline" in keys:
+        return text
+    return f"{text.rstrip()}\nbaseline: {BASELINE}\n"
+
+
+def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = ()) -> Iterator[str]:
+    """How kernels are launched: what the user has ``said``; of kernels that only ``*`` names, what the code or its
+    compiler says; then a line to fill in for every other family."""
+    entries = [kernel for kernel in kernels if kernel.role != "function"]
+    given = [
+        KernelLaunch(match=match, arch="", launch=structs.replace(launch, source="given"), seen=1, others=())
+        for match, launch in said
+    ]
+    known = known_launches(k for k in entries if not any(match != "*" and matches(k, match) for match, _ in said))
+    known = replace(known, entries=(*given, *known.entries))
+    families = unknown_families(entries, known)
+    yield "# How kernels are launched. Where that is known, lost blocks per SM are found, and registers that cost none"
+    yield "# are no error; `min_blocks_per_sm: N` can be demanded. `spillscan launches` writes what a profile saw."
+    yield from lines(LaunchList(entries=known.entries, left_out=())) if known.entries else ("kernels: []",)
+    if families:
+        yield "# Not known: fill in what is launched, and take the signs away" + (
+            "." if known.entries else " (and the brackets above)."
+        )
+    for pattern, members in families[:LONGEST_SKELETON]:
+        count = f"{len(members):,} kernel{'' if len(members) == 1 else 's'}"
+        yield f"#  - match: {json.dumps(pattern, ensure_ascii=False)}  # {count}"
+        yield "#    launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
+    if len(families) > LONGEST_SKELETON:
+        yield f"# … {len(families) - LONGEST_SKELETON:,} more families"
+
+
+def unknown_families(kernels: Iterable[Kernel], known: LaunchList) -> list[tuple[str, list[Kernel]]]:
+    """(pattern, kernels) of each family of which nothing says how it is launched, the largest first."""
+    said = {(entry.match, entry.arch) for entry in known.entries}
+    silent = [kernel for kernel in kernels if not any(_is_of(kernel, *each) for each in said)] if said else [*kernels]
+    names = Names(kernel.named_by for kernel in silent)
+    families: dict[str, list[Kernel]] = {}
+    for kernel in silent:
+        families.setdefault(names.base(kernel.named_by), []).append(kernel)
+    ordered = sorted(families.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [(_pattern(base, members), members) for base, members in ordered if base]
+
+
+def _is_of(kernel: Kernel, match: str, arch: str) -> bool:
+    return arch in ("", kernel.key.arch) and matches(kernel, match)
+
+
+def _pattern(base: str, members: Sequence[Kernel]) -> str:
+    """A pattern that names all of a family."""
+    for pattern in (base, f"{base}<*", f"*{base}*"):
+        if all(matches(kernel, pattern) for kernel in members):
+            return printable(pattern)
+    return printable(members[0].key.symbol)
+
+
+# ---- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def workflow(system: BuildSystem) -> str:
+    """The job of GitHub Actions: it builds in a container with nvcc, and judges; it needs no permission but to read."""
+    return f"""\
+name: spillscan
+on:
+  push: {{branches: [main]}}
+  pull_request:
+permissions: {{contents: read}}
+jobs:
+  kernels:
+    runs-on: ubuntu-latest
+    container: {IMAGE}  # any image with nvcc; no GPU is needed
+    defaults: {{run: {{shell: bash}}}}  # which has pipefail: a build that fails is a job that fails
+    steps:
+      - name: Tools
+        run: apt-get update -qq && apt-get install -yqq --no-install-recommends {system.packages}
+      - uses: actions/checkout@v4
+        with: {{fetch-depth: 0}}  # --baseline-from looks at the branch point
+      - name: spillscan
+        run: |
+          git config --global --add safe.directory "$GITHUB_WORKSPACE"
+          python3 -m venv "$RUNNER_TEMP/spillscan"
+          "$RUNNER_TEMP/spillscan/bin/python" -m pip install --quiet spillscan
+          echo "$RUNNER_TEMP/spillscan/bin" >> "$GITHUB_PATH"
+      - name: Build
+        run: |
+          {_indented(system.commands, 10)}
+      - name: Gate
+        # Once the baseline is on main, `--baseline-from origin/main` lets no change excuse itself.
+        run: >-
+          spillscan check {system.inputs}
+          -f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md -f json:spillscan.json
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with: {{name: spillscan, path: "comment.md\\nspillscan.json"}}
+"""
+
+
+def pipeline_job(system: BuildSystem) -> str:
+    """The job of GitLab."""
+    return f"""\
+spillscan:
+  image: {IMAGE}  # any image with nvcc; no GPU is needed
+  variables: {{GIT_DEPTH: 0}}  # --baseline-from looks at the branch point
+  script:
+    - set -eo pipefail
+    - apt-get update -qq && apt-get install -yqq --no-install-recommends {system.packages}
+    - python3 -m venv ~/spillscan && ~/spillscan/bin/python -m pip install --quiet spillscan
+    - export PATH="$HOME/spillscan/bin:$PATH"
+    - |
+      {_indented(system.commands, 6)}
+    - >-
+      spillscan check {system.inputs}
+      -f text -f gitlab:gl-code-quality-report.json -f junit:spillscan-junit.xml -f json:spillscan.json
+  artifacts:
+    when: always
+    paths: [spillscan.json]
+    reports: {{codequality: gl-code-quality-report.json, junit: spillscan-junit.xml}}
+"""
+
+
+def hook(system: BuildSystem) -> str:
+    """The hook of pre-commit: before a push that touches CUDA code the build folder is judged."""
+    return f"""\
+- repo: local
+  hooks:
+    - id: spillscan
+      name: spillscan
+      entry: spillscan check
+      args: [{system.inputs}]
+      language: python
+      additional_dependencies: [spillscan]
+      files: \\.(cu|cuh)$
+      pass_filenames: false
+      stages: [pre-push]
+"""
+
+
+def with_hook(text: str, system: BuildSystem) -> str:
+    """A configuration of pre-commit with the hook; as it is where its list of repositories is not its last part."""
+    keys = re.findall(r"^([A-Za-z_]\w*):", text, re.M)
+    indents = re.findall(r"^( *)- repo:", text, re.M)
+    if not keys or keys[-1] != "repos" or len(set(indents)) != 1:
+        return text
+    return text.rstrip("\n") + "\n" + "".join(f"{indents[0]}{line}\n" for line in hook(system).splitlines())
+
+
+def _indented(commands: Sequence[str], by: int) -> str:
+    return f"\n{' ' * by}".join(commands)

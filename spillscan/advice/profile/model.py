@@ -1,0 +1,321 @@
+"""What a profiler saw: frozen records of launches, in which ``None`` means that the profile does not say; which of its
+metrics are read, under every name that it gives them, and how it prints numbers and units.
+
+A figure has names of metrics (raw page, ``--metrics``) and labels (details page), best first: where several are there,
+the first counts. Names are those of Nsight Compute 2020.1 to 2025.3; what a release does not collect is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+from spillscan.model import Issue, Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Figures of one launch, in base units; each is ``None`` unless the profile gives it."""
+
+    registers: int | None = None
+    """Registers per thread that the driver set: never below 16, whatever the kernel was compiled with."""
+    static_shared_bytes: int | None = None
+    """Static shared memory, bytes per block, without the driver's."""
+    dynamic_shared_bytes: int | None = None
+    """Dynamic shared memory, bytes per block."""
+    driver_shared_bytes: int | None = None
+    """What the driver keeps of each block's shared memory, bytes."""
+    shared_config_bytes: int | None = None
+    """Shared memory per SM that the driver chose for this launch, bytes: its carve-out."""
+    barriers: int | None = None
+    """Named barriers per block."""
+    cluster_blocks: int | None = None
+    """Blocks per cluster; 0: launched without clusters."""
+    block_threads: int | None = None
+    """Threads per block."""
+    capability_major: int | None = None
+    """Major compute capability of the device."""
+    capability_minor: int | None = None
+    """Minor compute capability of the device."""
+    waves: float | None = None
+    """How often the grid fills the whole GPU."""
+    theoretical_percent: float | None = None
+    """Theoretical occupancy, as the profiler has it."""
+    achieved_percent: float | None = None
+    """Achieved occupancy: warps that were resident, of the warp slots."""
+    limit_warps: int | None = None
+    """Blocks per SM that the warp slots allow."""
+    limit_blocks: int | None = None
+    """Blocks per SM that the block slots allow."""
+    limit_registers: int | None = None
+    """Blocks per SM that the registers allow."""
+    limit_shared_memory: int | None = None
+    """Blocks per SM that shared memory allows *at the carve-out that the driver chose*, not at the largest."""
+    limit_barriers: int | None = None
+    """Blocks per SM that the barriers allow; without barriers, the block slots."""
+    duration_ns: float | None = None
+    """Time on the GPU under the profiler, nanoseconds."""
+    compute_percent: float | None = None
+    """Compute throughput, percent of the peak."""
+    memory_percent: float | None = None
+    """Memory throughput, percent of the peak, of whichever unit of the memory system is busiest."""
+    instructions: float | None = None
+    """Instructions that warps executed."""
+    spill_instructions: float | None = None
+    """Of these, loads and stores of spilled registers."""
+    local_load_instructions: float | None = None
+    """Of these, loads from local memory, spills or not."""
+    local_store_instructions: float | None = None
+    """Of these, stores to local memory, spills or not."""
+    local_load_bytes: float | None = None
+    """Local memory that L1 was asked for by loads, bytes."""
+    local_store_bytes: float | None = None
+    """Local memory that L1 was sent by stores, bytes."""
+    global_load_bytes: float | None = None
+    """Global memory that L1 was asked for by loads, bytes."""
+    global_store_bytes: float | None = None
+    """Global memory that L1 was sent by stores, bytes."""
+    rounded: frozenset[str] = frozenset()
+    """Names of figures that were printed with a prefix (``16.38 Kbyte``) and are therefore rounded."""
+
+    @property
+    def local_bytes(self) -> float | None:
+        """Local-memory traffic, loads and stores, bytes."""
+        return _sum(self.local_load_bytes, self.local_store_bytes)
+
+    @property
+    def global_bytes(self) -> float | None:
+        """Global-memory traffic, loads and stores, bytes."""
+        return _sum(self.global_load_bytes, self.global_store_bytes)
+
+    @property
+    def local_share(self) -> float | None:
+        """Local-memory traffic of local and global traffic together, 0 to 1; ``None`` where there is none of both."""
+        local, beside = self.local_bytes, self.global_bytes
+        return None if local is None or beside is None or not local + beside else local / (local + beside)
+
+    @property
+    def local_instructions(self) -> float | None:
+        """Instructions that access local memory, spills or not."""
+        return _sum(self.local_load_instructions, self.local_store_instructions)
+
+    @property
+    def spill_instruction_share(self) -> float | None:
+        """Spill instructions of all instructions executed, 0 to 1."""
+        if self.spill_instructions is None or not self.instructions:
+            return None
+        return self.spill_instructions / self.instructions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledLaunch:
+    """One launch of one kernel."""
+
+    number: str
+    """The profiler's ID of the launch, unique in its process."""
+    kernel: str
+    """The kernel's name as the profiler printed it: mangled, demangled in NVIDIA's way, or the bare function."""
+    process: str
+    """Process ID, with the process's name where it is printed."""
+    context: str
+    """CUDA context."""
+    stream: str
+    """CUDA stream."""
+    device: str
+    """Device number."""
+    block: tuple[int, ...] | None
+    """Threads per block by dimension."""
+    grid: tuple[int, ...] | None
+    """Blocks by dimension."""
+    capability: tuple[int, int] | None
+    """Compute capability of the device."""
+    measured: Measured
+    """Its figures."""
+    origin: Origin
+    """Where it was read."""
+
+    @property
+    def arch(self) -> str | None:
+        """The device's target: ``sm_90``."""
+        return None if self.capability is None else "sm_{}{}".format(*self.capability)
+
+    @property
+    def threads(self) -> int | None:
+        """Threads per block."""
+        return self.measured.block_threads if self.block is None else prod(self.block)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """All launches of the inputs, in their order."""
+
+    launches: tuple[ProfiledLaunch, ...] = ()
+    """In the order of the inputs."""
+    issues: tuple[Issue, ...] = field(default=())
+    """What the profiler itself complained of."""
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+# ---- numbers and units -----------------------------------------------------------------------------------------------
+
+
+Kind = Literal["count", "bytes", "percent", "time", "number"]
+
+# Thousands are set apart by commas in the C locale, by blanks or apostrophes in others.
+_NUMBER = re.compile(
+    r"([-+]?(?:\d{1,3}(?:(?P<mark>[,'\u2019\u00a0\u202f ])\d{3})(?:(?P=mark)\d{3})*|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?: [({].*)?",  # the instances of a metric, which --print-metric-instances puts behind the sum
+    re.DOTALL,
+)
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(?:\.\d{3})*,\d+|[-+]?\d{1,3}(?:\.\d{3}){2,}")
+_ABSENT = frozenset({"", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf", "N/A"})
+_SEPARATORS = str.maketrans("", "", ",'\u2019\u00a0\u202f ")
+
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_TIMES = {
+    "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9, "sec": 1e9
+}  # fmt: skip
+_BYTES = re.compile(r"([kKMGTP]?)byte(?:/block)?")
+_COUNTS = re.compile(
+    r"([kKMGTP]?)(?:inst|sector|request|block|cluster|warp|thread|register/thread|cycle)?(?:/block|/thread)?"
+)
+
+
+class NotANumberError(ValueError):
+    """What is printed is neither a number nor a word for an absent one."""
+
+
+def number(text: str) -> float | None:
+    """The number that ``text`` prints; ``None`` where it says that there is none (``no data``)."""
+    found = _NUMBER.fullmatch(text)
+    if found:
+        return float(found[1].translate(_SEPARATORS))
+    if text in _ABSENT:
+        return None
+    if _DECIMAL_COMMA.fullmatch(text):
+        raise NotANumberError(f"{text!r} is written in a language that puts a comma before decimals")
+    raise NotANumberError(f"{text!r} is not a number")
+
+
+def decimals(text: str) -> int:
+    """How many decimals ``text`` prints: two of ``16.38``, six of ``16.384000``."""
+    return len(re.split(r"[^\d]", text.strip().partition(".")[2], maxsplit=1)[0])
+
+
+def factor(unit: str, kind: Kind) -> float | None:
+    """What a figure in ``unit`` is multiplied by to be in base units (bytes, nanoseconds, percent, one); ``None`` where
+    the unit is none of that kind."""
+    if kind == "percent":
+        return 1.0 if unit in ("%", "pct") else None
+    if kind == "time":
+        return _TIMES.get(unit)
+    if kind == "number":
+        return 1.0
+    found = (_BYTES if kind == "bytes" else _COUNTS).fullmatch(unit)
+    return None if found is None else _PREFIXES[found[1]]
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+SECTOR_BYTES = 32
+"""Bytes of a sector of L1 and L2 (Nsight Compute, Profiling Guide: Memory Tables)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricName:
+    """One name of one figure."""
+
+    figure: str
+    """Field of :class:`~spillscan.advice.profile.model.Measured`."""
+    kind: Kind
+    """What it counts."""
+    rank: int
+    """0 is the best name of the figure."""
+    scale: int = 1
+    """What it is multiplied by to be the figure."""
+
+
+def _names(figure: str, kind: Kind, *names: str) -> dict[str, MetricName]:
+    return {name: MetricName(figure, kind, rank) for rank, name in enumerate(names)}
+
+
+def _traffic(figure: str, space: str, way: str) -> dict[str, MetricName]:
+    stem = f"pipe_lsu_mem_{space}_op_{way}.sum"
+    return {
+        f"l1tex__t_bytes_{stem}": MetricName(figure, "bytes", 0),
+        f"l1tex__t_sectors_{stem}": MetricName(figure, "count", 1, SECTOR_BYTES),
+    }
+
+
+METRICS: Mapping[str, MetricName] = {
+    **_names("registers", "count", "launch__registers_per_thread", "Registers Per Thread"),
+    **_names("static_shared_bytes", "bytes", "launch__shared_mem_per_block_static", "Static Shared Memory Per Block"),
+    **_names(
+        "dynamic_shared_bytes", "bytes", "launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block"
+    ),
+    **_names("driver_shared_bytes", "bytes", "launch__shared_mem_per_block_driver", "Driver Shared Memory Per Block"),
+    **_names("shared_config_bytes", "bytes", "launch__shared_mem_config_size", "Shared Memory Configuration Size"),
+    **_names("barriers", "count", "launch__barrier_count"),
+    **_names("cluster_blocks", "count", "launch__cluster_size", "Cluster Size"),
+    **_names("block_threads", "count", "launch__block_size", "Block Size"),
+    **_names("capability_major", "count", "device__attribute_compute_capability_major"),
+    **_names("capability_minor", "count", "device__attribute_compute_capability_minor"),
+    **_names("waves", "number", "launch__waves_per_multiprocessor", "Waves Per SM"),
+    **_names("theoretical_percent", "percent", "sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy"),
+    **_names("achieved_percent", "percent", "sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"),
+    **_names("limit_warps", "count", "launch__occupancy_limit_warps", "Block Limit Warps"),
+    **_names("limit_blocks", "count", "launch__occupancy_limit_blocks", "Block Limit SM"),
+    **_names("limit_registers", "count", "launch__occupancy_limit_registers", "Block Limit Registers"),
+    **_names("limit_shared_memory", "count", "launch__occupancy_limit_shared_mem", "Block Limit Shared Mem"),
+    **_names("limit_barriers", "count", "launch__occupancy_limit_barriers", "Block Limit Barriers"),
+    **_names("duration_ns", "time", "gpu__time_duration.sum", "gpu__time_duration.avg", "Duration"),
+    **_names(
+        "compute_percent",
+        "percent",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "Compute (SM) Throughput",
+        "SM Throughput",
+        "SOL SM",
+    ),
+    **_names(
+        "memory_percent",
+        "percent",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+        "Memory Throughput",
+        "SOL Memory",
+    ),
+    **_names("instructions", "count", "smsp__inst_executed.sum", "inst_executed", "Executed Instructions"),
+    **_names(
+        "spill_instructions",
+        "count",
+        "sass__inst_executed_register_spilling",
+        "derived__local_spilling_requests",
+        "Local Memory Spilling Requests",
+    ),
+    **_names(
+        "local_load_instructions",
+        "count",
+        "smsp__sass_inst_executed_op_local_ld.sum",
+        "smsp__inst_executed_op_local_ld.sum",
+        "sass__inst_executed_local_loads",
+    ),
+    **_names(
+        "local_store_instructions",
+        "count",
+        "smsp__sass_inst_executed_op_local_st.sum",
+        "smsp__inst_executed_op_local_st.sum",
+        "sass__inst_executed_local_stores",
+    ),
+    **_traffic("local_load_bytes", "local", "ld"),
+    **_traffic("local_store_bytes", "local", "st"),
+    **_traffic("global_load_bytes", "global", "ld"),
+    **_traffic("global_store_bytes", "global", "st"),
+}
+"""By metric name or label."""

@@ -1,0 +1,105 @@
+"""A profile held against a build, as text: one row for launches that are alike, and below what to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from spillscan.advice.profile.judged import JudgedLaunch
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
+
+_HEADER = (
+    "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",
+    "spill inst", "time",
+)  # fmt: skip
+_MOST_NAMES = 6
+"""Kernels that are named before one verdict."""
+_SPARE = ("arch", "n", "regs", "dyn smem", "local", "spill inst")
+"""What is left out first where the terminal is narrow; of local memory and spills the lines below say what matters."""
+
+
+def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
+    """Lines. ``judged`` comes worst first; of launches that are alike, the worst one's figures are shown."""
+    groups = alike(judged)
+    shown = groups if style.rows is None else groups[: style.rows]
+    yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel", "limited by"), _SPARE)
+    yield from fold(len(groups) - len(shown), style)
+    if any(len(group) > 1 for group in shown):
+        yield "n: launches that are alike; the figures are the worst one's"
+    yield ""
+    several = Counter(group[0].name for group in shown)
+    for said, same in groupby(shown, key=_said):
+        names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
+        more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        for line in (", ".join(names[:_MOST_NAMES]) + more, *(f"  {line}" for line in said)):
+            yield from hung([line], style, indent=4)
+
+
+def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
+    """Launches of one kernel on one kind of device with equal block, shared memory and grid, in the order given."""
+    groups: dict[object, list[JudgedLaunch]] = {}
+    for each in judged:
+        launch = each.launch
+        same = (launch.kernel, launch.arch, launch.block, launch.measured.dynamic_shared_bytes, launch.grid)
+        groups.setdefault(same, []).append(each)
+    return list(groups.values())
+
+
+def _said(group: Sequence[JudgedLaunch]) -> tuple[str, ...]:
+    verdict = group[0].verdict
+    return (verdict.text, *verdict.concerns)
+
+
+def _label(each: JudgedLaunch, with_launch: bool) -> str:
+    if not with_launch:
+        return each.name
+    dynamic = each.measured.dynamic_shared_bytes
+    return f"{each.name} ({_block(each)} threads{f', {dynamic:,} B dynamic' if dynamic else ''})"
+
+
+def _block(each: JudgedLaunch) -> str:
+    block = each.launch.block
+    return "-" if block is None else "x".join(map(str, block)).removesuffix("x1").removesuffix("x1")
+
+
+def _row(group: Sequence[JudgedLaunch]) -> Row:
+    worst = group[0]
+    launch, measured = worst.launch, worst.measured
+    cells = (
+        worst.name,
+        launch.arch or "-",
+        str(len(group)),
+        _block(worst),
+        _rounded(measured.dynamic_shared_bytes, "dynamic_shared_bytes" in measured.rounded),
+        "-" if measured.registers is None else str(measured.registers),
+        _percent(None if worst.occupancy is None else 100 * worst.occupancy.fraction),
+        _percent(measured.theoretical_percent),
+        _percent(measured.achieved_percent),
+        "+".join(worst.limiters) or "-",
+        _share(measured.local_share),
+        _share(measured.spill_instruction_share),
+        "-" if measured.duration_ns is None else time_text(measured.duration_ns),
+    )
+    spills = bool(measured.spill_instructions)
+    return cells, RED if spills and worst.verdict.concerns else YELLOW if worst.verdict.concerns else ""
+
+
+def _rounded(figure: int | None, rounded: bool) -> str:
+    return "-" if figure is None else f"{'~' if rounded else ''}{figure:,}"
+
+
+def _percent(figure: float | None) -> str:
+    return "-" if figure is None else f"{figure:.4g}%"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}%"
+
+
+def time_text(nanoseconds: float) -> str:
+    """``1.04 ms``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"

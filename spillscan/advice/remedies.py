@@ -1,0 +1,519 @@
+"""What to do first over a whole build: families of kernels in the order of what they spill, each with its source line,
+cause and remedy; behind them those that nothing but occupancy limits.
+
+A cause is a fact that code, records or a log show; where none does, it is not known. How many registers would end the
+spills of a kernel is what a sweep measured, else an estimate that is called one. Whether it pays is not said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import fsum
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import structs
+
+from spillscan.advice.profile.text import time_text
+from spillscan.judging.places import Place, Tree, placed, weighed
+from spillscan.model import Kernel, Launch
+from spillscan.model.code import NO_TRAFFIC, weight
+from spillscan.occupancy.devices import Device, device, resolve
+from spillscan.occupancy.formula import launched, resident
+from spillscan.occupancy.headroom import (
+    available_dynamic_shared_bytes,
+    bounds_for_more_registers,
+    largest_block,
+    register_cap,
+)
+from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.summary import LABELS, Summary, count, summarise
+from spillscan.output.errors import UsageError
+from spillscan.reading.machine.spillmap import TOP, share_text
+
+if TYPE_CHECKING:
+    from spillscan.advice.profile.judged import JudgedLaunch
+    from spillscan.naming import Names
+    from spillscan.occupancy.launches import Launches
+    from spillscan.reading.binary.pressure import Pressure
+
+About = Literal["spills", "occupancy"]
+"""It spills; or it does not, and few of its blocks are resident."""
+Basis = Literal["sweep", "estimate", "upper estimate"]
+"""A sweep compiled it; values that are live at once, in registers and in spill slots; every slot, or every store, taken
+for one value, which is more."""
+
+MOST_REGISTERS = 255
+"""That an instruction can name."""
+_REGISTER_BYTES = 4
+_REGISTERS_STEP = 8
+"""Registers are given out in eights a thread."""
+_FIRST_WITH_SHARED_SPILLS = 13
+"""The release of CUDA that takes ``enable_smem_spilling``."""
+_CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A family, and why it stands where it does."""
+
+    about: About
+    """What is to be mended."""
+    family: str
+    """What its kernels are called together."""
+    worst: Kernel
+    """The kernel that the rest is said of."""
+    kernels: tuple[Kernel, ...]
+    """Those of the family that it is true of, the worst first."""
+    weight: int
+    """Bytes of their spills, ten times as many for each loop around them; 0 where they spill nothing."""
+    share: float
+    """Of the weight of all kernels: 0 to 1."""
+    spill_ns: float | None = None
+    """Time on the GPU that a profile measured, times the share of spills in the instructions executed; ``None`` where
+    it does not say."""
+    time_ns: float | None = None
+    """Time on the GPU that a profile measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """How many registers end the spills of a kernel."""
+
+    registers: int
+    """Per thread; more than 255: no bounds end them."""
+    basis: Basis
+    """What says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """The least launch bounds that leave so many registers."""
+
+    threads: int
+    """First argument of ``__launch_bounds__``."""
+    blocks: int
+    """Second argument."""
+    registers: int
+    """The cap that they make."""
+    blocks_before: int
+    """Resident blocks per SM now."""
+    blocks_after: int
+    """Resident blocks per SM with as many registers as the cap leaves: no fewer."""
+    blocks_at_most: bool
+    """Both are bounds: it is not known how much dynamic shared memory the kernel takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What to do about one family."""
+
+    ranked: Ranked
+    """Which, and why here."""
+    places: tuple[Place, ...] = ()
+    """The source lines of its spills, the heaviest first."""
+    causes: tuple[str, ...] = ()
+    """Facts, a sentence each; empty: not known."""
+    need: Need | None = None
+    """Of what spills; ``None``: not known."""
+    relaxation: Relaxation | None = None
+    """``None`` where the block size is not known, or no bounds leave as many registers."""
+    remedies: tuple[str, ...] = ()
+    """What to do, a sentence each."""
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def ranked(
+    kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[JudgedLaunch] = ()
+) -> list[Ranked]:
+    """Families that spill, what weighs most first (with a profile, what takes most time first), then those that
+    occupancy limits, what leaves most of an SM empty first."""
+    launched: dict[int, list[JudgedLaunch]] = {}
+    for judged in profile:
+        if judged.match.kernel is not None:
+            launched.setdefault(id(judged.match.kernel), []).append(judged)
+    weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
+    total = sum(weights.values())
+    spilling: dict[str, list[Kernel]] = {}
+    limited: dict[str, list[tuple[Kernel, float]]] = {}
+    asked: dict[tuple[object, ...], float | None] = {}
+    for kernel in kernels:
+        if weights[id(kernel)]:
+            spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
+        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()), asked)) is not None:
+            limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
+    found = []
+    for family, members in spilling.items():
+        spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
+        ordered = sorted(members, key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
+        heavy = sum(weights[id(kernel)] for kernel in members)
+        found.append(
+            Ranked(
+                about="spills",
+                family=family,
+                worst=ordered[0],
+                kernels=tuple(ordered),
+                weight=heavy,
+                share=heavy / total,
+                spill_ns=_sum(each[0] for each in spent.values()),
+                time_ns=_sum(each[1] for each in spent.values()),
+            )
+        )
+    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.weight))
+    rest = []
+    for family, pairs in limited.items():
+        pairs.sort(key=lambda pair: -pair[1])
+        members = [kernel for kernel, _ in pairs]
+        spent_on = _sum(_times(launched.get(id(kernel), ()))[1] for kernel in members)
+        each = Ranked(
+            about="occupancy",
+            family=family,
+            worst=members[0],
+            kernels=tuple(members),
+            weight=0,
+            share=0.0,
+            time_ns=spent_on,
+        )
+        rest.append((-(spent_on or 0), -pairs[0][1], -len(pairs), each))
+    return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
+
+
+def spill_weight(kernel: Kernel) -> int:
+    """Bytes that a kernel's own spills move, ten times as many for each loop around them; as printed where no code
+    shows loops."""
+    spills = kernel.spills
+    if spills == (0, 0):  # loops are not looked for in vain
+        return 0
+    if kernel.sass is None or not kernel.sass.instructions:
+        return sum(spills or ())
+    groups = kernel.sass.local.groups.items()
+    own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
+    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
+
+
+def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
+    """(time on spills, time on the GPU)."""
+    measured = [each.measured for each in launched]
+    shares = [(each.duration_ns, each.spill_instruction_share) for each in measured]
+    return (
+        _sum(time * share if time is not None and share is not None else None for time, share in shares),
+        _sum(time for time, _ in shares),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) if known else None
+
+
+def _empty(
+    kernel: Kernel,
+    launches: Launches,
+    launched: Sequence[JudgedLaunch],
+    asked: dict[tuple[object, ...], float | None],
+) -> float | None:
+    """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
+    can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
+    if kernel.role != "entry" or kernel.spills != (0, 0):
+        return None
+    if launched and not any(each.verdict.kind == "limiter" for each in launched):
+        return None
+    launch = launches.launch_of(kernel)
+    if launch is None:
+        return None
+    question = kernel.usage, kernel.key.arch, launch
+    if question not in asked:
+        found = _summary(kernel, launch)
+        helped = found is not None and any(entry.remedy for entry in found.advice)
+        asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
+    return asked[question]
+
+
+def _summary(kernel: Kernel, launch: Launch | None) -> Summary | None:
+    try:
+        return summarise(kernel.usage, kernel.key.arch, launch)
+    except UsageError:
+        return None
+
+
+# ---- remedies --------------------------------------------------------------------------------------------------------
+
+
+def remedy(
+    about: Ranked,
+    launches: Launches,
+    tree: Tree,
+    code: Pressure | None = None,
+    measured: Mapping[tuple[str, str | None], int] | None = None,
+) -> Remedy:
+    """What to do about a family. ``code``: the live registers of its worst kernel; ``measured``: registers that end the
+    spills of kernels, by symbol and arch, as sweeps compiled them."""
+    kernel = about.worst
+    launch = launches.launch_of(kernel)
+    if about.about == "occupancy":
+        return _for_occupancy(about, launch)
+    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
+    places = tuple(weighed(local, "spill", tree)[:TOP])
+    need = registers_needed(kernel, code, (measured or {}).get((kernel.key.symbol, kernel.key.arch)))
+    step = None if need is None else relaxation(kernel, launch, need)
+    return Remedy(
+        ranked=about,
+        places=places,
+        causes=tuple(causes(kernel, tree, code)),
+        need=need,
+        relaxation=step,
+        remedies=tuple(_remedies(kernel, launch, need, step, places)),
+    )
+
+
+def _for_occupancy(about: Ranked, launch: Launch | None) -> Remedy:
+    summary = _summary(about.worst, launch)
+    entries = () if summary is None else summary.advice
+    return Remedy(
+        ranked=about,
+        causes=(*([summary.line] if summary else []), *(f"{LABELS[each.limiter]}: {each.finding}" for each in entries)),
+        remedies=tuple(f"{each.remedy}; the price: {each.trade_off}" for each in entries if each.remedy),
+    )
+
+
+def registers_needed(kernel: Kernel, code: Pressure | None, swept: int | None = None) -> Need | None:
+    """How many registers end a kernel's spills; ``None`` where nothing bounds them."""
+    if swept is not None:
+        return Need(registers=swept, basis="sweep")
+    now, spills = kernel.usage.registers, kernel.spills
+    if now is None or (spills is None and kernel.sass is None):
+        return None
+    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
+    demand = code.demand(local) if code is not None else None
+    if demand is not None:
+        return Need(registers=max(demand, now + 1), basis="estimate")
+    slots = {
+        (each.part, each.slot + offset)
+        for each in local.accesses
+        if each.kind == "spill" and each.slot is not None
+        for offset in range(0, each.bytes, _REGISTER_BYTES)
+    }
+    bounds = [len(slots)] if slots else []
+    bounds += [-(-spills[0] // _REGISTER_BYTES)] if spills else []
+    bounds += [-(-kernel.usage.stack_bytes // _REGISTER_BYTES)] if kernel.usage.stack_bytes else []
+    least = min(filter(None, bounds), default=None)
+    if least is None or now >= MOST_REGISTERS:
+        return None
+    return Need(registers=min(now + least, MOST_REGISTERS), basis="upper estimate")
+
+
+def relaxation(kernel: Kernel, launch: Launch | None, need: Need, on: str | None = None) -> Relaxation | None:
+    """The smallest step of launch bounds that leaves as many registers; ``on`` a device, else on the kernel's arch."""
+    configuration = _configuration(kernel, launch, on)
+    if configuration is None or launch is None:
+        return None
+    for cap in bounds_for_more_registers(configuration):
+        if cap.registers >= need.registers:
+            after = resident(structs.replace(configuration, registers=cap.registers))
+            return Relaxation(
+                threads=cap.threads,
+                blocks=cap.blocks,
+                registers=cap.registers,
+                blocks_before=resident(configuration).resident_blocks,
+                blocks_after=after.resident_blocks,
+                blocks_at_most=launch.dynamic_shared_bytes is None,
+            )
+    return None
+
+
+def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Configuration | None:
+    usage, target = kernel.usage, on or kernel.key.arch
+    if launch is None or launch.source == "assumed" or usage.registers is None or target is None:
+        return None
+    try:
+        return launched(
+            resolve(target)[0],
+            launch,
+            registers=usage.registers,
+            static_shared_bytes=usage.shared_bytes or 0,
+            barriers=usage.barriers or 0,
+        )
+    except UsageError:
+        return None
+
+
+def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
+    """Why a kernel spills: the facts that its code and records show."""
+    cap = _cap(kernel, code)
+    if cap:
+        yield cap
+    if code is not None:
+        peak = code.peak
+        where = "" if peak.source is None else f" at {placed(peak.source, tree).text}"
+        least = "at least " if peak.at_least else ""
+        demand = code.demand(kernel.sass.local) if kernel.sass else None
+        beside = f", {demand} with those that wait in spill slots" if demand and demand > peak.registers else ""
+        yield f"{least}{peak.registers} registers are live at once{where}{beside}"
+        held: Counter[str] = Counter()
+        for each in code.ranges:
+            if each.source is not None:
+                held[placed(each.source, tree).text] += len(each.registers)
+        if held:
+            lines = (f"{number} written at {line}" for line, number in held.most_common(TOP))
+            yield f"held through it: {', '.join(lines)}"
+    if kernel.sass is None:
+        return
+    for role in kernel.sass.roles:
+        if role.registers is not None and role.spill is not None and role.spill.bytes:
+            yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
+    arrays = kernel.sass.local.of("array")
+    if arrays.accesses:
+        yield f"local arrays besides, which are no spills: {arrays.bytes:,} B moved"
+    if code is not None and code.calls:
+        yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
+
+
+def _cap(kernel: Kernel, code: Pressure | None) -> str:
+    """What bounds its registers; empty where that is not known."""
+    registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
+    named = _CAP.search(maker.options if maker else "") or next(
+        (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
+    )
+    option = int(named[1] or named[2]) if named else None
+    cap = code.register_cap if code is not None else option
+    if cap is None:
+        if registers is not None and registers >= MOST_REGISTERS - 2:
+            return f"it takes {registers} registers, all that an instruction can name"
+        return f"nothing caps its registers; ptxas stops at {registers} by itself" if code is not None else ""
+    if option == cap:
+        return f"-maxrregcount={cap} leaves it {cap} registers"
+    bounds = _bounds_of(kernel, cap)
+    if bounds:
+        held_back = registers is not None and registers + _REGISTERS_STEP <= cap
+        by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
+        return f"{bounds} leaves it {cap} registers{by_itself}"
+    by = f"__maxnreg__({cap})" if maker and maker.options else f"-maxrregcount={cap} or __maxnreg__({cap})"
+    return f"{by} leaves it {cap} registers"
+
+
+def _bounds_of(kernel: Kernel, cap: int) -> str:
+    """The launch bounds that make such a cap; of minimum blocks the code says no more than the cap."""
+    here = _device(kernel)
+    threads = kernel.launch_bounds.threads if kernel.launch_bounds else None
+    if here is None or threads is None or not 0 < threads <= here.max_threads_per_block:
+        return ""
+    if register_cap(here, threads).registers == cap:
+        return f"__launch_bounds__({threads})"
+    blocks = (
+        number
+        for number in range(min(here.max_threads_per_sm // threads, here.max_blocks_per_sm), 1, -1)
+        if register_cap(here, threads, number).registers == cap
+    )
+    most = next(blocks, None)
+    return "" if most is None else f"__launch_bounds__({threads}, {most}) or __maxnreg__({cap})"
+
+
+def _device(kernel: Kernel) -> Device | None:
+    try:
+        return None if kernel.key.arch is None else device(kernel.key.arch)
+    except UsageError:
+        return None
+
+
+_ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
+_FEWER = "fewer values a thread, by smaller tiles or more threads for one"
+_BASES: dict[Basis, str] = {
+    "sweep": "{} registers end its spills, as the sweep compiled it",
+    "estimate": "about {} registers end its spills (an estimate: what is live at once, spill slots included)",
+    "upper estimate": "up to {} registers end its spills (an estimate: every slot or store taken for one value)",
+}
+
+
+def _remedies(
+    kernel: Kernel, launch: Launch | None, need: Need | None, step: Relaxation | None, places: Sequence[Place]
+) -> Iterator[str]:
+    if kernel.sass is not None and kernel.sass.roles:
+        yield _ROLES
+    elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
+        yield f"no bounds leave more registers: {_FEWER}"
+    elif need is not None:
+        yield relief(kernel, need, step, launch)
+    if places:
+        share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
+        yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
+    yield from _shared_memory(kernel, launch)
+
+
+def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
+    """How many registers end the spills, which bounds leave as many, and what that costs in blocks."""
+    if kernel.sass is not None and kernel.sass.roles:
+        return _ROLES
+    if need.registers == MOST_REGISTERS + 1:  # no more than one that is missing is known
+        return f"no bounds leave more registers: {_FEWER}"
+    if need.registers > MOST_REGISTERS:
+        return (
+            f"no bounds end its spills: about {need.registers:,} values are live at once (an estimate), and an"
+            f" instruction names {MOST_REGISTERS} registers: {_FEWER}"
+        )
+    ends = _BASES[need.basis].format(need.registers)
+    if launch is None:
+        most = min(-(-need.registers // _REGISTERS_STEP) * _REGISTERS_STEP, MOST_REGISTERS)
+        return f"{ends}: __maxnreg__({most}); what that costs in blocks is not known without its block size (--launch)"
+    if step is None:
+        here = _device(kernel)
+        fitting = 0 if here is None else largest_block(here, need.registers)
+        smaller = f"; blocks of at most {fitting:,} threads leave as many" if fitting else ""
+        return f"{ends}: more than any bounds of {launch.threads_per_block:,} threads leave{smaller}"
+    cost = f"{step.blocks_before} → {count(step.blocks_after)}/SM"
+    if step.blocks_before == step.blocks_after:
+        cost = f"{count(step.blocks_after)}/SM as before"
+    bound = "at most " if step.blocks_at_most else ""
+    return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
+
+
+def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "registers_needed": None if need is None else need.registers,
+        "registers_needed_by": None if need is None else need.basis,
+        "relaxation": None if step is None else asdict(step),
+    }
+
+
+def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(heading, text) of everything that is said of one family."""
+    if made.ranked.about == "spills":
+        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
+        yield "line", lines or "not known: compile with -lineinfo, and give the binary"
+    yield from (("cause", text) for text in made.causes or ["not known"])
+    yield from (("remedy", text) for text in made.remedies or ["not known"])
+    yield from (("try", text) for text in commands)
+
+
+def why_here(about: Ranked) -> str:
+    """``3 kernels, 74 % of the weight of all spills``."""
+    words = [count(len(about.kernels), "kernel")]
+    if about.about == "spills":
+        words.append(f"{share_text(about.share)} of the weight of all spills")
+    if about.spill_ns is not None:
+        words.append(f"{time_text(about.spill_ns)} of {time_text(about.time_ns or 0)} measured go to spills")
+    elif about.time_ns is not None:
+        words.append(f"{time_text(about.time_ns)} measured")
+    return ", ".join(words)
+
+
+def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
+    """Where ptxas can spill to shared memory instead: CUDA 13, no dynamic shared memory, a block size that it knows."""
+    maker = kernel.sass.maker if kernel.sass else None
+    release = re.match(r"\d+", maker.version) if maker else None
+    if release is None or int(release[0]) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
+        return
+    configuration = _configuration(kernel, launch)
+    bound = launch is not None and launch.source in ("bounds", "required")
+    if configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
+        return
+    free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
+    if free and kernel.final is not False:
+        yield (
+            'asm volatile (".pragma \\"enable_smem_spilling\\";"); in the kernel: ptxas 13 spills to shared memory what'
+            f" fits; {free:,} B a block cost no resident block"
+        )

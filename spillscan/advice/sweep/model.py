@@ -1,0 +1,265 @@
+"""A point of a sweep: what is asked of ptxas there, how that is written, and what came of it. Plain frozen records, the
+input of every report.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spillscan.model import Launch
+from spillscan.output.errors import UsageError
+
+Kind = Literal["as is", "cap", "bounds", "maxnreg"]
+
+DEFAULT_CAPS = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
+"""The most registers per thread with which 16, 12, 10, 9, 8, 7, 6, 5, 4, 3 and 2 warps share a quarter of an SM's
+register file (16,384, given out in eights): between them no cap brings a warp."""
+MOST_REGISTERS = 255
+"""ptxas ignores greater caps, and says so."""
+MOST_THREADS, MOST_BLOCKS = 1024, 32
+
+_BOUNDS = re.compile(r"([0-9]{1,5})(?:[xX,]([0-9]{1,3}))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One point."""
+
+    kind: Kind = "as is"
+    """``as is``: nothing is changed; ``cap``: ``-maxrregcount``; ``bounds``: ``__launch_bounds__``; ``maxnreg``:
+    ``__maxnreg__``."""
+    registers: int | None = None
+    """Of a cap or ``maxnreg``: registers per thread."""
+    threads: int | None = None
+    """Of bounds: threads per block."""
+    blocks: int | None = None
+    """Of bounds: fewest blocks per SM; ``None`` where only the threads are bound."""
+
+    @property
+    def label(self) -> str:
+        """For tables: ``as is``, ``cap 64``, ``256x4``, ``maxnreg 64``."""
+        if self.kind == "as is":
+            return self.kind
+        if self.kind == "bounds":
+            return f"{self.threads}" + (f"x{self.blocks}" if self.blocks else "")
+        return f"{self.kind} {self.registers}"
+
+    @property
+    def source(self) -> str:
+        """As it is written in a source or on nvcc's command line."""
+        if self.kind == "bounds":
+            return (
+                f"__launch_bounds__({self.threads}, {self.blocks})"
+                if self.blocks
+                else f"__launch_bounds__({self.threads})"
+            )
+        if self.kind == "maxnreg":
+            return f"__maxnreg__({self.registers})"
+        return f"-maxrregcount={self.registers}" if self.kind == "cap" else "as is"
+
+
+AS_IS = Setting()
+
+
+def parse(caps: Sequence[str] | None, bounds: Sequence[str], maxnreg: Sequence[str]) -> tuple[Setting, ...]:
+    """The points that options ask for, each once, ``as is`` first; without any, ``as is`` and the default caps."""
+    found = [Setting(kind="cap", registers=count) for count in _registers("--caps", caps or ())]
+    found += [_bounds(word) for word in _words(bounds)]
+    found += [Setting(kind="maxnreg", registers=count) for count in _registers("--maxnreg", maxnreg)]
+    if not found and caps is None:
+        found = [Setting(kind="cap", registers=count) for count in DEFAULT_CAPS]
+    return (AS_IS, *dict.fromkeys(sorted(found, key=_order)))
+
+
+def _order(setting: Setting) -> tuple[object, ...]:
+    kinds: tuple[Kind, ...] = ("as is", "cap", "bounds", "maxnreg")
+    return kinds.index(setting.kind), -(setting.registers or 0), setting.threads or 0, setting.blocks or 0
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    return [word for text in texts for word in re.split(r"[,\s]+", text) if word]
+
+
+def _registers(option: str, texts: Iterable[str]) -> list[int]:
+    counts = []
+    for word in _words(texts):
+        if not (word.isascii() and word.isdigit() and 1 <= int(word[:9]) <= MOST_REGISTERS):
+            raise UsageError(f"{option}: {word!r} is no register count", f"give 1 to {MOST_REGISTERS}, as in 32,48,64")
+        counts.append(int(word))
+    return counts
+
+
+def _bounds(word: str) -> Setting:
+    match = _BOUNDS.fullmatch(word)
+    if match is None:
+        raise UsageError(f"--bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4")
+    threads, blocks = int(match[1]), int(match[2]) if match[2] else None
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"--bounds: {word!r} asks for {threads:,} threads", "a block has 1 to 1,024 threads")
+    if blocks is not None and not 1 <= blocks <= MOST_BLOCKS:
+        raise UsageError(f"--bounds: {word!r} asks for {blocks} blocks", f"an SM holds 1 to {MOST_BLOCKS}")
+    return Setting(kind="bounds", threads=threads, blocks=blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """Spill instructions of one loop depth, each counted once."""
+
+    depth: int | None
+    """Loops around them; ``None`` where control flow cannot be followed."""
+    instructions: int
+    """Spill stores and loads."""
+    bytes: int
+    """Bytes per thread that they move."""
+
+
+Value = int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What one value of the sweep took."""
+
+    value: Value
+    """The value, as given."""
+    command: tuple[str, ...]
+    """The words that were run for it."""
+    figures: tuple[float, ...] = ()
+    """Of each counted run, in their order: seconds by the wall clock, or the number that the program printed."""
+    unit: str = ""
+    """``s`` by the wall clock; empty: the program's own."""
+    failure: str = ""
+    """Why there are no more figures, one line; empty where all runs went well."""
+
+    @property
+    def least(self) -> float | None:
+        """The smallest figure; ``None`` without any."""
+        return min(self.figures, default=None)
+
+    @property
+    def median(self) -> float | None:
+        """The median figure; ``None`` without any."""
+        return statistics.median(self.figures) if self.figures else None
+
+    @property
+    def spread(self) -> float | None:
+        """Largest less smallest figure, as a fraction of the median; ``None`` without any, or where that is 0."""
+        middle = self.median
+        return (max(self.figures) - min(self.figures)) / middle if middle else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One kernel at one setting, as ptxas compiled it."""
+
+    setting: Setting
+    """What was asked for."""
+    failure: str = ""
+    """Why there are no figures, one line; empty where there are."""
+    registers: int | None = None
+    """Per thread."""
+    spill_store_bytes: int | None = None
+    """Per thread, each instruction once."""
+    spill_load_bytes: int | None = None
+    """Per thread, each instruction once."""
+    stack_bytes: int | None = None
+    """Stack frame per thread."""
+    shared_bytes: int | None = None
+    """Static shared memory per block; ``None`` where there is none, or it is not reported."""
+    depths: tuple[Depth, ...] | None = None
+    """Spill instructions by loop depth, innermost first; ``None`` where the machine code could not be read."""
+    threads: int | None = None
+    """The block size that the following are for; ``None``: not known, and they are the best case."""
+    blocks: int | None = None
+    """Resident blocks per SM; 0: cannot launch; ``None`` where threads or registers are not known."""
+    warps: int | None = None
+    """Resident warps per SM."""
+    max_warps: int | None = None
+    """Warp slots of the SM."""
+    limiters: tuple[str, ...] = ()
+    """What binds."""
+    overridden: str = ""
+    """What in the source made ptxas ignore the setting; empty where it did not."""
+    remarks: tuple[str, ...] = ()
+    """What ptxas said of the kernel's registers and bounds."""
+    final: bool | None = None
+    """``False``: relocatable code, the linker decides the registers."""
+    best: bool = False
+    """No other point has more resident warps without more spills, or fewer spills without fewer warps."""
+    timing: Timing | None = None
+    """What the user's own program took at this cap; ``None`` where it was not run."""
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Spill stores and loads together."""
+        if self.spill_store_bytes is None or self.spill_load_bytes is None:
+            return None
+        return self.spill_store_bytes + self.spill_load_bytes
+
+    @property
+    def loop_spill_bytes(self) -> int | None:
+        """Bytes of the spills in loops; those of unknown depth are taken to be."""
+        return None if self.depths is None else sum(each.bytes for each in self.depths if each.depth != 0)
+
+    @property
+    def fraction(self) -> float | None:
+        """Occupancy, 0 to 1."""
+        return self.warps / self.max_warps if self.warps is not None and self.max_warps else None
+
+
+Direction = Literal["more blocks", "no spills"]
+"""Fewer registers, that more blocks are resident; more registers, that spills end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Bounds that reach the next step of occupancy, or that end spills, and what ptxas makes of them."""
+
+    direction: Direction
+    """What they are for."""
+
+    point: Point
+    """The setting, compiled."""
+    cap: int
+    """Registers per thread that it leaves."""
+    gain: int
+    """Resident blocks more than the kernel has as it is; 0 or less where the step is not reached, and where it is not
+    for that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One kernel of one arch by one release of ptxas, at every setting."""
+
+    input: str
+    """The file that it was compiled from."""
+    symbol: str
+    """Mangled name."""
+    arch: str
+    """``sm_90a``"""
+    toolkit: str
+    """Release of ptxas, ``13.0.88``."""
+    launch: Launch | None = None
+    """How it is launched; ``None`` where it is not known, and it has no launch bounds."""
+    points: tuple[Point, ...] = ()
+    """In the order of the settings, ``as is`` first."""
+    facts: str = ""
+    """The trade-off in one sentence."""
+    measured: str = ""
+    """The fastest of the runs of the user's program, in one sentence; empty where there are none."""
+    flags: tuple[str, ...] = ()
+    """What about its bounds does not do what it seems to, a sentence each."""
+    advice: tuple[Advice, ...] = ()
+    """The smallest step that ends the spills, and the next steps to more blocks; empty where they were not asked for,
+    or none is left."""
+    no_advice: str = ""
+    """Why no step leads to more blocks; empty where one does, or it was not asked for."""
+
+    @property
+    def as_is(self) -> Point:
+        """The kernel as it is built now."""
+        return next((point for point in self.points if point.setting == AS_IS), self.points[0])

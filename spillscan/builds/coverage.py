@@ -1,0 +1,156 @@
+"""Which GPUs can run what a file holds: its machine code, and the PTX that their driver compiles.
+
+Compatibility is that of the CUDA C++ Programming Guide; of machine code in
+:func:`~spillscan.occupancy.devices.runs_on`. PTX is compiled for any GPU of its own compute capability or a later one;
+with a letter, for those that run machine code with that letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from spillscan.builds.releases import ISA_OF_RELEASE
+from spillscan.model import Build, Hole, Issue, Origin
+from spillscan.model.symbols import arch_family, natural
+from spillscan.occupancy.devices import resolve, runs_on
+
+REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
+"""What may be required: machine code for just this arch; PTX that any GPU from this compute capability on can run."""
+_TEGRA = frozenset({"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_101", "sm_110"})
+"""Machine code is compatible neither among these nor with others (the same guide, "Binary Compatibility")."""
+
+
+class Terms(Protocol):
+    """What a policy demands of a file."""
+
+    @property
+    def require_archs(self) -> tuple[str, ...]:
+        """What it must hold."""
+
+    @property
+    def driver_release(self) -> str | None:
+        """The CUDA release whose drivers must take its PTX; ``None``: any."""
+
+
+class Archs(Struct):
+    """What a file holds GPU code for."""
+
+    machine: set[str] = field(default_factory=set)
+    """``sm_90a``."""
+    portable: set[str] = field(default_factory=set)
+    """PTX: ``compute_90``."""
+    versions: dict[str, set[str | None]] = field(default_factory=dict)
+    """Of the PTX for an arch, its ISA versions: ``8.5``; ``None`` where it does not say."""
+
+    def add_ptx(self, arch: str, version: str | None) -> None:
+        """A module."""
+        self.portable.add(arch)
+        self.versions.setdefault(arch, set()).add(version)
+
+    def too_new(self, release: str) -> dict[str, list[str]]:
+        """PTX that a driver of a CUDA ``release`` does not take, or is not known to: its ISA versions, by arch."""
+        most = _number(ISA_OF_RELEASE[release])
+        found = {
+            arch: [version or "unknown" for version in versions if version is None or _number(version) > most]
+            for arch, versions in self.versions.items()
+        }
+        return {arch: sorted(found[arch], key=natural) for arch in sorted(found, key=natural) if found[arch]}
+
+    def for_driver(self, release: str | None) -> Archs:
+        """What a driver of a CUDA ``release`` can do with it; ``None``: one that takes all."""
+        new = self.too_new(release) if release is not None else {}
+        return Archs(machine=self.machine, portable=self.portable - new.keys(), versions=self.versions)
+
+    def lacks(self, wanted: Iterable[str]) -> list[str]:
+        """Those of what is ``wanted`` that it does not hold."""
+        return [arch for arch in wanted if arch not in self.machine and not self._compiles(arch)]
+
+    def unasked(self, wanted: Sequence[str]) -> list[str]:
+        """What it holds and none of what is ``wanted`` asks for."""
+        extra = [arch for arch in self.machine if arch not in wanted]
+        extra += [arch for arch in self.portable if not any(_serves(arch, each) for each in wanted)]
+        return sorted(extra, key=natural)
+
+    def without_fallback(self) -> list[str]:
+        """Machine code for just one compute capability or family, without PTX that later GPUs can run."""
+        return [
+            arch
+            for arch in sorted(self.machine, key=natural)
+            if not arch[-1].isdigit() and not self._compiles(f"compute_{arch[3:-1]}")
+        ]
+
+    def _compiles(self, wanted: str) -> bool:
+        return any(_serves(arch, wanted) for arch in self.portable)
+
+    def for_gpu(self, name: str) -> tuple[list[str], list[str]]:
+        """Of machine code and of PTX, what runs on a GPU; the driver takes PTX where there is no machine code."""
+        target = resolve(name)[0].target
+        alike = (arch for arch in self.machine if arch_family(arch) == target or _TEGRA.isdisjoint({arch, target}))
+        machine = [arch for arch in alike if runs_on(arch, name)]
+        portable = [arch for arch in self.portable if _runs(arch, name)]
+        return sorted(machine, key=natural), sorted(portable, key=natural)
+
+
+def _serves(arch: str, wanted: str) -> bool:
+    """Whether PTX for ``arch`` is as good as that for ``wanted``."""
+    if not wanted.startswith("compute_") or not wanted[-1].isdigit() or not arch[-1].isdigit():
+        return arch == wanted
+    return int(arch.removeprefix("compute_")) <= int(wanted.removeprefix("compute_"))
+
+
+def _runs(portable: str, name: str) -> bool:
+    number = portable.removeprefix("compute_")
+    if not number.isdigit():
+        return runs_on(f"sm_{number}", name)
+    return divmod(int(number), 10) <= resolve(name)[0].version
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def of_build(build: Build) -> dict[str, Archs]:
+    """By binary; where no binary was read, of the whole build, under no name."""
+    found: dict[str, Archs] = {}
+    for kernel in build.kernels:
+        origin = kernel.sass.origin if kernel.sass is not None else None
+        if origin is not None and origin.format == "binary" and kernel.key.arch:
+            found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
+    for module in build.portable:
+        if module.form == "PTX" and module.arch:
+            found.setdefault(module.origin.input if module.origin else "", Archs()).add_ptx(module.arch, module.version)
+    return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
+
+
+def holes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Hole]:
+    """What files do not hold that they must, and what they hold for newer drivers alone."""
+    for name, archs in held.items():
+        terms = terms_of(name)
+        origin = Origin(input=name, format="binary") if name else None
+        if lacking := archs.for_driver(terms.driver_release).lacks(terms.require_archs):
+            have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
+            message = f"no code for {', '.join(lacking)}, which the policy requires; it has {have}"
+            yield Hole(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
+        if terms.driver_release and (new := archs.too_new(terms.driver_release)):
+            listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
+            most = ISA_OF_RELEASE[terms.driver_release]
+            message = f"{listed}; drivers of CUDA {terms.driver_release} take PTX ISA {most} and older"
+            yield Hole(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))
+
+
+def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:
+    """What no setting asks for, and what no later GPU can run, of files of which something is required."""
+    for name, archs in held.items():
+        terms = terms_of(name)
+        origin = Origin(input=name, format="binary") if name else None
+        if terms.require_archs and (extra := archs.unasked(terms.require_archs)):
+            message = f"code for {', '.join(extra)}, which the policy does not ask for"
+            yield Issue(code="arch-unasked", message=message, severity="note", origin=origin)
+        alone = archs.for_driver(terms.driver_release).without_fallback()
+        if alone and (terms.require_archs or terms.driver_release):
+            message = f"{', '.join(alone)} runs on its own GPUs alone, and no PTX stands beside it for later ones"
+            yield Issue(code="no-fallback", message=message, severity="note", origin=origin)

@@ -1,0 +1,82 @@
+"""What Python programs call, besides the vocabulary: read a build, and assert that its kernels do not spill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options
+from spillscan.judging.rules import check
+from spillscan.judging.rules.spills import MAX_BYTES, SPILL
+from spillscan.judging.verdict import holes_of, verdict
+from spillscan.model import Build, Finding, Hole, Kernel
+from spillscan.model.patterns import matches
+from spillscan.naming import Names
+from spillscan.output.errors import InputError
+from spillscan.reading import pipeline
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    watch: pipeline.Watch | None = None,
+    *,
+    operands: bool = False,
+    live: bool = False,
+    unpacking: Mapping[str, int] | None = None,
+) -> Build:
+    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
+    ``-`` (standard input) into one build."""
+    return pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking, load_kept=_build_of_dataset)
+
+
+def _build_of_dataset(root: str, label: str) -> Build:
+    from spillscan.history.dataset import load_build
+
+    return load_build(root, label)
+
+
+_NAMED = 8
+"""How many kernels a message names."""
+
+
+def assert_no_spills(
+    built: Build | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    kernel: str = "*",
+    arch: str | None = None,
+    max_spill_bytes: int = 0,
+) -> None:
+    """Assert that no kernel of what was ``built`` (a library, an object, a log, a folder, a build) spills.
+
+    ``kernel`` is a glob, or ``re:`` with an expression, on symbol, full or short name; ``arch`` narrows it. Raises
+    :class:`AssertionError` where one spills more than ``max_spill_bytes`` per thread, and where it is not known whether
+    one does; :class:`~spillscan.InputError` where an input cannot be read or no kernel is of that name.
+    """
+    build = built if isinstance(built, Build) else scan(built)
+    kept = tuple(each for each in build.kernels if arch in (None, each.key.arch) and matches(each, kernel))
+    if not kept:
+        where = f" for {arch}" if arch else ""
+        raise InputError(f"no kernel matches {kernel!r}{where}", "spillscan scan --all lists the kernels")
+    policy = Policy((from_options({MAX_BYTES.name: str(max_spill_bytes)}, (), ()),))
+    judgement = check(replace(build, kernels=kept), policy)
+    spilling = [each for each in judgement.findings if each.rule == SPILL.id]
+    undecided = [each for each in judgement.undecided if each.rule == SPILL]
+    outcome = verdict(spilling, holes_of(build, undecided, frozenset(SPILL.needs), policy), policy)
+    if not outcome.status:
+        return
+    known = f"{len(spilling):,} of {len(kept):,} kernels spill" if spilling else "it is not known whether kernels spill"
+    names = Names(each.named_by for each in build.kernels)
+    found: list[Finding | Hole] = [*spilling, *outcome.holes]
+    said = [
+        f"{_called(each.kernel, names) if each.kernel else each.origin or 'the build'}: {each.message}"
+        for each in found
+    ]
+    more = [f"… {len(said) - _NAMED:,} more"] if len(said) > _NAMED else []
+    raise AssertionError("\n  ".join([known, *said[:_NAMED], *more]))
+
+
+def _called(kernel: Kernel, names: Names) -> str:
+    return f"{names.of(kernel.named_by)} ({kernel.key.arch or 'arch unknown'})"

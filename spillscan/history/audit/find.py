@@ -1,0 +1,302 @@
+"""From what the user names to files: folders, patterns and URLs become items, each file once; what a table or git says
+of builds from the past becomes their inputs, dates and order. Nothing is opened.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from spillscan.builds.records import draft_of, object_of
+from spillscan.history.audit import stores
+from spillscan.history.audit.messages import FileOutcome, Item
+from spillscan.output.errors import InputError, UsageError
+from spillscan.output.folders import DRAFT
+from spillscan.output.safe import clip, printable
+from spillscan.reading.inputs import compile_commands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the user leaves out."""
+
+    exclude: Sequence[str] = ()
+    """Glob patterns; see :meth:`excludes`."""
+    most_bytes: int | None = None
+    """Larger files are not read."""
+
+    def excludes(self, below: str) -> bool:
+        """Whether a pattern matches ``below`` (the path below the input, with ``/``), or the name of the file or of one
+        of the folders in it."""
+        parts = below.split("/")
+        return any(
+            fnmatchcase(below, pattern) or any(fnmatchcase(part, pattern) for part in parts)
+            for pattern in (each.strip("/") for each in self.exclude)
+        )
+
+    def refusal(self, below: str, size_bytes: int | None) -> str:
+        """Why a file is not read; empty where nothing speaks against it."""
+        if self.exclude and self.excludes(below):
+            return "excluded"
+        if size_bytes == 0:
+            return "empty"
+        if self.most_bytes is not None and (size_bytes or 0) > self.most_bytes:
+            return f"larger than {self.most_bytes:,} bytes"
+        return ""
+
+
+class Found(NamedTuple):
+    """One name of a file."""
+
+    path: str
+    """As the user would write it."""
+    below: str
+    """The path below the input that it was found in, with ``/``."""
+    top: str = ""
+    """The folder that it was found in; empty for a file that was named."""
+    size_bytes: int = 0
+    """Of the file, links followed."""
+    identity: tuple[int, int] = (0, 0)
+    """Device and inode: equal for all names of one file."""
+    is_link: bool = False
+    """Whether this name is a symbolic link."""
+    trouble: str = ""
+    """Why it cannot be read; empty for a regular file."""
+
+
+def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> tuple[list[Item], list[FileOutcome]]:
+    """The files at or below ``inputs``, sorted by name, and what shall not be read, each with the reason.
+
+    A file of several names (links) is taken once, by the first in order that is no symbolic link. A folder with record
+    files of ``spillscan wrap`` is read together: record, object and library speak of the same kernels. ``into`` is
+    where the dataset lies; it is no input. Raises :class:`~spillscan.SpillscanError` for an input behind which
+    there is nothing, or that no driver opens.
+    """
+    items: dict[str, Item] = {}
+    tops: dict[str, str] = {}
+    left: list[FileOutcome] = []
+    files: list[Found] = []
+
+    def skip(uri: str, reason: str) -> None:
+        left.append(FileOutcome(label=label, uri=uri, state="skipped", reason=reason))
+
+    def admit(item: Item, below: str, size_bytes: int | None) -> None:
+        if reason := selection.refusal(below, size_bytes):
+            skip(item.uri, reason)
+        else:
+            items[item.uri] = item
+
+    for given in inputs:
+        if given == "-":
+            raise UsageError("audit keeps files, and standard input is none", "name a file or a folder")
+        if stores.is_url(given) and not given.startswith("file://"):
+            for each in stores.listed(given):
+                uri = stores.shown(each.url)
+                item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
+                admit(item, each.below, each.size_bytes)
+        elif compile_commands.is_database(path := given.removeprefix("file://")):
+            for command in compile_commands.commands(path):
+                uri = command.object or command.source
+                if os.path.lexists(command.object):
+                    files += local_files(command.object, selection, into)
+                else:
+                    missing = f"{uri} is not built, and {given} names it"
+                    left.append(FileOutcome(label=label, uri=uri, state="failed", reason=missing))
+        else:
+            files += local_files(path, selection, into)
+    seen: set[tuple[int, int]] = set()
+    for file in sorted(files, key=lambda file: (file.is_link, file.path)):
+        if file.path in items:
+            continue
+        if draft_of(file.path):
+            reason = "its compilation still runs, or was killed"
+            left.append(FileOutcome(label=label, uri=file.path, state="failed", reason=reason))
+        elif os.path.basename(file.path).startswith(DRAFT):
+            skip(file.path, "a draft that was left behind")
+        elif file.trouble:
+            skip(file.path, file.trouble)
+        elif file.identity in seen:
+            skip(file.path, "another name of a file")
+        else:
+            seen.add(file.identity)
+            tops[file.path] = file.top
+            item = Item(uri=file.path, path=os.path.abspath(file.path), size_bytes=file.size_bytes)
+            admit(item, file.below, file.size_bytes)
+    recorded = {tops[uri] for uri in items if object_of(uri) and tops.get(uri)}
+    together = (
+        replace(items[uri], together=top) if (top := tops.get(uri, "")) in recorded else items[uri]
+        for uri in sorted(items)
+    )
+    return list(together), sorted(left, key=lambda outcome: outcome.uri)
+
+
+def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
+    """What stands at or below a file, folder or pattern.
+
+    Hidden folders and links to folders are not entered (so a loop of links is no loop), nor is ``into``, where the
+    dataset lies. Raises :class:`~spillscan.InputError` where there is nothing.
+    """
+    if os.path.isdir(given):
+        yield from _walk(given, selection, into)
+    elif os.path.lexists(given):
+        yield _found(given, os.path.basename(given))
+    elif glob.has_magic(given) and (paths := sorted(glob.glob(given, recursive=True))):
+        for path in paths:
+            if not os.path.isdir(path):
+                yield _found(path, os.path.basename(path))
+            elif "**" not in given and not os.path.islink(path):  # ** has found what is in it, too
+                yield from _walk(path, selection, into)
+    else:
+        raise InputError(f"there is no {given}", "give files, folders, patterns or URLs")
+
+
+def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:
+    troubles: list[Found] = []
+
+    def unreadable(error: OSError) -> None:
+        name = str(error.filename)
+        troubles.append(Found(name, os.path.relpath(name, top), trouble=f"cannot be read: {error.strerror}"))
+
+    for parent, folders, names in os.walk(top, onerror=unreadable):
+        below = "" if parent == top else os.path.relpath(parent, top).replace(os.sep, "/") + "/"
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and not selection.excludes(below + name)
+            and os.path.realpath(os.path.join(parent, name)) != into
+        ]
+        for name in names:
+            yield _found(os.path.join(parent, name), below + name, top)
+    yield from troubles
+
+
+def _found(path: str, below: str, top: str = "") -> Found:
+    try:
+        status = os.stat(path)
+    except OSError as error:  # a link to nowhere, or to itself
+        return Found(path, below, trouble=f"cannot be opened: {error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        return Found(path, below, trouble="not a regular file")
+    return Found(path, below, top, status.st_size, (status.st_dev, status.st_ino), os.path.islink(path))
+
+
+_LABEL, _INPUT = "label", "input"
+_SUFFIXES = re.compile(r"(?:\.(?:log|txt|json|jsonl|sass|gz|xz|bz2|zst|zip|tar|tgz|whl|so|a|o|cubin|fatbin))+\Z")
+_SEPARATOR = "\x1f"
+_FORMAT = _SEPARATOR.join(("%H", "%cI", "%aN", "%s"))
+_KEYS = ("commit", "time", "author", "subject")
+
+Meta = dict[str, dict[str, str]]
+"""Label -> words of meta."""
+
+
+def table(path: str) -> tuple[Meta, dict[str, list[str]]]:
+    """(meta, inputs) of each label in a CSV: ``label``, where it is to name inputs ``input``, else words of meta. A
+    label may have several lines, of which each names an input; empty cells say nothing.
+
+    Raises :class:`~spillscan.InputError` for what is no such table.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "give --meta KEY=VALUE, or a CSV") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8", "save it as UTF-8") from None
+    try:
+        heads, *rows = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
+    except csv.Error as error:
+        raise InputError(f"{path} is no CSV: {error}", "separate by commas, quote by double quotes") from None
+    heads = [head.strip() for head in heads]
+    if _LABEL not in heads or "" in heads or len(set(heads)) < len(heads):
+        raise InputError(f"{path}: the first line must name a column `label`, and each column once")
+    meta: Meta = {}
+    inputs: dict[str, list[str]] = {}
+    for number, row in enumerate(rows, 2):
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) != len(heads):
+            raise InputError(f"{path}: row {number} has {len(row)} cells, the first line {len(heads)}")
+        said = {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
+        label = said.pop(_LABEL, "")
+        if not label:
+            raise InputError(f"{path}: row {number} has no label")
+        if given := said.pop(_INPUT, None):
+            inputs.setdefault(label, []).append(given)
+        words = meta.setdefault(label, {})
+        for key, value in said.items():
+            if words.setdefault(key, value) != value:
+                shown = clip(printable(label), 40)
+                raise InputError(f"{path}: row {number} says another {printable(key)} of {shown} than a row before")
+    for label, words in meta.items():
+        _check_time(words, f"{path}: {clip(printable(label), 40)}")
+    return meta, inputs
+
+
+def _check_time(words: Mapping[str, str], where: str) -> None:
+    try:
+        datetime.fromisoformat(words.get("time", "2000-01-01"))
+    except ValueError:
+        shown = clip(printable(words["time"]), 40)
+        raise InputError(f"{where}: time {shown!r} is no date", "write it as 2026-03-01T12:00:00Z") from None
+
+
+def label_of(path: str) -> str:
+    """What a build is called that lies in this folder or file: its name, without the suffix of a file."""
+    name = os.path.basename(os.path.normpath(path))
+    return name if os.path.isdir(path) else _SUFFIXES.sub("", name) or name
+
+
+def commits(repository: str, revisions: Mapping[str, str]) -> Meta:
+    """What git says of each label by its revision: ``commit``, ``time`` of the commit, ``author``, ``subject``, and
+    ``commits``, how many it has before it and is: no commit has as few as one that it follows.
+
+    Raises :class:`~spillscan.UsageError` where there is no repository, or it does not know a revision.
+    """
+    _git(repository, "rev-parse", "--git-dir", wrong=f"--git: {repository} is in no git repository")
+    if _git(repository, "rev-parse", "--is-shallow-repository") == "true\n":
+        raise UsageError("--git: this clone is shallow, so commits cannot be counted", "git fetch --unshallow")
+    found: Meta = {}
+    for label, revision in revisions.items():
+        shown = clip(printable(revision), 60)
+        unknown = f"--git: git knows no commit {shown!r} of the build {clip(printable(label), 60)}"
+        named = f"{revision}^{{commit}}"
+        commit = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", named, wrong=unknown).split()
+        said = _git(repository, "log", "-1", "--no-show-signature", f"--format={_FORMAT}", commit[-1])
+        words = dict(zip(_KEYS, said.rstrip("\n").split(_SEPARATOR), strict=False))
+        count = _git(repository, "rev-list", "--count", commit[-1]).strip()
+        found[label] = {key: value for key, value in words.items() if value} | {"commits": count}
+    return found
+
+
+def _git(repository: str, *arguments: str, wrong: str = "--git: git cannot be asked") -> str:
+    try:
+        done = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, check=False)
+    except (OSError, ValueError) as error:  # a null character is a ValueError
+        raise UsageError(f"--git: cannot run git: {getattr(error, 'strerror', None) or error}") from None
+    if done.returncode:
+        hint = "the label must be a revision, or the table have a column `commit`" if "no commit" in wrong else ""
+        raise UsageError(wrong, hint)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def distinct(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Each path as a build of its own, by label."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        label = label_of(path)
+        if label in found:
+            raise UsageError(f"{found[label][0]} and {path} are both called {clip(printable(label), 60)}", "rename one")
+        found[label] = [path]
+    return found

@@ -1,0 +1,227 @@
+"""Files by URL (object stores and web servers, through whatever driver fsspec has for them), and each file at hand:
+opened where it lies, or brought from its store into a temporary file. Stores that fail now and then are asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from spillscan.output.errors import InputError, SpillscanError, StoreError, UsageError
+from spillscan.reading.inputs.source import BLOCK_BYTES
+
+PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.7)
+"""Between attempts; behind the last, the store has failed."""
+
+LASTING = (PermissionError, ImportError, SpillscanError)
+"""Errors that another attempt does not mend."""
+
+T = TypeVar("T")
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+"""At least two letters: ``C:`` is a drive."""
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id")
+"""Where drivers keep it: S3 and the Web, Google, Azure, Hugging Face. A weak ETag (``W/``) may outlive a change."""
+
+
+def is_url(name: str) -> bool:
+    """Whether ``name`` is a URL, not a path."""
+    return _URL.match(name) is not None
+
+
+def shown(url: str) -> str:
+    """``url`` without user name and password: names are kept and shown."""
+    parts = urlsplit(url)
+    return url.replace(parts.netloc, parts.netloc.rpartition("@")[2], 1) if "@" in parts.netloc else url
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """The driver's file system, and what it calls ``url``. Raises :class:`~spillscan.UsageError` where there is
+    no driver."""
+    protocol = url.partition("://")[0].lower()
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise UsageError(f"{protocol}:// needs the package fsspec", "pip install 'spillscan[data]'") from error
+    try:
+        found, path = url_to_fs(url)
+    except ImportError as error:
+        cause = error.__cause__  # fsspec's own error says in prose what this one has as a name
+        package = (cause.name if isinstance(cause, ImportError) else None) or str(error)
+        raise UsageError(f"{protocol}:// needs the package {package}", f"pip install {package}") from error
+    except ValueError as error:
+        raise UsageError(f"{shown(url)} cannot be opened: {error}", "is it s3://, gs://, hf:// or https://?") from error
+    return found, path
+
+
+class Listed(NamedTuple):
+    """One file as its store lists it."""
+
+    url: str
+    below: str
+    """The path below the URL that it was found in."""
+    size_bytes: int | None
+    """``None`` where the store does not say."""
+    tag: str | None
+    """See :func:`tag_of`."""
+
+
+def tag_of(entry: Mapping[str, Any]) -> str | None:
+    """What a store calls the content of a file: as long as it does, the bytes are the same. ``None`` where it has no
+    name for it; a size and a time are none, for both may stay while the bytes change."""
+    for name in _TAGS:
+        tag = entry.get(name)
+        if isinstance(tag, str) and tag and not tag.startswith("W/"):
+            return f"{name}={tag}"
+    return None
+
+
+def listed(url: str) -> list[Listed]:
+    """Every file at or below ``url``, or that it matches, sorted. Raises :class:`~spillscan.SpillscanError`
+    where nothing is there, or the store does not answer."""
+    try:
+        return retried(lambda: list(_listing(url)), (*LASTING, FileNotFoundError))
+    except SpillscanError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"there is no {shown(url)}", "give files, folders, patterns or URLs") from error
+    except Exception as error:
+        raise InputError(f"cannot list {shown(url)}: {said(error)}", "are its keys and its address right?") from error
+
+
+def _listing(url: str) -> Iterator[Listed]:
+    found, path = filesystem(url)
+    if any(sign in path for sign in "*?["):
+        entries = found.glob(path, detail=True)
+    elif (single := found.info(path))["type"] == "directory":
+        entries = found.find(path, detail=True)
+    else:
+        yield Listed(url, path.rpartition("/")[2], single.get("size"), tag_of(single))
+        return
+    if not entries:
+        raise FileNotFoundError(url)
+    top = path.rstrip("/") + "/"
+    account = urlsplit(url).netloc.rpartition("@")[0]
+    for name in sorted(entries):
+        if entries[name]["type"] == "file" and not name.endswith("/"):
+            full = found.unstrip_protocol(name)
+            if account and "@" not in urlsplit(full).netloc:
+                full = full.replace("://", f"://{account}@", 1)
+            yield Listed(full, name.removeprefix(top), entries[name].get("size"), tag_of(entries[name]))
+
+
+@contextmanager
+def opened(path: str, uri: str) -> Iterator[BinaryIO]:
+    """The file at ``path``, a local one. Raises :class:`~spillscan.InputError` unless it is a regular file that
+    can be read; a pipe that took its place since it was listed is not waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError(f"{uri} is no regular file any more")
+        yield file
+
+
+def digest(path: str, uri: str) -> str:
+    """SHA-256 of a local file, hexadecimal; memory does not grow with it."""
+    with opened(path, uri) as file:
+        try:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        except OSError as error:
+            raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
+
+
+@contextmanager
+def fetched(url: str, uri: str) -> Iterator[str]:
+    """The path of a temporary copy of what lies at ``url``. Raises :class:`~spillscan.SpillscanError` where the
+    store does not give it, at several attempts."""
+    descriptor, path = tempfile.mkstemp(prefix="spillscan-")
+    try:
+        with os.fdopen(descriptor, "wb") as copy:
+            _asked(lambda: _copy(url, copy), uri)
+        yield path
+    finally:
+        os.unlink(path)
+
+
+def beginning(url: str, uri: str, size_bytes: int) -> bytes:
+    """The first ``size_bytes`` of what lies at ``url``; errors as of :func:`fetched`."""
+
+    def read() -> bytes:
+        found, path = filesystem(url)
+        with found.open(path, "rb", block_size=size_bytes) as file:
+            return bytes(file.read(size_bytes))
+
+    return _asked(read, uri)
+
+
+def tag(url: str, uri: str) -> str | None:
+    """What the store calls the content at ``url`` now, if anything; errors as of :func:`fetched`."""
+
+    def read() -> str | None:
+        found, path = filesystem(url)
+        found.invalidate_cache()
+        return tag_of(found.info(path))
+
+    return _asked(read, uri)
+
+
+def _copy(url: str, copy: BinaryIO) -> None:
+    found, path = filesystem(url)
+    copy.seek(0)
+    copy.truncate()
+    with found.open(path, "rb", block_size=8 * BLOCK_BYTES, cache_type="readahead") as file:
+        size = getattr(file, "size", None)
+        while block := file.read(8 * BLOCK_BYTES):
+            copy.write(block)
+    copy.flush()
+    if size is not None and copy.tell() != size:
+        raise OSError(f"{copy.tell():,} of {size:,} bytes came")
+
+
+def _asked(action: Callable[[], T], uri: str) -> T:
+    """What ``action`` returns, at several attempts; errors of drivers become one of ours."""
+    try:
+        return retried(action)
+    except SpillscanError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"cannot fetch {uri}: the store does not give it", "the next run tries again") from error
+    except Exception as error:
+        raise InputError(f"cannot fetch {uri}: {said(error)}", "the next run tries again") from error
+
+
+def said(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def retried(
+    action: Callable[[], T],
+    lasting: tuple[type[Exception], ...] = LASTING,
+    pause: Callable[[float], None] = time.sleep,
+) -> T:
+    """What ``action`` returns, at the latest at its fifth attempt. Raises what the last one raised, or the first that
+    raises one of ``lasting``.
+
+    Drivers of stores raise anything: errors of sockets, HTTP libraries and their own, few of them an ``OSError``. That
+    a file is not there is no lasting error where it has just been listed: web servers that fail say so, too.
+    """
+    for seconds in PAUSES_SECONDS:
+        try:
+            return action()
+        except Exception as error:
+            if isinstance(error, lasting) and not isinstance(error, StoreError):
+                raise
+            pause(seconds)
+    return action()

@@ -1,0 +1,323 @@
+"""A process that reads files and writes what they hold into the dataset:
+``python -m spillscan.history.audit.worker CORES``.
+
+It takes batches from its standard input and reports on its standard output how far it is. Whatever a file does to it,
+no other process is harmed; what it has not written when it dies is read by the next.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from spillscan.builds.records import is_orphan
+from spillscan.history.audit import stores
+from spillscan.history.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item, State
+from spillscan.history.audit.stores import retried
+from spillscan.model import Build, Issue, Kernel, Origin, Reading
+from spillscan.output.errors import InputError, SpillscanError
+from spillscan.reading import pipeline, workers
+from spillscan.reading.inputs import archives, readers, source
+from spillscan.reading.inputs.source import HEAD_BYTES, Stream
+
+if TYPE_CHECKING:
+    from spillscan.history.dataset import Unit
+
+MANY_KERNELS = 5_000
+"""After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
+FAILED_BEFORE = "(as before; --retry-failed tries again)"
+"""Stands behind the reason of a file that is known to fail, and is not read."""
+NO_OUTPUT = "no build output"
+"""Why most files of a tree are skipped."""
+NO_CODE = "no GPU machine code"
+"""Why most libraries are."""
+
+
+class Readable(NamedTuple):
+    """A file that may hold records."""
+
+    number: int
+    item: Item
+    path: str
+    """Where it lies on this machine."""
+    content_hash: str
+    tag: str | None
+    """What its store calls this content."""
+    state: tuple[int, int]
+    """Size and time of its last change."""
+
+
+class BatchReader:
+    """One batch on its way: what was read of it and is not yet written."""
+
+    def __init__(self, batch: Batch, report: Callable[[Event], None]) -> None:
+        self._batch = batch
+        self._report = report
+        self._known = _known(batch.run, batch.root, batch.label)
+        self._results: list[tuple[Unit, Build | None]] = []
+        self._outcomes: list[Ended] = []
+        self._kernels = 0
+
+    def run(self) -> None:
+        """All of its items: those that belong together as one, the others one by one."""
+        numbered = list(enumerate(self._batch.items))
+        groups = [numbered] if self._batch.items[0].together else [[each] for each in numbered]
+        for group in groups:
+            if self._batch.refused:
+                for number, item in group:
+                    self._fail(number, item, self._batch.refused, self._batch.hashes.get(item.uri, ""))
+            else:
+                self._read_together(group)
+            if self._kernels >= MANY_KERNELS:
+                self._write()
+        self._write()
+
+    def _read_together(self, group: Sequence[tuple[int, Item]]) -> None:
+        with ExitStack() as copies:  # of what stores hold
+            found = [file for number, item in group if (file := self._examined(number, item, copies))]
+            if all((file.item.uri, file.content_hash) in self._known.read for file in found):
+                for file in found:
+                    self._end(file.number, file.item, "present")
+                return
+            readings = [(file, reading) for file in found if (reading := self._reading(file)) is not None]
+        if not readings:
+            return
+        total = Reading()
+        for _, reading in readings:
+            total.add(reading)
+        parts = _by_input(pipeline.build_of(total), [file.item.uri for file, _ in readings])
+        for file, reading in readings:
+            kernels, issues = parts[file.item.uri]
+            self._keep(file, Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats))
+
+    def _examined(self, number: int, item: Item, copies: ExitStack) -> Readable | None:
+        """The file, where it may hold records; its outcome, where it does not."""
+        path, tag = item.path, None
+        with self._accounted(number, item):
+            if stores.is_url(item.path):
+                if item.store_tag is not None and (item.uri, item.store_tag) in self._known.tags:
+                    self._end(number, item, "present")
+                    return None
+                if not _may_be_read(stores.beginning(item.path, item.uri, HEAD_BYTES)):
+                    self._end(number, item, "skipped", NO_OUTPUT)
+                    return None
+                path = copies.enter_context(stores.fetched(item.path, item.uri))
+                if item.store_tag is not None and item.store_tag == stores.tag(item.path, item.uri):
+                    tag = item.store_tag
+            with stores.opened(path, item.uri) as file, Stream(file, item.uri) as stream:
+                refusal = _refusal(stream)
+                status = os.fstat(file.fileno())
+            if refusal:
+                self._end(number, item, "skipped", refusal)
+                return None
+            if is_orphan(path):
+                self._end(number, item, "skipped", "record of an object that is gone")
+                return None
+            content_hash = stores.digest(path, item.uri)
+            failure = self._known.failed.get((item.uri, content_hash))
+            if failure is not None and not self._batch.again:
+                self._end(number, item, "failed", f"{failure} {FAILED_BEFORE}")
+                return None
+            return Readable(number, item, path, content_hash, tag, (status.st_size, status.st_mtime_ns))
+        return None
+
+    def _reading(self, readable: Readable) -> Reading | None:
+        """What it holds; its outcome, where that is nothing."""
+        item = readable.item
+        with (
+            self._accounted(readable.number, item, readable.content_hash),
+            stores.opened(readable.path, item.uri) as file,
+            Stream(file, item.uri) as stream,
+        ):
+            reading = _reading_of(stream, item.uri)
+            status = os.stat(readable.path)
+            if (status.st_size, status.st_mtime_ns) != readable.state:
+                self._fail(readable.number, item, f"{item.uri} was written to while it was read; audit it again")
+            elif isinstance(reading, str):
+                self._end(readable.number, item, "skipped", reading)
+            else:
+                return reading
+        return None
+
+    @contextmanager
+    def _accounted(self, number: int, item: Item, content_hash: str = "") -> Iterator[None]:
+        """Whatever a file does has an outcome, and whoever starts this process knows which file it is."""
+        self._report(Begun(number, content_hash))
+        try:
+            yield
+        except (SpillscanError, MemoryError, Exception) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            reason = f"{item.uri} cannot be read: {type(error).__name__}: {error}"
+            if isinstance(error, SpillscanError):
+                reason = str(error)
+            elif isinstance(error, MemoryError):
+                reason = f"not enough memory for {item.uri}"
+            self._fail(number, item, reason, content_hash)
+        self._report(Begun(None))
+
+    def _keep(self, file: Readable, build: Build) -> None:
+        from spillscan.history.dataset import Unit
+
+        item = file.item
+        entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
+        spilling = sum(any(kernel.spills or ()) for kernel in entries)
+        unit = Unit(uri=item.uri, content_hash=file.content_hash, size_bytes=item.size_bytes, store_tag=file.tag)
+        self._results.append((unit, build))
+        outcome = replace(self._outcome(item, "read"), kernels=len(entries), spilling=spilling)
+        self._outcomes.append(Ended(file.number, outcome))
+        self._kernels += len(build.kernels)
+
+    def _fail(self, number: int, item: Item, reason: str, content_hash: str = "") -> None:
+        from spillscan.history.dataset import Unit
+
+        line = " ".join(reason.split())
+        unit = Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes, failure=line)
+        self._results.append((unit, None))
+        self._outcomes.append(Ended(number, self._outcome(item, "failed", line)))
+
+    def _end(self, number: int, item: Item, state: State, reason: str = "") -> None:
+        self._report(Ended(number, self._outcome(item, state, reason)))
+
+    def _outcome(self, item: Item, state: State, reason: str = "") -> FileOutcome:
+        return FileOutcome(
+            label=self._batch.label, uri=item.uri, state=state, reason=reason, size_bytes=item.size_bytes
+        )
+
+    def _write(self) -> None:
+        from spillscan.history.dataset import write_batch
+
+        results = self._results
+        if results:
+            retried(lambda: write_batch(self._batch.root, self._batch.label, results, self._batch.meta))
+        for outcome in self._outcomes:
+            self._report(outcome)
+        self._results, self._outcomes, self._kernels = [], [], 0
+
+
+def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel], list[Issue]]]:
+    """Each kernel and issue with the input that is named first for it; members of an archive are of the archive."""
+    parts: dict[str, tuple[list[Kernel], list[Issue]]] = {uri: ([], []) for uri in uris}
+
+    def part(origin: Origin | None) -> tuple[list[Kernel], list[Issue]]:
+        name = origin.input if origin else ""
+        return parts.get(name) or parts.get(name.partition("!")[0]) or parts[uris[0]]
+
+    for kernel in build.kernels:
+        part(kernel.origins[0] if kernel.origins else None)[0].append(kernel)
+    for issue in build.issues:
+        part(issue.origin)[1].append(issue)
+    return parts
+
+
+class _Known(NamedTuple):
+    """What the dataset held when the audit began."""
+
+    read: frozenset[tuple[str, str]]
+    """(uri, content hash) of what was read."""
+    failed: Mapping[tuple[str, str], str]
+    """Why what could not be, by (uri, content hash)."""
+    tags: frozenset[tuple[str, str]]
+    """(uri, tag of its store) of what was read."""
+
+
+@lru_cache(maxsize=16)
+def _known(run: str, root: str, label: str) -> _Known:
+    from spillscan.history.dataset import seen
+    from spillscan.history.dataset.store import without_pandas
+
+    with without_pandas():
+        units = retried(lambda: seen(root, label))
+    return _Known(
+        frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
+        {(unit.uri, unit.content_hash): unit.failure for unit in units if unit.failure is not None},
+        frozenset((unit.uri, unit.store_tag) for unit in units if unit.store_tag is not None and not unit.failed),
+    )
+
+
+def _may_be_read(head: bytes) -> bool:
+    """Whether a file of a store that begins with these bytes is worth fetching."""
+    if head.startswith(tuple(source.COMPRESSED)) or archives.members_of(head):
+        return True
+    return readers.reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
+
+
+def _refusal(stream: Stream) -> str:
+    """Why a file is not read; empty where it is. Little more than the beginning is looked at, of a binary its
+    sections."""
+    head = stream.head()
+    binary = source.kind_of_binary(head) is not None
+    reader = readers.reader_for(head, binary=binary)
+    members = archives.members_of(head)
+    if reader is None:
+        return "" if members else NO_OUTPUT
+    silent = getattr(reader, "silent", None)
+    if silent is not None and len(head) < HEAD_BYTES and silent(head):
+        return NO_OUTPUT
+    if binary and not _has_code(stream):
+        return "" if members and any(members(stream.again(), "")) else NO_CODE
+    return ""
+
+
+def _has_code(stream: Stream) -> bool:
+    """Whether there is a cubin, or damage that may hide one."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.window import DEFAULT, Budget, Window
+
+    buffer = stream.buffer()
+    return next(containers.images(Window(buffer), Budget(DEFAULT, len(buffer))), None) is not None
+
+
+def _reading_of(stream: Stream, uri: str) -> Reading | str:
+    """What a file holds, or why it is no build output. Raises :class:`~spillscan.InputError` where it is one and
+    cannot be read."""
+    reading = pipeline.contents(stream, uri)
+    if reading is None:
+        return NO_OUTPUT
+    if reading.understood:
+        return reading
+    severe = next((issue for issue in reading.issues if issue.severity != "note"), None)
+    if severe is not None:
+        raise InputError(f"{severe.origin or uri}: {severe.message}")
+    return NO_OUTPUT if source.kind_of_binary(stream.head()) is None else NO_CODE
+
+
+def serve(orders: BinaryIO, answers: BinaryIO) -> None:
+    """Carry out batches until no more come."""
+    workers.send(answers, READY)
+    while data := workers.receive(orders):
+        batch: Batch = pickle.loads(data)
+        try:
+            BatchReader(batch, lambda event: workers.send(answers, event)).run()
+            workers.send(answers, READY)
+        except SpillscanError as error:
+            workers.send(answers, Broken(error.what, error.hint))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            workers.send(answers, Broken(f"cannot write {batch.root}: {error.strerror or error}", ""))
+
+
+def main() -> None:
+    """The process. Only its start may complain; later, what files make libraries print concerns no one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all: the process that started this ends it
+    workers.limit_processors(int(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "wb")
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    try:
+        serve(sys.stdin.buffer, answers)
+    except BrokenPipeError:
+        os._exit(0)  # the process that started it is gone
+
+
+if __name__ == "__main__":
+    main()

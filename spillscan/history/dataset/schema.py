@@ -1,0 +1,476 @@
+"""The columns of a dataset, each stated once, as shapes that are laid out in Arrow and read back.
+
+Versions only add columns: what is there never changes its meaning, and records within columns (``sass``) keep their
+fields for good. Lists and records within records are laid out column by column, never object by object: that is some
+twenty times as fast as handing Arrow nested dictionaries. ``docs/dataset.md`` lists the columns from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from spillscan.model import Advisory, Issue, Kernel, Launch, LaunchBounds, Origin, Stats
+from spillscan.model.code import (
+    Group,
+    LivePeak,
+    LocalTraffic,
+    Maker,
+    Operands,
+    SassStats,
+    SourceLine,
+    Traffic,
+    WarpRole,
+    WeighedLine,
+)
+from spillscan.model.figures import KEPT
+from spillscan.model.usage import NUMBERS, PRINTED, Figure
+from spillscan.naming.identity import canonical
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spillscan.history.dataset.store import Unit
+    from spillscan.model import Build
+
+
+Scalar = Literal["text", "whole", "real", "flag", "moment"]
+"""UTF-8; 64 bits with sign; a double; true or false; microseconds since 1970, UTC."""
+
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list of one shape; not known (null) and empty are two things."""
+
+    of: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Fields under names; never changed once written: what is new becomes a column of its own."""
+
+    fields: tuple[Field, ...]
+    make: Callable[..., Any]
+    """Makes the object again from the values of its fields, in their order."""
+
+
+Shape = Scalar | Many | Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One column, or one field of a record."""
+
+    name: str
+    """As in SQL."""
+    shape: Shape
+    """What it holds."""
+    get: Callable[[Any], Any]
+    """Its value of an object."""
+    about: str = ""
+    """What it says, for the documentation."""
+    since: int = 1
+    """The version of the schema that has it first."""
+
+
+def arrow_type(shape: Shape) -> pyarrow.DataType:
+    """The Arrow type of a shape."""
+    import pyarrow as pa
+
+    if isinstance(shape, Many):
+        return pa.list_(arrow_type(shape.of))
+    if isinstance(shape, Record):
+        return pa.struct([pa.field(field.name, arrow_type(field.shape)) for field in shape.fields])
+    scalars = {
+        "text": pa.string(),
+        "whole": pa.int64(),
+        "real": pa.float64(),
+        "flag": pa.bool_(),
+        "moment": pa.timestamp("us", tz="UTC"),
+    }
+    return scalars[shape]
+
+
+def encode(values: Sequence[Any], shape: Shape) -> pyarrow.Array:
+    """A column of ``values``; ``None`` is null."""
+    import pyarrow as pa
+
+    if isinstance(shape, Many):
+        flat: list[Any] = []
+        offsets = [0]
+        for value in values:
+            if value:
+                flat.extend(value)
+            offsets.append(len(flat))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), encode(flat, shape.of), mask=_nulls(values))
+    if isinstance(shape, Record):
+        children = [
+            encode([None if value is None else field.get(value) for value in values], field.shape)
+            for field in shape.fields
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(arrow_type(shape)), mask=_nulls(values))
+    try:
+        return pa.array(values, arrow_type(shape))
+    except UnicodeEncodeError:  # half a surrogate: the name of a file, most of all
+        return pa.array([None if value is None else storable(value) for value in values], pa.string())
+    except OverflowError:  # no tool counts that far
+        return pa.array([value if value is None or abs(value) <= _LARGEST else None for value in values], pa.int64())
+
+
+def decode(column: pyarrow.Array, shape: Shape) -> list[Any]:
+    """The values of a column."""
+    if isinstance(shape, Many):
+        flat = decode(column.values, shape.of)
+        offsets, valid = column.offsets.to_pylist(), column.is_valid().to_pylist()
+        return [tuple(flat[offsets[n] : offsets[n + 1]]) if known else None for n, known in enumerate(valid)]
+    if isinstance(shape, Record):
+        children = [decode(column.field(n), field.shape) for n, field in enumerate(shape.fields)]
+        rows = zip(*children, strict=True)
+        return [
+            shape.make(*row) if known else None for row, known in zip(rows, column.is_valid().to_pylist(), strict=True)
+        ]
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def storable(text: str) -> str:
+    """``text`` as UTF-8 can hold it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _nulls(values: Sequence[Any]) -> pyarrow.Array:
+    import pyarrow as pa
+
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+class KernelRow(NamedTuple):
+    """One kernel, and where it belongs."""
+
+    kernel: Kernel
+    unit_id: str
+    commit: str
+    position: int
+    canonical: str
+
+
+class UnitRow(NamedTuple):
+    """One unit, and what was read of it."""
+
+    unit: Unit
+    commit: str
+    build: Build | None
+
+
+class IssueRow(NamedTuple):
+    """One issue, and where it belongs."""
+
+    issue: Issue
+    unit_id: str
+    commit: str
+    position: int
+
+
+def _record(
+    make: Callable[..., Any], gets: Mapping[str, Callable[[Any], Any]] | None = None, **shapes: Shape
+) -> Record:
+    """A record of the model by the names of its fields; ``gets``: those that are no attribute."""
+    found = gets or {}
+    fields = tuple(
+        Field(name=name, shape=shape, get=found.get(name, attrgetter(name))) for name, shape in shapes.items()
+    )
+    return Record(fields, lambda *values: make(**dict(zip(shapes, values, strict=True))))
+
+
+def _tuple(make: Callable[..., Any] = lambda *values: values, **shapes: Shape) -> Record:
+    """The fields of a tuple, in its order."""
+    fields = tuple(Field(name=name, shape=shape, get=itemgetter(at)) for at, (name, shape) in enumerate(shapes.items()))
+    return Record(fields, make)
+
+
+PAIRS = Many(_tuple(name="text", value="text"))
+"""Names and their values, in their order."""
+_ORIGIN = _record(Origin, input="text", line="whole", format="text")
+_ADVISORY = _record(Advisory, kind="text", text="text", severity="text", code="text", location="text")
+_BOUNDS = _record(LaunchBounds, max_threads="whole", required_threads="whole")
+_LAUNCH = _record(
+    Launch,
+    threads_per_block="whole",
+    dynamic_shared_bytes="whole",
+    max_dynamic_shared_bytes="whole",
+    carveout_percent="whole",
+    cluster_blocks="whole",
+    source="text",
+)
+_TRAFFIC = _record(Traffic, stores="whole", loads="whole", store_bytes="whole", load_bytes="whole")
+_MAKER = _record(Maker, tool="text", version="text", options="text")
+_OPCODE = _tuple(opcode="text", count="whole")
+_ROLE = _record(WarpRole, address="whole", registers="whole", follows="flag", spill=_TRAFFIC, local=_TRAFFIC)
+_LOCAL = Record(
+    (
+        Field(name="class", shape="text", get=lambda item: item[0].kind),
+        Field(name="store", shape="flag", get=lambda item: item[0].store),
+        Field(name="bytes", shape="whole", get=lambda item: item[0].bytes),
+        Field(name="depth", shape="whole", get=lambda item: item[0].depth),
+        Field(name="inner", shape="flag", get=lambda item: item[0].inner),
+        Field(name="count", shape="whole", get=itemgetter(1)),
+    ),
+    lambda *values: (Group(*values[:5]), values[5]),
+)
+_OPERANDS = _record(
+    Operands,
+    highest_register="whole",
+    highest_uniform_register="whole",
+    highest_predicate="whole",
+    bank_conflicts=Many(_tuple(depth="whole", instructions="whole")),
+    flops="whole",
+    global_bytes="whole",
+    shared_bytes="whole",
+)
+
+
+def _inlined(line: SourceLine | None) -> list[tuple[str, int]] | None:
+    """A line and the lines that it was inlined at, innermost first."""
+    if line is None:
+        return None
+    found = []
+    while line is not None:
+        found.append((line.file, line.line))
+        line = line.inlined_at
+    return found
+
+
+def _line(chain: tuple[tuple[str, int], ...] | None) -> SourceLine | None:
+    line = None
+    for file, number in reversed(chain or ()):
+        line = SourceLine(file=file, line=number, inlined_at=line)
+    return line
+
+
+_WEIGHED = _record(
+    lambda source, **rest: WeighedLine(source=_line(source) or SourceLine(file="", line=0), **rest),
+    {"source": lambda line: _inlined(line.source)},
+    kind="text",
+    source=Many(_tuple(file="text", line="whole")),
+    accesses="whole",
+    bytes="whole",
+    depth="whole",
+    weight="whole",
+    share="real",
+)
+_PEAK = _record(
+    lambda source, **rest: LivePeak(source=_line(source), **rest),
+    {"source": lambda peak: _inlined(peak.source)},
+    registers="whole",
+    address="whole",
+    line="whole",
+    source=Many(_tuple(file="text", line="whole")),
+)
+
+
+def _stats(
+    local: tuple[tuple[Group, int], ...], frame: Traffic | None, flow: Any, evidence: Any, **rest: Any
+) -> SassStats:
+    return SassStats(local=LocalTraffic(kept=local or None, evidence=evidence, flow=flow, frame=frame), **rest)
+
+
+_SASS = _record(
+    _stats,
+    {
+        "local": lambda sass: list(sass.local.groups.items()),
+        "live_peak": lambda sass: None if sass.live_peak is None or sass.live_peak.at_least else sass.live_peak,
+        "frame": attrgetter("local.frame"),
+        "flow": attrgetter("local.flow"),
+        "evidence": attrgetter("local.evidence"),
+    },
+    instructions="whole",
+    code_bytes="whole",
+    opcodes=Many(_OPCODE),
+    local=Many(_LOCAL),
+    frame=_TRAFFIC,
+    flow="text",
+    evidence="text",
+    shared_spills="whole",
+    registers="whole",
+    operands=_OPERANDS,
+    live_peak=_PEAK,
+    origin=_ORIGIN,
+)
+
+
+def _column(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
+    return Field(name=name, shape=shape, get=attrgetter(path), about=about, since=since or 1)
+
+
+def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
+    return _column(name, shape, f"kernel.{path}", about, since)
+
+
+def _of_build(name: str, get: Callable[[Build], int], about: str) -> Field:
+    return Field(name=name, shape="whole", get=lambda row: None if row.build is None else get(row.build), about=about)
+
+
+_SHAPES: dict[str, Shape] = {"number": "whole", "keyed": Many(_tuple(bank="whole", bytes="whole"))}
+
+
+def _derived(figure: Figure) -> Field:
+    """A column that is computed from others, so that a question need not."""
+    get = figure.get
+    assert get is not None
+    return Field(
+        name=figure.name, shape="whole", get=lambda row: get(row.kernel), about=figure.about, since=figure.since or 1
+    )
+
+
+KERNELS: tuple[Field, ...] = (
+    _column(
+        "canonical",
+        "text",
+        "canonical",
+        "symbol without what a checkout, toolkit or list of archs puts into it; the rows of a file are in its order",
+    ),
+    _of_kernel("symbol", "text", "key.symbol", "symbol as the tool printed it"),
+    _of_kernel("name", "text", "name", "full demangled name"),
+    _of_kernel("short_name", "text", "short_name", "base name: no namespaces, template arguments, parameters"),
+    _of_kernel("object", "text", "key.unit", "object or source of the build step; empty where the log does not say"),
+    _of_kernel("source", "text", "source", "source file that the build step compiles; empty where no line says"),
+    _of_kernel("role", "text", "role", "`entry`, `function` (device function) or `unknown`"),
+    _of_kernel("confidence", "text", "confidence", "`certain`, or `ambiguous` where output was torn apart"),
+    _of_kernel("reasons", Many("text"), "reasons", "why it is ambiguous"),
+    _of_kernel(
+        "final",
+        "flag",
+        "final",
+        "false: relocatable code before the link; true: linked; null: nothing says that it is relocatable",
+    ),
+    *(
+        _of_kernel(each.name, _SHAPES[each.kind], f"usage.{each.name}", each.about, each.since)
+        for each in sorted(PRINTED, key=lambda each: each.kind != "number")
+    ),
+    _of_kernel(
+        "unknown_clauses",
+        Many("text"),
+        "usage.unknown_clauses",
+        "what the compiler printed and this version did not know",
+    ),
+    _of_kernel("compile_ms", "real", "compile_ms", "compile time as printed"),
+    _of_kernel("launch_bounds", _BOUNDS, "launch_bounds", "of its binary"),
+    _of_kernel("advisories", Many(_ADVISORY), "advisories", "what the compiler said besides figures"),
+    _of_kernel("origins", Many(_ORIGIN), "origins", "where it was read"),
+    _of_kernel("sass", _SASS, "sass", "figures of its machine code"),
+    _column("unit_id", "text", "unit_id", "the unit that it was read from"),
+    _column("position", "whole", "position", "its place among the kernels of its unit, from 0"),
+    _column("commit", "text", "commit", "the commit that wrote it"),
+    *(_derived(each) for each in KEPT if each.name not in NUMBERS),
+    Field(
+        name="maker",
+        shape=_MAKER,
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.maker,
+        about="what made its cubin, where that is known",
+        since=3,
+    ),
+    _of_kernel(
+        "dynamic_shared",
+        "flag",
+        "dynamic_shared",
+        "whether its code declares shared memory whose size each launch gives; null: not known",
+        5,
+    ),
+    _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
+    _of_kernel(
+        "configuration",
+        PAIRS,
+        "configuration",
+        "what it was tuned for, as its compiler wrote beside its code",
+        5,
+    ),
+    Field(
+        name="cluster_blocks",
+        shape="whole",
+        get=lambda row: None if row.kernel.launch_bounds is None else row.kernel.launch_bounds.cluster_blocks,
+        about="blocks per cluster, by its launch bounds",
+        since=5,
+    ),
+    Field(
+        name="roles",
+        shape=Many(_ROLE),
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.roles,
+        about="code that runs with registers of its own (`setmaxnreg`): the start, then by registers",
+        since=5,
+    ),
+    Field(
+        name="digest",
+        shape="text",
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.digest,
+        about="stands for its machine code: the same where that is the same byte for byte",
+        since=5,
+    ),
+    Field(
+        name="lines",
+        shape=Many(_WEIGHED),
+        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.local.lines,
+        about="source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
+        since=6,
+    ),
+)
+"""Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
+
+
+_READ = {
+    "inputs": "inputs read",
+    "lines": "lines read",
+    "bytes": "bytes read, after decompression",
+    "recognised_lines": "lines that a grammar rule describes",
+    "unknown_lines": "lines of a known tool that none describes",
+    "unknown_clauses": "clauses of known lines that none describes",
+}
+
+UNITS: tuple[Field, ...] = (
+    _column("unit_id", "text", "unit.id", "16 digits of uri and content"),
+    _column("uri", "text", "unit.uri", "path or URL"),
+    _column("content_hash", "text", "unit.content_hash", "hash of its bytes; empty where they could not be fetched"),
+    _column("size_bytes", "whole", "unit.size_bytes", "bytes as stored"),
+    _column("failure", "text", "unit.failure", "why it could not be read; null where it was"),
+    _of_build("kernels", lambda build: len(build.kernels), "kernels and device functions in it"),
+    *(_of_build(name, attrgetter(f"stats.{name}"), _READ[name]) for name in Stats.__struct_fields__),
+    _column("commit", "text", "commit", "the commit that wrote it"),
+    _column("store_tag", "text", "unit.store_tag", "what its store calls this content; null where it does not", 3),
+)
+"""Of ``units``, besides ``label``."""
+
+ISSUES: tuple[Field, ...] = (
+    _column("code", "text", "issue.code", "stable name: `unknown-line`, `truncated` …"),
+    _column("severity", "text", "issue.severity", "`error`, `warning` or `note`"),
+    _column("message", "text", "issue.message", "one line"),
+    Field(name="origin", shape=_ORIGIN, get=attrgetter("issue.origin"), about="where it was seen"),
+    _column("unit_id", "text", "unit_id", "the unit that it was read from"),
+    _column("position", "whole", "position", "its place among the issues of its unit, from 0"),
+    _column("commit", "text", "commit", "the commit that wrote it"),
+    _column("hides", Many("text"), "issue.hides", "what it may hide from a gate; null: what its kind says", 4),
+    _column("symbol", "text", "issue.symbol", "the kernel that it is about; empty: the whole input", 4),
+)
+"""Of ``issues``, besides ``label``."""
+
+TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
+VERSION = 8
+"""Of the schema that this spillscan writes; it reads this and all before. The last that brought columns is 6; 7 lets
+several builds share files, 8 keeps what goes on there under another name."""
+
+
+def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:
+    """A kernel as a row."""
+    return KernelRow(kernel, unit_id, commit, position, canonical(kernel.key.symbol))
+
+
+def arrow_schema(table: str, *, folders: bool) -> pyarrow.Schema:
+    """The columns of a table; with ``folders`` also those that are folders."""
+    import pyarrow as pa
+
+    also = ([("label", "text")] + ([("arch", "text")] if table == "kernels" else [])) if folders else []
+    fields = [pa.field(name, arrow_type(shape)) for name, shape in also]  # type: ignore[arg-type]
+    fields += [pa.field(field.name, arrow_type(field.shape)) for field in TABLES[table]]
+    return pa.schema(fields)

@@ -1,0 +1,288 @@
+"""Gives every finding its state: new, worse, outstanding, better or suppressed; and every entry that has no finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.judging.baseline.model import (
+    Baseline,
+    Copies,
+    Figures,
+    Groups,
+    Identity,
+    KnownKernel,
+    Suppression,
+    by_identity,
+    by_rule,
+    key_of,
+    measured,
+)
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import Undecided, all_rules, measure, recorded_as
+from spillscan.model import Build, Finding, Kernel, Level
+from spillscan.model.patterns import matches
+from spillscan.naming.identity import canonical
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A finding that the baseline records and the build does not have."""
+
+    identity: Identity
+    """The kernel."""
+    name: str
+    """Its short name, as recorded."""
+    rule: str
+    """The rule; empty for a kernel of which nothing else is recorded."""
+    severity: Level = "error"
+    """How severe a finding of it would be."""
+
+
+class BaselineResult(Struct, frozen=True, kw_only=True):
+    """What a build's findings are to a baseline."""
+
+    findings: tuple[Finding, ...]
+    """All of them, each with its state, those that fail a gate first."""
+    fixed: tuple[Accepted, ...] = ()
+    """Recorded, and the kernel no longer has the finding."""
+    unreported: tuple[Accepted, ...] = ()
+    """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
+    stale: tuple[Accepted, ...] = ()
+    """Entries whose kernel the build does not have."""
+    fewer: tuple[Accepted, ...] = ()
+    """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
+    expired: tuple[Suppression, ...] = ()
+    """Suppressions that no longer hold."""
+    idle: tuple[Suppression, ...] = ()
+    """Suppressions that excuse nothing."""
+    undecided: tuple[Undecided, ...] = ()
+    """Recorded figures that the input does not report, so that they may be worse."""
+    unrecorded: int = 0
+    """Kernels of which an older release recorded no figures."""
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """The findings that nothing excuses."""
+        return tuple(finding for finding in self.findings if not finding.excused)
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each state."""
+        states = Counter(finding.baseline_state for finding in self.findings)
+        named = {state: states[state] for state in ("new", "worse", "outstanding", "better")}
+        rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
+        return named | rest
+
+
+def apply(
+    findings: Iterable[Finding],
+    build: Build,
+    baseline: Baseline,
+    policy: Policy,
+    today: date,
+    *,
+    whole: Build | None = None,
+    own: Baseline | None = None,
+    of_changes: bool = False,
+) -> BaselineResult:
+    """The result on the ``findings`` that ``policy`` makes of ``build``.
+
+    ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
+    missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
+    are gone on purpose, and of suppressions it must mend the expired ones. ``of_changes`` says that ``findings`` are
+    only what changed: a recorded finding that is not among them is not fixed by that.
+    """
+    groups = by_identity(build.kernels)
+    selected = whole is not None and len(whole.kernels) > len(build.kernels)
+    present = by_identity(whole.kernels) if whole is not None and selected else groups
+    judged = [_excused(finding, baseline, today) for finding in findings]
+    open_findings = [finding for finding in judged if finding.baseline_state is None]
+    states: dict[int, Finding] = {}
+    for (identity, rule), ours in by_rule(open_findings).items():
+        entry = baseline.entries.get(identity)
+        recorded = entry.recorded.get(recorded_as(rule)) if entry else None
+        states |= _states(ours, groups.get(identity, []), recorded, policy)
+    judged = [states.get(id(finding), finding) for finding in judged]
+    fixed, unreported = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
+    mine = own or baseline
+    return BaselineResult(
+        findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
+        fixed=tuple(fixed),
+        unreported=tuple(unreported),
+        stale=tuple(_stale(present, baseline)),
+        fewer=tuple(_fewer(present, baseline, mine)),
+        expired=tuple(each for each in mine.suppressions if each.until < today),
+        idle=() if selected or of_changes else tuple(_idle(judged, mine, today)),
+    )
+
+
+def _excused(finding: Finding, baseline: Baseline, today: date) -> Finding:
+    """``finding``, marked where a suppression excuses it today."""
+    for each in baseline.suppressions:
+        if each.until >= today and _excuses(each, finding):
+            return replace(finding, baseline_state="suppressed", suppression=each.reason)
+    return finding
+
+
+def _excuses(suppression: Suppression, finding: Finding) -> bool:
+    return (
+        suppression.rule == finding.rule
+        and suppression.arch in (None, finding.kernel.key.arch)
+        and any(matches(kernel, suppression.kernel) for kernel in _as_called(finding.kernel))
+    )
+
+
+def _as_called(kernel: Kernel) -> Iterator[Kernel]:
+    """``kernel`` as the build calls it, and as the baseline does."""
+    yield kernel
+    symbol = canonical(kernel.key.symbol)
+    if symbol != kernel.key.symbol:
+        yield replace(kernel, key=replace(kernel.key, symbol=symbol))
+
+
+def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:
+    for each in baseline.suppressions:
+        if each.until >= today and not any(_excuses(each, finding) for finding in findings):
+            yield each
+
+
+def _states(
+    findings: list[Finding], copies: Sequence[Kernel], recorded: Copies | None, policy: Policy
+) -> dict[int, Finding]:
+    """By id of each of ``findings`` (one rule on one kernel): the finding with its state."""
+    if recorded is None:
+        return {id(finding): replace(finding, baseline_state="new") for finding in findings}
+    rule = recorded_as(findings[0].rule)
+    kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
+    known = {}
+    for each, kernel in kernels.items():
+        figures = measure(rule, kernel, policy.terms_of(kernel))
+        if figures is not None:
+            known[each] = figures
+    limits = compare([*known.values()], recorded)
+    verdicts = {each: (known[each], limit) for each, limit in zip(known, limits, strict=True)}
+    marked = {}
+    for finding in findings:
+        present, limit = verdicts.get(id(finding.kernel), (None, None))
+        if limit is None:
+            why = "recorded" if present is not None else "cannot be compared; recorded"
+            message = f"{finding.message}; {why}: {_said(recorded)}"
+            marked[id(finding)] = replace(finding, baseline_state="worse", message=message)
+        else:
+            marked[id(finding)] = replace(finding, baseline_state="outstanding" if present == limit else "better")
+    return marked
+
+
+def _absent(
+    found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline, policy: Policy
+) -> tuple[list[Accepted], list[Accepted]]:
+    """(fixed, unreported) of what is recorded of kernels that are there, without a finding."""
+    there = set(found)
+    fixed: list[Accepted] = []
+    unreported: list[Accepted] = []
+    for identity, entry in _in_order(baseline):
+        if identity not in groups:
+            continue
+        for rule in sorted(entry.recorded):
+            if (identity, rule) not in there:
+                level = _level(rule, groups[identity], policy)
+                accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
+                (fixed if measured(rule, groups[identity], policy) else unreported).append(accepted)
+    return fixed, unreported
+
+
+def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
+    """How severe findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
+    known = all_rules().get(rule)
+    return policy.terms_of(kernels[0]).level(known) if known else "error"
+
+
+def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:
+    return [
+        Accepted(identity=identity, name=entry.name, rule=rule)
+        for identity, entry in _in_order(baseline)
+        if identity not in present
+        for rule in sorted(entry.recorded) or [""]
+    ]
+
+
+def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]:
+    """Renamed or replaced kernels are as many as before; a build that was read in part has fewer. Copies of one kernel
+    are counted where they were recorded one by one."""
+    known = {
+        each: min(_copies(entry), _copies(own.entries[each]))
+        for each, entry in baseline.entries.items()
+        if not each.function and each in own.entries
+    }
+    have, knows = Counter[str | None](), Counter[str | None]()
+    for identity, kernels in present.items():
+        have[identity.arch] += 0 if identity.function else min(len(kernels), known.get(identity, 1))
+    for identity, copies in known.items():
+        knows[identity.arch] += copies
+    found = []
+    for identity in sorted(known, key=key_of):
+        lost = known[identity] - len(present.get(identity, ()))
+        if lost > 0 and have[identity.arch] < knows[identity.arch]:
+            some = f", {lost:,} of {known[identity]:,} copies" if lost < known[identity] else ""
+            found.append(Accepted(identity=identity, name=baseline.entries[identity].name + some, rule=""))
+    return found
+
+
+def _copies(entry: KnownKernel) -> int:
+    """How many copies of a kernel were there at least."""
+    return max(1, len(entry.figures), *map(len, entry.recorded.values()))
+
+
+def _in_order(baseline: Baseline) -> list[tuple[Identity, KnownKernel]]:
+    return sorted(baseline.entries.items(), key=lambda item: key_of(item[0]))
+
+
+def _said(recorded: Copies) -> str:
+    return " or ".join(", ".join(f"{name} {value:,}" for name, value in figures) for figures in recorded[:3])
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+
+def as_copies(figures: Sequence[Figures]) -> Copies:
+    """``figures`` (at least one) as they are recorded: greatest first, equal ones once."""
+    ordered = tuple(sorted(figures, reverse=True))
+    return ordered[:1] if len(set(ordered)) == 1 else ordered
+
+
+def compare(now: Sequence[Figures], recorded: Copies) -> list[Figures | None]:
+    """For each of ``now`` the recorded figures that it is held to; ``None`` where it is worse than it may be.
+
+    Every copy needs recorded figures of its own that none of its figures exceeds: a copy that got better excuses no
+    other, and a fall in one figure no rise in another. Copies beyond the recorded number are held to the least of each
+    figure. Where places can be found for all, they are, for rules of one or two figures; with more figures a worse one
+    is still never passed.
+    """
+    spare = Counter([*recorded, *[_least(recorded)] * (len(now) - len(recorded))])
+    found: list[Figures | None] = [None] * len(now)
+    # Equals first: whatever else could take the place can take the equal's instead, so that none loses by it.
+    for index, figures in enumerate(now):
+        if spare[figures]:
+            spare[figures] -= 1
+            found[index] = figures
+    # By the first figure downwards, each takes the place that leaves most to those that follow.
+    for index in sorted((i for i, limit in enumerate(found) if limit is None), key=lambda i: now[i], reverse=True):
+        fitting = [limit for limit, count in spare.items() if count and _within(now[index], limit)]
+        if fitting:
+            place = min(fitting, key=lambda limit: limit[::-1])
+            spare[place] -= 1
+            found[index] = place
+    return found
+
+
+def _within(figures: Figures, limit: Figures) -> bool:
+    """Whether no figure exceeds its limit; a figure without a limit does, unless it is 0."""
+    limits = dict(limit)
+    return all(value <= limits.get(name, 0) for name, value in figures)
+
+
+def _least(recorded: Copies) -> Figures:
+    return tuple((name, min(dict(copy).get(name, 0) for copy in recorded)) for name, _ in recorded[0])

@@ -1,0 +1,159 @@
+"""What a baseline holds, and what it calls a kernel: its canonical identity, which is also the key of its line.
+
+A baseline calls one what may be several: a kernel may have copies in several translation units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import measure
+from spillscan.model import Finding, Kernel
+from spillscan.naming.identity import canonical, digest
+
+Figures = tuple[tuple[str, int], ...]
+"""(name, value) by name: what a rule measured of one kernel; greater is worse."""
+
+Copies = tuple[Figures, ...]
+"""Figures of each copy of one kernel (it may stand in several translation units), greatest first; where all copies are
+equal there is one, whatever their number."""
+
+
+KEPT_FIGURES = (
+    "registers",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "stack_bytes",
+    "shared_bytes",
+    "barriers",
+)
+"""What is kept of every kernel: the figures that decide spills and residency."""
+KEPT_OF_LAUNCH = ("threads_per_block", "dynamic_shared_bytes")
+"""What is kept of a launch: with it and the figures the blocks per SM are known."""
+LARGEST_BLOCK = 1024
+"""Threads."""
+
+
+class Identity(NamedTuple):
+    """A kernel of one arch, whatever checkout or translation unit it was compiled in."""
+
+    symbol: str
+    """Canonical symbol, shortened where it is very long (:func:`spillscan.judging.baseline.model.identity_of`)."""
+    arch: str | None
+    """``None`` where the log does not say."""
+    function: bool = False
+    """Whether it is a device function."""
+
+
+class KnownKernel(Struct, frozen=True, kw_only=True):
+    """What is recorded of one kernel of one arch."""
+
+    name: str
+    """Short name, for people."""
+    recorded: dict[str, Copies] = {}
+    """Accepted figures by rule; empty for a kernel that is only known."""
+    figures: Copies = ()
+    """What its copies took, by field of :class:`~spillscan.model.Usage`; empty where an older release wrote it."""
+    launch: Figures = ()
+    """Its launch, by field of :class:`~spillscan.model.Launch`; empty where it was not known."""
+
+
+class Suppression(Struct, frozen=True, kw_only=True):
+    """A finding that is excused by hand, until a day."""
+
+    kernel: str
+    """Glob, or ``re:`` pattern, on symbol, full or short name."""
+    rule: str
+    """Name of the rule."""
+    arch: str | None
+    """Only this arch; ``None`` means all."""
+    reason: str
+    """Why."""
+    until: date
+    """Last day on which it holds."""
+    line: int
+    """Where it stands in the file, 1-based."""
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """A baseline file's content."""
+
+    entries: dict[Identity, KnownKernel] = {}
+    """Every known kernel, and device functions with findings."""
+    suppressions: tuple[Suppression, ...] = ()
+    """In the order of the file."""
+    preamble: str
+    """What stands above ``kernels:``, as it stands there: version, suppressions, comments."""
+
+
+# ---- identity -------------------------------------------------------------------------------------------------------
+
+LONGEST_SYMBOL = 200
+"""Longer symbols (CUTLASS has them of thousands of characters) become their beginning and a digest of the whole."""
+KEPT = 150
+"""Characters of a long symbol that are kept, so that a family's kernels still stand together."""
+
+NO_ARCH = "unknown"
+"""Stands for an arch that the log does not name."""
+
+_TAIL = re.compile(r"([a-z]\w*)(/function)?", re.ASCII)
+
+
+def identity_of(kernel: Kernel) -> Identity:
+    """The identity of ``kernel``: equal in every checkout, and in every translation unit that has a copy of it."""
+    return Identity(shortened(canonical(kernel.key.symbol)), kernel.key.arch, kernel.role == "function")
+
+
+def shortened(symbol: str) -> str:
+    """``symbol``, or its beginning, ``~`` and a digest of all of it (64 bits) where it is very long."""
+    if len(symbol) <= LONGEST_SYMBOL:
+        return symbol
+    return f"{symbol[:KEPT]}~{digest(symbol, 8)}"
+
+
+def key_of(identity: Identity) -> str:
+    """``_Z4gemmPf sm_90a``; of a device function ``_Z4gemmPf sm_90a/function``."""
+    return f"{identity.symbol} {identity.arch or NO_ARCH}{'/function' if identity.function else ''}"
+
+
+def parse_key(key: str) -> Identity | None:
+    """The identity that :func:`key_of` wrote; ``None`` where ``key`` is none."""
+    symbol, _, tail = key.rpartition(" ")
+    parts = _TAIL.fullmatch(tail)
+    if not symbol or not parts:
+        return None
+    return Identity(symbol, None if parts[1] == NO_ARCH else parts[1], parts[2] is not None)
+
+
+# ---- kernels and findings of a build --------------------------------------------------------------------------------
+
+Groups = dict[Identity, list[Kernel]]
+
+
+def by_identity(kernels: Iterable[Kernel]) -> Groups:
+    """Every kernel of the build, under its identity."""
+    groups: Groups = defaultdict(list)
+    for kernel in kernels:
+        groups[identity_of(kernel)].append(kernel)
+    return dict(groups)
+
+
+def by_rule(findings: Iterable[Finding]) -> dict[tuple[Identity, str], list[Finding]]:
+    """The findings of one rule on one kernel, in their order."""
+    groups: dict[tuple[Identity, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        groups[identity_of(finding.kernel), finding.rule].append(finding)
+    return dict(groups)
+
+
+def measured(rule: str, kernels: Sequence[Kernel], policy: Policy) -> list[Figures]:
+    """What ``rule`` measures of each copy whose figures are known."""
+    figures = (measure(rule, kernel, policy.terms_of(kernel)) for kernel in kernels)
+    return [each for each in figures if each is not None]

@@ -1,0 +1,277 @@
+"""What a baseline has of a build: made (``write``), freed of what no longer is (``prune``), and what got worse than its
+records of kernels since.
+
+A record is read as the kernel that it was, and held against the present one as any two builds are: the pairs, figures,
+effects and rules are those of ``diff``, and nothing is compared twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.judging.baseline.file import PREAMBLE
+from spillscan.judging.baseline.judging import BaselineResult, apply, as_copies, compare
+from spillscan.judging.baseline.model import (
+    KEPT_FIGURES,
+    KEPT_OF_LAUNCH,
+    Baseline,
+    Copies,
+    Figures,
+    Groups,
+    Identity,
+    KnownKernel,
+    by_identity,
+    by_rule,
+    identity_of,
+    measured,
+)
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import Undecided, all_rules, measure, recorded_as, regressions, undecided_changes
+from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
+from spillscan.model.figures import BY_NAME
+from spillscan.naming import alone
+from spillscan.naming.identity import canonical
+
+EMPTY = Baseline(preamble=PREAMBLE)
+"""What a first ``write`` begins with."""
+
+LONGEST_NAME = 80
+"""Characters of a kernel's name in a baseline."""
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A new baseline, and what it leaves out."""
+
+    baseline: Baseline
+    """To be written."""
+    before: BaselineResult
+    """What the old one made of the build."""
+    undecided: tuple[Kernel, ...] = ()
+    """Kernels of which the input does not say what a rule must know: not recorded, neither as clean nor otherwise."""
+    unmeasured: tuple[Finding, ...] = ()
+    """Findings without figures, which no later one can be held against: not recorded."""
+    kept: tuple[Identity, ...] = ()
+    """Entries of kernels that the build does not have."""
+
+
+def record(
+    build: Build,
+    findings: Iterable[Finding],
+    undecided: Iterable[Kernel],
+    old: Baseline,
+    policy: Policy,
+    today: date,
+) -> Recording:
+    """``old`` with all kernels and findings of ``build`` as they are now.
+
+    Kept as they stand: the preamble, entries of kernels that the build does not have, and figures that the input
+    does not give. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
+    """
+    groups = by_identity(build.kernels)
+    before = apply(findings, build, old, policy, today)
+    found = by_rule(finding for finding in before.findings if finding.baseline_state != "suppressed")
+    rules: dict[Identity, list[str]] = {}
+    for identity, rule in found:
+        rules.setdefault(identity, []).append(rule)
+    unsure = {identity_of(kernel): kernel for kernel in undecided}
+    entries = dict(old.entries)
+    unmeasured: list[Finding] = []
+    for identity, kernels in groups.items():
+        known = entries.pop(identity, None)
+        accepted = _unknown(known, kernels, policy)
+        for rule in rules.get(identity, ()):
+            figures = measured(rule, kernels, policy)
+            if figures:
+                accepted[rule] = as_copies(figures)
+            if len(figures) < len(kernels):
+                unmeasured += [f for f in found[identity, rule] if not measured(rule, [f.kernel], policy)]
+        if accepted or (identity not in unsure and not identity.function):
+            copies, launch = recorded(kernels, known, policy)
+            name = _name(identity, kernels)
+            entries[identity] = KnownKernel(name=name, recorded=accepted, figures=copies, launch=launch)
+        elif identity in old.entries and not identity.function:
+            entries[identity] = old.entries[identity]
+    return Recording(
+        baseline=replace(old, entries=entries),
+        before=before,
+        undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in rules),
+        unmeasured=tuple(unmeasured),
+        kept=tuple(identity for identity in old.entries if identity not in groups),
+    )
+
+
+def prune(
+    build: Build,
+    findings: Iterable[Finding],
+    old: Baseline,
+    policy: Policy,
+    today: date,
+    archs: Iterable[str] = (),
+) -> Baseline:
+    """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
+    findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""
+    groups = by_identity(build.kernels)
+    scope = set(archs)
+    result = apply(findings, build, old, policy, today)
+    fixed = {(each.identity, each.rule) for each in result.fixed}
+    entries = {}
+    for identity, entry in old.entries.items():
+        if identity in groups:
+            left = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
+            left = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in left.items()}
+            if left or not identity.function:
+                copies = lowered(groups[identity], entry.figures) if entry.figures else ()
+                entries[identity] = replace(entry, recorded=left, figures=copies)
+        elif scope and identity.arch not in scope:
+            entries[identity] = entry
+    return replace(old, entries=entries)
+
+
+def _unknown(entry: KnownKernel | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
+    """What was recorded of figures that are not known of these kernels."""
+    recorded = entry.recorded if entry else {}
+    return {rule: copies for rule, copies in recorded.items() if not measured(rule, kernels, policy)}
+
+
+def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -> Copies:
+    """The present figures, unless one of them is worse than recorded, or not known."""
+    figures = measured(rule, kernels, policy)
+    if len(figures) < len(kernels) or any(limit is None for limit in compare(figures, copies)):
+        return copies
+    return as_copies(figures)
+
+
+def _name(identity: Identity, kernels: list[Kernel]) -> str:
+    """The name for tables, cut; of the canonical symbol, so that it is the same in every checkout."""
+    name = min(alone(canonical(kernel.key.symbol)) for kernel in kernels)
+    cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return cut if cut.strip() else identity.symbol[:LONGEST_NAME]
+
+
+JUDGED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared", "launch"))
+"""What rules may need that judge by these figures."""
+
+
+class Since(Struct, frozen=True, kw_only=True):
+    """What became of kernels since they were recorded."""
+
+    worse: tuple[Finding, ...] = ()
+    """What got worse, as ``diff`` finds it."""
+    undecided: tuple[Undecided, ...] = ()
+    """Figures that are recorded, and which the input does not report."""
+    unrecorded: int = 0
+    """Known kernels of the build of which no figures are recorded: an older release wrote the baseline."""
+
+
+def figures_of(kernel: Kernel) -> Figures:
+    """What is kept of ``kernel``: what the input says of it, and what the linker decides only where it has spoken."""
+    kept = (BY_NAME[name] for name in KEPT_FIGURES)
+    said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and kernel.final is False))
+    return tuple(sorted((name, value) for name, value in said if value is not None))
+
+
+def recorded(kernels: Sequence[Kernel], old: KnownKernel | None, policy: Policy) -> tuple[Copies, Figures]:
+    """(figures, launch) of all copies of one kernel, to be recorded; what the input does not report stays as it was."""
+    copies = as_copies([figures_of(kernel) for kernel in kernels])
+    if old is not None and len(old.figures) == len(copies) == 1:
+        copies = (tuple(sorted({**dict(old.figures[0]), **dict(copies[0])}.items())),)
+    copies = copies if all(copies) else ()
+    launches = {policy.launch_of(kernel) for kernel in kernels}
+    launch = launches.pop() if len(launches) == 1 else None
+    if launch is None:
+        return copies, ()
+    return copies, tuple(
+        (name, value) for name in sorted(KEPT_OF_LAUNCH) if (value := getattr(launch, name)) is not None
+    )
+
+
+def lowered(kernels: Sequence[Kernel], copies: Copies) -> Copies:
+    """The present figures, unless one of them is worse than recorded, or not known."""
+    now = [figures_of(kernel) for kernel in kernels]
+    names = {tuple(name for name, _ in each) for each in (*now, *copies)}
+    return copies if len(names) > 1 or None in compare(now, copies) else as_copies(now)
+
+
+def since(
+    build: Build,
+    whole: Build,
+    baseline: Baseline,
+    policy: Policy,
+    found: Sequence[Finding],
+    open_end: Sequence[Undecided],
+) -> Since:
+    """What became of the kernels of ``build``, the selected part of ``whole``, since ``baseline`` recorded them. What
+    the rules of builds ``found``, or left open, they say themselves. Notes are left out where they fail no gate."""
+    groups = by_identity(whole.kernels)
+    base = Build(kernels=tuple(_kernels(baseline, groups)))
+    compared = comparison(base, whole, policy, policy.devices)
+    chosen = {id(kernel) for kernel in build.kernels}
+    changes, unsettled = (
+        [each for each in pairs if each.before is not None and id(each.after) in chosen]
+        for pairs in (compared.changes, compared.unsettled)
+    )
+    said = {(id(each.kernel), recorded_as(each.rule)) for each in found}
+    said |= {(id(each.kernel), recorded_as(each.rule.id)) for each in open_end}
+    least_severe = "note" if policy.fail_on == "note" else "warning"
+    worse = [
+        replace(finding, baseline_state="worse")
+        for finding in regressions(changes, policy)
+        if _judges(finding.rule)
+        and at_least(finding.severity, least_severe)
+        and (id(finding.kernel), recorded_as(finding.rule)) not in said
+    ]
+    undecided = [
+        each
+        for change in (*changes, *unsettled)
+        for each in undecided_changes([change], policy)
+        if _judges(each.rule.id) and _is_recorded(each, change, policy) and (id(each.kernel), each.rule.id) not in said
+    ]
+    unrecorded = sum(identity in groups and not entry.figures for identity, entry in baseline.entries.items())
+    return Since(worse=tuple(worse), undecided=tuple(undecided), unrecorded=unrecorded)
+
+
+def _judges(rule: str) -> bool:
+    """Whether what is recorded holds all that ``rule`` must know."""
+    needs = all_rules()[rule].needs
+    return bool(needs) and JUDGED.issuperset(needs)
+
+
+def _is_recorded(undecided: Undecided, change: Change, policy: Policy) -> bool:
+    before = change.before
+    rule = recorded_as(undecided.rule.id)
+    return before is not None and measure(rule, before, policy.terms_of(undecided.kernel)) is not None
+
+
+def _kernels(baseline: Baseline, groups: Groups) -> Iterator[Kernel]:
+    """The recorded kernels, each as often as it was recorded, or as the build has it where all copies were equal."""
+    for identity, entry in baseline.entries.items():
+        present = groups.get(identity, ())
+        copies = entry.figures
+        if len(copies) < len(present) and copies:
+            copies += (_least(copies),) * (len(present) - len(copies))
+        symbol = canonical(present[0].key.symbol) if present else identity.symbol
+        for figures in copies:
+            yield _kernel(identity, symbol, figures, entry.launch)
+
+
+def _least(copies: Copies) -> Figures:
+    """The least of each figure that all copies report."""
+    known = [dict(each) for each in copies]
+    return tuple((name, min(each[name] for each in known)) for name in known[0] if all(name in each for each in known))
+
+
+def _kernel(identity: Identity, symbol: str, figures: Figures, launch: Figures) -> Kernel:
+    usage: dict[str, Any] = dict(figures)
+    launched: dict[str, Any] = {"dynamic_shared_bytes": None, **dict(launch)}
+    return Kernel(
+        key=KernelKey(symbol=symbol, arch=identity.arch),
+        role="function" if identity.function else "entry",
+        usage=Usage(**usage),
+        launch=Launch(**launched, source="baseline") if launch else None,
+    )

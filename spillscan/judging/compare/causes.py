@@ -1,0 +1,234 @@
+"""Why a kernel's registers and spills are other than before: what its code and records show, ranked, with the evidence.
+
+Nothing is a cause that no difference shows. What its compilation was bound to comes first (launch bounds, caps on
+registers), then what became of its code: calls inlined or outlined, wider types and accesses, lines that stand more
+often, new lines; then another toolkit or other options, which may explain what the code does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.model import Kernel
+from spillscan.model.code import SourceLine
+from spillscan.reading.binary.pressure import Pressure
+from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reading.machine.spillmap import where
+
+Kind = Literal["cap", "bounds", "inlined", "outlined", "wider", "repeated", "new-code", "toolkit", "options"]
+"""Another cap on registers; other launch bounds; calls that became code, or code that became calls; wider types or
+accesses; lines whose code stands more often (unrolled loops); lines that were not there; another version of ptxas;
+other options of it."""
+
+_CAP = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
+_WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
+_REPEATED, _LEAST_MORE = 1.5, 4
+"""How much more often a line's code must stand, and by how many instructions at least."""
+_SHOWN = 3
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """One difference that makes registers."""
+
+    kind: Kind
+    """What it is."""
+    evidence: str
+    """One line: what shows it, in figures."""
+    lines: tuple[str, ...] = ()
+    """Source lines, ``gemm.cu:31``, the heaviest first."""
+
+
+class Growth:
+    """Everything that is said of one kernel, before and after."""
+
+    def __init__(self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> None:
+        self.before, self.after = before, after
+        self.pressures = old, new
+        self.causes = causes(before, after, old, new)
+        self.unknown = list(open_questions(before, after, old, new))
+        self.risen = risen(old, new) if old and new else []
+        """Lines at which more registers are live than before: (line, before, after)."""
+        self.held = held(old, new) if old and new else []
+        """Lines whose values are held in more registers through the peak: (line, before, after)."""
+
+    def sentences(self) -> Iterator[str]:
+        """What differs, what weighs most first, and where it shows; what is not known last."""
+        if not self.causes:
+            yield "no difference that is known explains it"
+        for cause in self.causes:
+            yield f"{cause.kind}: {cause.evidence}"
+        yield from self.places()
+        yield from (f"not known: {text}" for text in self.unknown)
+
+    def places(self) -> Iterator[str]:
+        """Where more registers are live."""
+        peaks = [each.peak for each in self.pressures if each is not None]
+        if len(peaks) == 2:
+            words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
+            yield f"peak of live registers: {words[0]} → {words[1]}"
+        for title, rows in (("more live at", self.risen), ("more held through the peak, written at", self.held)):
+            if rows:
+                yield f"{title}: {', '.join(f'{line} {before} → {after}' for line, before, after in rows[:_SHOWN])}"
+
+
+def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> list[Cause]:
+    """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read."""
+    found = [*_bounds(before, after), *_cap(before, after)]
+    if old is not None and new is not None and old.register_cap != new.register_cap:
+        both = ["any" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
+        allowed = f"ptxas was allowed {both[0]} → {both[1]} registers"
+        if not found:
+            by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
+            found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
+        elif found[0].kind == "bounds":
+            found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
+    if old is not None and new is not None:
+        found += _code(before, after, old, new)
+    return [*found, *_tools(before, after)]
+
+
+def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> Iterator[str]:
+    """What is not known, one line each."""
+    if old is None or new is None:
+        yield "live registers, and which lines grew: only binaries of sm_75 and later show them"
+    elif not (any(old.sources) and any(new.sources)):
+        yield "which lines grew: compile both builds with -lineinfo"
+    if not (before.sass and before.sass.maker and after.sass and after.sass.maker):
+        yield "toolkit and options of both builds: only cubins of CUDA 13 and later name both"
+
+
+def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    old, new = before.launch_bounds, after.launch_bounds
+    if old != new and (before.sass or after.sass):
+        words = [
+            "none" if each is None or not each.max_threads else f"{each.max_threads} threads" for each in (old, new)
+        ]
+        if words[0] != words[1]:
+            yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
+
+
+def _cap(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    both = [match["registers"] if (match := _CAP.search(_options(each))) else "none" for each in (before, after)]
+    if both[0] != both[1]:
+        yield Cause(kind="cap", evidence=f"-maxrregcount {both[0]} → {both[1]}")
+
+
+def _options(kernel: Kernel) -> str:
+    return kernel.sass.maker.options if kernel.sass and kernel.sass.maker else ""
+
+
+def _tools(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    makers = [each.sass.maker if each.sass else None for each in (before, after)]
+    if makers[0] is None or makers[1] is None:
+        return
+    if makers[0].version != makers[1].version:
+        yield Cause(kind="toolkit", evidence=f"CUDA {makers[0].version} → {makers[1].version}")
+    if makers[0].options and makers[1].options:
+        sets = [set(_WITHOUT_MEANING.sub("", each.options).split()) for each in makers if each]
+        gone, come = (" ".join(sorted(one - other)) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
+        if gone or come:
+            yield Cause(kind="options", evidence=f"options {gone or 'none'} → {come or 'none'}")
+
+
+def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
+    moved = list(_calls(old, new))
+    yield from moved
+    yield from _wider(before, after, old, new)
+    if moved:  # then lines stand more often, or for the first time, because of that
+        return
+    counts = [_counted(each, code) for each, code in ((before, old), (after, new))]
+    repeated = {
+        line: (counts[0][line], count)
+        for line, count in counts[1].items()
+        if line in counts[0] and count >= _REPEATED * counts[0][line] and count - counts[0][line] >= _LEAST_MORE
+    }
+    if repeated:
+        ranked = sorted(repeated, key=lambda line: repeated[line][0] - repeated[line][1])
+        words = ", ".join(f"{line} {repeated[line][0]:,} → {repeated[line][1]:,}" for line in ranked[:_SHOWN])
+        evidence = f"instructions of lines that stand more often (unrolled, recomputed, or used more often): {words}"
+        yield Cause(kind="repeated", evidence=evidence, lines=tuple(ranked[:_SHOWN]))
+    fresh = {line: count for line, count in counts[1].items() if line not in counts[0] and counts[0]}
+    if sum(fresh.values()) >= _LEAST_MORE:
+        ranked = sorted(fresh, key=lambda line: -fresh[line])[:_SHOWN]
+        words = ", ".join(f"{line} {fresh[line]:,}" for line in ranked)
+        evidence = f"instructions of lines that had none before: {words}"
+        yield Cause(kind="new-code", evidence=evidence, lines=tuple(ranked))
+
+
+def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:
+    """Calls that became code, or code that became calls."""
+    calls = [old.calls, new.calls]
+    alone, inlined = ([_lines(each, inlined=way) for each in (old, new)] for way in (False, True))
+    for kind, one, other in (("inlined", 0, 1), ("outlined", 1, 0)):
+        moved = (alone[one] & inlined[other]) - alone[other]
+        if calls[one] > calls[other] and (moved or not any(old.sources) or calls[other] == 0):
+            counted = Counter(_place(s) for s in (old, new)[other].sources if s is not None)
+            lines = tuple(sorted(moved, key=lambda line: -counted[line])[:_SHOWN])
+            where = f"; lines {', '.join(lines)}" if lines else ""
+            yield Cause(kind=kind, evidence=f"calls {calls[0]:,} → {calls[1]:,}{where}", lines=lines)  # type: ignore[arg-type]
+
+
+def _counted(kernel: Kernel, code: Pressure) -> Counter[str]:
+    """Instructions by line, without those that spill: they follow from registers, and not registers from them."""
+    spilling = {each.address for each in kernel.sass.local.accesses} if kernel.sass else set()
+    rows = enumerate(code.sources)
+    return Counter(_place(line) for row, line in rows if line is not None and row * INSTRUCTION not in spilling)
+
+
+def _lines(code: Pressure, *, inlined: bool) -> set[str]:
+    """The lines that were inlined, or that were not."""
+    return {_place(s) for s in code.sources if s is not None and (s.inlined_at is not None) == inlined}
+
+
+def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
+    """Wider accesses, or arithmetic of wider types in place of narrower."""
+    words = []
+    for name in sorted({name for name, _ in (*old.accesses, *new.accesses)}):
+        widths = [{size: n for (each, size), n in held.accesses.items() if each == name} for held in (old, new)]
+        most = [max(each, default=0) for each in widths]
+        mean = [sum(size * n for size, n in each.items()) / max(sum(each.values()), 1) for each in widths]
+        if most[0] > 0 and mean[1] >= 1.25 * mean[0]:
+            words.append(f"{name} of {mean[0] * 8:.0f} → {mean[1] * 8:.0f} bits on average")
+    mixes = [each.sass.opcode_classes if each.sass else {} for each in (before, after)]
+    more, fewer = (mixes[1].get(name, 0) - mixes[0].get(name, 0) for name in ("fp64", "fp32"))
+    if more >= _LEAST_MORE and fewer < 0 and more >= -fewer // 2:
+        words.append(f"64-bit floating point {mixes[0].get('fp64', 0):,} → {mixes[1].get('fp64', 0):,} instructions")
+    if words:
+        yield Cause(kind="wider", evidence=", ".join(words))
+
+
+def risen(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
+    """Lines at which more registers are live than before: (line, before, after), what rose most first."""
+    sides = []
+    for each in (old, new):
+        highest: dict[str, int] = {}
+        for line, count in each.lines:
+            highest[_place(line)] = max(highest.get(_place(line), 0), count)
+        sides.append(highest)
+    found = [(line, sides[0][line], count) for line, count in sides[1].items() if count > sides[0].get(line, count)]
+    return sorted(found, key=lambda each: (each[1] - each[2], -each[2]))
+
+
+def held(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
+    """Lines whose values are held in more registers through the peak than before: (line, before, after)."""
+    sides = [Counter({place: n for place, n in _held(each).items() if place is not None}) for each in (old, new)]
+    found = [(line, sides[0][line], count) for line, count in sides[1].items() if count > sides[0][line]]
+    return sorted(found, key=lambda each: each[1] - each[2])
+
+
+def _held(pressure: Pressure) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in pressure.ranges:
+        if each.source is not None:
+            found[_place(each.source)] += len(each.registers)
+    return found
+
+
+def _place(line: SourceLine) -> str:
+    return f"{line.file.replace(chr(92), '/').rpartition('/')[2]}:{line.line}"

@@ -1,0 +1,155 @@
+"""What a change makes of a kernel's residency, by device: blocks, warps, limiters, reserved memory. Pure.
+
+Without a launch there are no blocks: a build log does not say how kernels are launched, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from spillscan.model import Effect, Kernel, Launch, Metric, Usage
+from spillscan.model.symbols import arch_family
+from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
+from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.summary import footprint, summarise
+from spillscan.output.errors import UsageError
+
+
+def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
+    """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
+
+    Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
+    the builds themselves say, each side has its own dynamic shared memory; where their block sizes differ, blocks
+    cannot be compared. Empty for device functions, where the archs are of two families, and where one is unknown.
+    """
+    arch = after.key.arch
+    if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
+        return ()
+    sides = _launches(before, after, launches)
+    found = []
+    for name in judged_on(arch, devices):
+        if name is None:
+            continue
+        try:
+            device, gpu = resolve(name)
+        except UsageError:  # an arch from a log that the table does not have
+            continue
+        found.append(_effect(before, after, name, device, gpu, sides))
+    return tuple(found)
+
+
+def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch, Launch] | None:
+    """How the two sides are launched; ``None`` where that leaves nothing to compare."""
+    old, new = launches.launch_of(before), launches.launch_of(after)
+    if old is None or new is None:
+        known = new or old
+        return (known, known) if known else None
+    if old == new or not {old.source, new.source} <= {"sidecar", "required", "bounds", "baseline"}:
+        return new, new
+    alike = old.threads_per_block == new.threads_per_block and old.source in (new.source, "baseline")
+    return (old, new) if alike else None
+
+
+def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
+    """The effects as metrics; where there are several devices, their names stand in brackets."""
+    for effect in found:
+        key = f"[{effect.device}]" if len(found) > 1 else ""
+        for name in ("resident_blocks", "active_warps", "footprint_bytes"):
+            before, after = getattr(effect, name)
+            if before != after:
+                yield f"{name}{key}", before, after
+
+
+def _effect(
+    before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launched: tuple[Launch, Launch] | None
+) -> Effect:
+    reserved, on = _footprints(before.usage, after.usage, device, gpu)
+    if launched is None:
+        open_launch = "how it is launched is not known in both builds"
+        return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
+    launch = launched[1]
+    known = Effect(
+        device=name,
+        threads_per_block=launch.threads_per_block,
+        dynamic_shared_bytes=launch.dynamic_shared_bytes,
+        launch_source=launch.source,
+        footprint_bytes=reserved,
+        gpu=on,
+    )
+    if before.final is False or after.final is False:
+        return replace(known, unknown="relocatable code: registers are final only after the link")
+    if any(each.dynamic_shared_bytes is None for each in launched):
+        return replace(known, unknown="its dynamic shared memory is not known: --launch says it")
+    sides = [resident(side.usage, name, each) for side, each in zip((before, after), launched, strict=True)]
+    # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
+    for at, side in enumerate((before, after)):
+        other = (before, after)[1 - at]
+        if side.usage.barriers is None and other.usage.barriers is not None:
+            without = resident(replace(other.usage, barriers=None), name, launched[1 - at])
+            if _blocks(without) != _blocks(sides[1 - at]):
+                sides[at] = None
+    old, new = sides
+    return replace(
+        known,
+        resident_blocks=(_blocks(old), _blocks(new)),
+        active_warps=(old.active_warps if old else None, new.active_warps if new else None),
+        limiters=(_limiters(old, before), _limiters(new, after)),
+        unknown="" if old and new else "one of the builds does not report its registers or barriers",
+    )
+
+
+def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
+    """The occupancy of one launch on one device; ``None`` where record and launch do not decide it."""
+    if launch.dynamic_shared_bytes is None:
+        return None
+    return _resident(usage.registers, usage.shared_bytes, usage.barriers, name, launch)
+
+
+@lru_cache(maxsize=16384)
+def _resident(
+    registers: int | None, shared_bytes: int | None, barriers: int | None, name: str, launch: Launch
+) -> Occupancy | None:
+    usage = Usage(registers=registers, shared_bytes=shared_bytes, barriers=barriers)
+    return summarise(usage, name, launch).occupancy
+
+
+def _blocks(occupancy: Occupancy | None) -> int | None:
+    return None if occupancy is None else occupancy.resident_blocks
+
+
+def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
+    """What binds; an assumed barrier count binds nothing."""
+    if occupancy is None:
+        return ()
+    return tuple(name for name in occupancy.limiters if name != "barriers" or kernel.usage.barriers is not None)
+
+
+def _footprints(
+    before: Usage, after: Usage, device: Device, gpu: Gpu | None
+) -> tuple[tuple[int | None, int | None], str | None]:
+    """What both sides reserve by the same kind of stack (the call tree's where both report it, else the own frame), and
+    on which GPU."""
+    if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
+        stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes
+    elif (
+        before.cumulative_stack_bytes is after.cumulative_stack_bytes
+        and before.stack_bytes is not None
+        and after.stack_bytes is not None
+    ):
+        stacks = before.stack_bytes, after.stack_bytes
+    else:
+        return (None, None), None
+    first, second = (footprint(device, stack, gpu) for stack in stacks)
+    return (first.total_bytes, second.total_bytes), first.gpu
+
+
+def blocks(kernel: Kernel, launches: Launches) -> int | None:
+    """Resident blocks per SM of one kernel on its own target; ``None`` where launch, arch or registers are open."""
+    launch = launches.launch_of(kernel)
+    if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
+        return None
+    return _blocks(resident(kernel.usage, kernel.key.arch, launch))

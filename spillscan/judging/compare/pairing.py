@@ -1,0 +1,149 @@
+"""What changed between two builds. Pure: two builds in, changes out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.judging.compare.effects import effects, metrics
+from spillscan.judging.compare.figures import by_rank, compare, figures, messages, reported_alike, worst_first
+from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
+from spillscan.naming.identity.pairs import pair, paired
+from spillscan.occupancy.launches import Launches, LaunchMap
+
+_UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
+"""Kinds of messages that name no kernel, by the hole that says so."""
+
+__all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """All pairs of two builds, sorted out."""
+
+    changes: tuple[Change, ...] = ()
+    """Added, removed, renamed and changed kernels, worst first."""
+    unsettled: tuple[Change, ...] = ()
+    """Pairs in which nothing is known to differ, but a build does not report all that the other reports, or neither
+    reports registers or spills."""
+    equal: tuple[Change, ...] = ()
+    """Pairs in which nothing differs, where they were asked for."""
+
+
+def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Changes:
+    """Added, removed and changed kernels, worst first; kernels that are not known to have changed are left out."""
+    return Changes(comparison(base, head, launches, devices).changes)
+
+
+def comparison(
+    base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = (), *, all_pairs: bool = False
+) -> Comparison:
+    """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
+
+    ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
+    own target.
+    """
+    changes: list[Change] = []
+    unsettled: list[Change] = []
+    equal: list[Change] = []
+    launches = launches or LaunchMap()
+    doubtful = _doubtful((*base.kernels, *head.kernels))
+    unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
+    known: _Known = {}
+    found = paired(base.kernels, head.kernels)
+    for before, after in found.same:
+        alike = _changed(before, after, launches, devices, known)
+        if alike is not None:
+            if doubtful or unattached:
+                names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
+                alike = _doubted(alike, names, unattached)
+            (unsettled if alike.state == "unknown" else changes).append(alike)
+        elif all_pairs:
+            equal.append(Change(state="equal", before=before, after=after))
+    for before, after, score in found.renamed:
+        change = _changed(before, after, launches, devices, known)
+        change = change or Change(state="renamed", before=before, after=after)
+        changes.append(replace(change, state="renamed", score=score))
+    changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
+    changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
+    return Comparison(changes=worst_first(changes), unsettled=worst_first(unsettled), equal=tuple(equal))
+
+
+def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
+    """Figures, by name, that are unknown of one of several kernels of a key: which of them is which is not known."""
+    found: dict[KernelKey, set[str]] = defaultdict(set)
+    for kernel in kernels:
+        if kernel.confidence == "ambiguous":
+            found[kernel.key] |= {name for name, value in figures(kernel).items() if value is None}
+    return found
+
+
+def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
+    """The change, in which figures of these names are not known to differ, since a namesake may be the one that had
+    them, nor new messages of these kinds, since an earlier one that names no kernel may have been this kernel's.
+    """
+    kept = tuple(metric for metric in change.metrics if metric[0] not in names)
+    appeared = tuple(kind for kind in change.appeared if kind not in kinds)
+    left = [metric for metric in change.metrics if metric[0] in names]
+    state = change.state if kept or appeared or change.vanished else "unknown"
+    return replace(change, state=state, metrics=kept, unknown=by_rank((*change.unknown, *left)), appeared=appeared)
+
+
+def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
+    """What differs between two records of one kernel; ``None`` where they are known to be equal."""
+    return _changed(before, after, launches, devices, {})
+
+
+_Known = dict[object, tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]]
+"""What differs, what is unknown, and what that makes of residency: by all of a pair that it follows from."""
+
+
+def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known) -> Change | None:
+    alike = reported_alike(before, after)
+    differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
+    appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
+    same = not (differing or unknown or appeared or vanished)
+    if same and _settled(after) and ((alike and before.role == after.role) or _settled(before)):
+        return None
+    return Change(
+        state="changed" if differing or appeared or vanished else "unknown",
+        before=before,
+        after=after,
+        metrics=differing,
+        unknown=unknown,
+        appeared=appeared,
+        vanished=vanished,
+        effects=found,
+    )
+
+
+def _differences(
+    before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known
+) -> tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]:
+    """(what differs, what one side alone reports, residency); kernels of equal figures are compared once."""
+    facts = _facts(before, launches), _facts(after, launches)
+    made = known.get(facts) if None not in facts else None
+    if made is None:
+        differing, unknown = compare(before, after)
+        found = effects(before, after, launches, devices) if differing or unknown else ()
+        both = [metric for metric in metrics(found) if None not in metric]
+        one = [metric for metric in metrics(found) if None in metric]
+        made = by_rank((*differing, *both)), by_rank((*unknown, *one)), found
+        if None not in facts:
+            known[facts] = made
+    return made
+
+
+def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
+    """All of a kernel that differences follow from; ``None`` where its code is known, too."""
+    if kernel.sass is not None:
+        return None
+    launch = kernel.launch, launches.launch_of(kernel)
+    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, *launch
+
+
+def _settled(kernel: Kernel) -> bool:
+    """Whether the record says what a gate must know."""
+    return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)

@@ -1,0 +1,194 @@
+"""Kernels that the newer build does not have: deleted, or only not compiled this time.
+
+The newer build shows that a kernel was deleted where it compiled the kernel's unit for its arch, and the kernel is not
+in what came of it. Everywhere else kernels may be missing whose figures got worse. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import PurePosixPath
+
+from spillscan.model import Build, Change, Hole, Kernel
+from spillscan.model.symbols import arch_family, natural
+from spillscan.naming import Names
+from spillscan.naming.identity import canonical
+
+FEW = 3
+"""So many kernels may be gone from a build whose units are not known, if they are no more than one in ``SHARE``. A
+commit that deletes kernels deletes one or two; a source that was not compiled takes all of its kernels along."""
+SHARE = 4
+_NAMED = 3
+"""How many kernels a message names."""
+
+_Group = tuple[str, str | None]
+"""A unit and a family of archs."""
+
+
+def nothing_in_common(base: Build, head: Build) -> list[Hole]:
+    """A hole where no kernel of ``base`` could have a counterpart in ``head``."""
+    if not base.kernels or not head.kernels:
+        return []
+    families = _families(base)
+    if any(arch_family(kernel.key.arch) in families for kernel in head.kernels):
+        return []
+    named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
+    archs = " and ".join(", ".join(sorted(archs)) for archs in named)
+    message = f"the builds have no arch in common ({archs}): nothing was compared"
+    return [Hole(code="nothing-compared", message=message, hides=("kernels",))]
+
+
+def vanished(changes: Iterable[Change], base: Build, head: Build, most: int | None = None) -> list[Hole]:
+    """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
+    compiled shows in kernels that are not compared, too.
+
+    Up to ``most`` kernels may be gone unexplained, each counted once for all its archs; ``None``: none of a unit or an
+    arch that is missing, and few where the units are not known.
+    """
+    gone = [change.before for change in changes if change.state == "removed" and change.before]
+    if not gone or not head.kernels:
+        return []
+    by_arch, by_unit, unknown = _unexplained(gone, base, head)
+    if most is None:
+        unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
+    elif len({_place_and_symbol(kernel) for kernel in chain(unknown, *by_arch.values(), *by_unit.values())}) <= most:
+        return []
+    return [*_archs_missing(by_arch), *_units_missing(by_unit), *_kernels_missing(unknown, base)]
+
+
+def _unexplained(
+    gone: Sequence[Kernel], base: Build, head: Build
+) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
+    """The kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and those whose unit is not
+    known in one of the builds. A binary holds all of its code: what is not there is gone."""
+    compiled = _compiled(base, head)
+    units = {unit for unit, _ in compiled}
+    families = _families(head)
+    nameless = _holds_nameless(base, head)
+    whole = all(kernel.origins and kernel.origins[0].format == "binary" for kernel in head.kernels)
+    several = len({_input(kernel) for kernel in base.kernels}) > 1
+    by_arch: dict[_Group, list[Kernel]] = defaultdict(list)
+    by_unit: dict[str, list[Kernel]] = defaultdict(list)
+    unknown: list[Kernel] = []
+    for kernel in gone:
+        unit, family = kernel.key.unit, arch_family(kernel.key.arch)
+        place = unit or (_input(kernel) if several else "")
+        if family not in families:
+            by_arch["", kernel.key.arch].append(kernel)
+        elif (place, family) in compiled:
+            if not unit and not whole and kernel.role != "function":
+                unknown.append(kernel)  # one log of many sources
+        elif place in units:
+            by_arch[place, kernel.key.arch].append(kernel)
+        elif place and not (unit and nameless):
+            by_unit[place].append(kernel)
+        elif not whole and kernel.role != "function":
+            unknown.append(kernel)
+    return by_arch, by_unit, unknown
+
+
+def _holds_nameless(base: Build, head: Build) -> bool:
+    """Whether a unit may be in ``head`` whose name is not: some kernels there have no unit, and the base does not say
+    of each which one it is of."""
+    units: dict[str, set[str]] = defaultdict(set)
+    for kernel in base.kernels:
+        units[canonical(kernel.key.symbol)].add(kernel.key.unit)
+    nameless = [kernel for kernel in head.kernels if not kernel.key.unit]
+    if len(nameless) == len(head.kernels):
+        return True
+    return any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
+
+
+def _compiled(base: Build, head: Build) -> set[_Group]:
+    """What the head compiled of the units of the base: those that it names, and those that bear another name there
+    now, as half of the kernels show which only that unit had. Where a log names no units, the input stands for them."""
+    owners: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for kernel in base.kernels:
+        owners[canonical(kernel.key.symbol), arch_family(kernel.key.arch)].add(_place(kernel))
+    known = {_place(kernel) for kernel in base.kernels}
+    stems = Counter(_stem(place) for place in known)
+    by_stem = {_stem(place): place for place in known if stems[_stem(place)] == 1}
+    own = Counter((unit, family) for (_, family), units in owners.items() for unit in units if len(units) == 1)
+    seen: dict[_Group, set[str]] = defaultdict(set)
+    # A module without kernels names no arch.
+    found: set[_Group] = {(unit, family) for unit in head.empty_units for family in _families(base)}
+    found |= {(by_stem[_stem(unit)], family) for unit, family in found if _stem(unit) in by_stem and unit not in known}
+    for kernel in head.kernels:
+        place, family = _place(kernel), arch_family(kernel.key.arch)
+        found.add((place, family))
+        if place not in known:
+            symbol = canonical(kernel.key.symbol)
+            mine = owners.get((symbol, family), set())
+            if len(mine) == 1:
+                seen[next(iter(mine)), family].add(symbol)
+            if kernel.key.unit and _stem(place) in by_stem:
+                found.add((by_stem[_stem(place)], family))
+    return found | {group for group, symbols in seen.items() if 2 * len(symbols) >= own[group] > 0}
+
+
+def _place_and_symbol(kernel: Kernel) -> tuple[str, str]:
+    return _place(kernel), kernel.key.symbol
+
+
+def _place(kernel: Kernel) -> str:
+    return kernel.key.unit or _input(kernel)
+
+
+def _input(kernel: Kernel) -> str:
+    return kernel.origins[0].input if kernel.origins else ""
+
+
+def _stem(unit: str) -> str:
+    """``obj/gemm.cu.o`` -> ``gemm``."""
+    return PurePosixPath(unit).name.partition(".")[0]
+
+
+def _few(base: Build) -> int:
+    """How many kernels may be gone where nothing says which sources were compiled."""
+    return max(1, min(FEW, len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"}) // SHARE))
+
+
+def _families(build: Build) -> set[str | None]:
+    return set(map(arch_family, {kernel.key.arch for kernel in build.kernels}))
+
+
+def _archs_missing(groups: dict[_Group, list[Kernel]]) -> Iterator[Hole]:
+    for (unit, arch), kernels in groups.items():
+        where = f"{unit} of the newer build" if unit else "the newer build"
+        units = len({_place(kernel) for kernel in kernels})
+        among = f" in {units:,} units" if units > 1 else ""
+        message = f"{where} has no kernel for {arch or 'an unknown arch'}: {_counted(kernels)}{among}"
+        yield _hole("arch-missing", message, kernels, (unit, arch or ""))
+
+
+def _units_missing(groups: dict[str, list[Kernel]]) -> Iterator[Hole]:
+    for unit, kernels in groups.items():
+        message = f"{unit} is not in the newer build: {_counted(kernels)} ({_by_arch(kernels)})"
+        yield _hole("unit-missing", message, kernels, (unit,))
+
+
+def _kernels_missing(kernels: Sequence[Kernel], base: Build) -> Iterator[Hole]:
+    if kernels:
+        every = len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"})
+        message = f"{_counted(kernels)}, of {every:,}, and no line says which sources were compiled"
+        yield _hole("kernels-missing", f"{message} ({_by_arch(kernels)})", kernels, ())
+
+
+def _hole(code: str, message: str, kernels: Sequence[Kernel], names: tuple[str, ...]) -> Hole:
+    origin = kernels[0].origins[0] if kernels[0].origins else None
+    return Hole(code=code, message=message, hides=("kernels",), origin=origin, names=tuple(filter(None, names)))
+
+
+def _counted(kernels: Sequence[Kernel]) -> str:
+    symbols = list(dict.fromkeys(kernel.key.symbol for kernel in kernels))
+    more = ", …" if len(symbols) > _NAMED else ""
+    names = Names(symbols)
+    named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
+    return f"{len(symbols):,} kernel{'s' if len(symbols) > 1 else ''} of the older one gone ({named}{more})"
+
+
+def _by_arch(kernels: Sequence[Kernel]) -> str:
+    counts = Counter(kernel.key.arch for kernel in kernels)
+    return ", ".join(f"{arch or 'arch unknown'}: {counts[arch]:,}" for arch in sorted(counts, key=natural))

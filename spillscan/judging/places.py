@@ -1,0 +1,237 @@
+"""Where in a repository a kernel or a finding stands: the source file where it is known, else the log's line.
+
+Pure: what the file system and the environment say is in the :class:`Tree`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.model import Finding, Kernel, Origin
+from spillscan.output.safe import printable
+from spillscan.reading.machine.spillmap import Culprit, culprits
+
+if TYPE_CHECKING:
+    from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
+
+_SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
+# CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
+_CMAKE_OBJECT = re.compile(r"(?:(?P<folder>.*)/)?CMakeFiles/[^/]+\.dir/(?P<source>.+)\.(?:o|obj)$")
+# Where compilers keep what they made between two steps: no place to look.
+_TEMPORARY = re.compile(r"(?:^|/)(?:tmpxft_|tmp/|te?mp[^/]*/|AppData/Local/Temp/)")
+_ADVISORY_PLACE = re.compile(r"(?P<path>.+), line (?P<line>\d+)$")
+_ABOUT: dict[str, AccessClass] = {"spill": "spill", "local-array": "array"}
+"""How the names of rules begin that speak of accesses to local memory, and of which class."""
+_DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
+_DEEPEST, _LONGEST_UNIT = 64, 1024
+
+UNKNOWN = "unknown"
+"""The path of what has no known place."""
+
+
+def _nothing(path: str) -> bool:
+    return False
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """The repository that reports speak of."""
+
+    root: str = ""
+    """Absolute path of its top, forward slashes; empty where there is none."""
+    folder: str = ""
+    """The current folder, relative to the root; empty at the top."""
+    holds: Callable[[str], bool] = _nothing
+    """Whether a path relative to the root is a file."""
+
+    def relative(self, path: str) -> str:
+        """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
+        file here. Never absolute, never above the root.
+        """
+        inside = self.inside(path)
+        if inside is not None and (self.holds(inside) or _is_absolute(path)):
+            return inside
+        parts = [part for part in _normal(path).split("/") if part not in ("", ".", "..") and not _DRIVE.match(part)]
+        parts = parts[-_DEEPEST:]
+        tails = ("/".join(parts[start:]) for start in range(len(parts)))
+        return next(filter(self.holds, tails), inside or "/".join(parts) or UNKNOWN)
+
+    def inside(self, path: str) -> str | None:
+        """``path`` relative to the root, as this machine knows it; ``None`` where it lies elsewhere."""
+        path, root = _normal(path), _normal(self.root)
+        if not _is_absolute(path):
+            path = posixpath.normpath(posixpath.join(self.folder, path))
+            return None if path.startswith("../") or path in ("..", ".") else path
+        return path[len(root) + 1 :] if self.root and path.startswith(root + "/") else None
+
+
+class Place(Struct, frozen=True, kw_only=True, eq=False):
+    """A line of a file."""
+
+    path: str
+    """Relative to the repository's root, forward slashes, printable."""
+    line: int
+    """1-based; 1 where only the file is known."""
+    inner: str = ""
+    """Of code inlined from elsewhere: ``softmax.h:118``, the line itself."""
+    share: float | None = None
+    """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.line))
+
+    @property
+    def uri(self) -> str:
+        """The path as a relative URI reference (RFC 3986)."""
+        from urllib.parse import quote
+
+        return quote(self.path, safe="/", errors="replace")
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """``src/gemm.cu:50 (inlined: softmax.h:118)``."""
+        return f"{self}{f' (inlined: {self.inner})' if self.inner else ''}"
+
+
+def place_of(finding: Finding, tree: Tree) -> Place:
+    """Where to look for what ``finding`` says: in the source, where it is known; else the line of the log."""
+    return source_place(finding, tree) or place_in_input(finding.origin, tree)
+
+
+def source_place(finding: Finding, tree: Tree) -> Place | None:
+    """The source line that the machine code names, the file that the compiler's message names, the source that the
+    build step names, else that of the machine code's lines; ``None`` where nothing does."""
+    kernel = finding.kernel
+    if line := _line_in_code(finding, tree):
+        return line
+    for path, number in _named_places(finding):
+        return _place(tree.relative(path), number)
+    if source := source_of(kernel) or _file_in_code(kernel):
+        return _place(tree.relative(source), 1)
+    return None
+
+
+def _file_in_code(kernel: Kernel) -> str:
+    """The file of the kernel itself, where lines of its code are known: what its inlined code was called from."""
+    line = next((each.source for each in kernel.sass.local.lines), None) if kernel.sass else None
+    while line is not None and line.inlined_at is not None:
+        line = line.inlined_at
+    return "" if line is None else line.file
+
+
+def place_in_input(origin: Origin | None, tree: Tree) -> Place:
+    """The line of the input itself."""
+    return _place(UNKNOWN, 1) if origin is None else _place(log_path(origin.input, tree), origin.line or 1)
+
+
+def log_path(log: str, tree: Tree) -> str:
+    """What an input is called in a report: relative to the root, or by its name alone where it lies elsewhere."""
+    if log == "-":
+        return "standard-input"
+    return tree.inside(log) or posixpath.basename(_normal(log))
+
+
+def source_of(kernel: Kernel) -> str:
+    """The source file that ``kernel`` was compiled from, as the build names it; empty where it does not."""
+    if kernel.source:
+        return kernel.source
+    unit = kernel.key.unit.replace("\\", "/")
+    if _SOURCE.search(unit):
+        return unit
+    made = _CMAKE_OBJECT.match(unit) if len(unit) <= _LONGEST_UNIT else None
+    if made and _SOURCE.search(made["source"]):
+        return posixpath.join(made["folder"] or "", made["source"].replace("__/", "../"))
+    return ""
+
+
+def _normal(path: str) -> str:
+    path = posixpath.normpath(path.replace("\\", "/"))
+    return path[1:] if path.startswith("//") else path
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith(("/", "\\")) or _DRIVE.match(path.replace("\\", "/")) is not None
+
+
+def _place(path: str, line: int) -> Place:
+    return Place(path=printable(path) or UNKNOWN, line=max(1, line))
+
+
+def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
+    """(file, line) that the compiler's message gives, where the finding is one and the file is no temporary one."""
+    for advisory in finding.kernel.advisories:
+        if advisory.kind.replace("_", "-") == finding.rule and advisory.location:
+            match = _ADVISORY_PLACE.match(advisory.location)
+            if match and not _TEMPORARY.search(match["path"].replace("\\", "/")):
+                yield match["path"], int(match["line"])
+
+
+def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
+    """The source line of what the finding is about: of spills and arrays the heaviest."""
+    sass = finding.kernel.sass
+    if sass is None:
+        return None
+    if finding.rule.startswith("registers"):
+        if sass.live_peak is None or sass.live_peak.source is None:
+            return None
+        return placed(sass.live_peak.source, tree)
+    return next(iter(heaviest(finding, tree)), None)
+
+
+def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
+    """The source lines of the spills or arrays that a finding is about, those of greatest weight first: of code that
+    was inlined the first line that the repository holds. Empty where it is about none, or nothing names lines."""
+    kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
+    sass = finding.kernel.sass
+    if kind is None or sass is None:
+        return ()
+    return weighed(sass.local, kind, tree)
+
+
+def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
+    """The source lines of accesses of one class: see :func:`heaviest`."""
+    found = culprits(local, kind, lambda line: _in_repository(line, tree))
+    return [_placed(each.place, each.inner, tree, each) for each in found]
+
+
+def placed(line: SourceLine, tree: Tree) -> Place:
+    """Of a line and the calls that it was inlined through the first that the repository holds."""
+    return _placed(_in_repository(line, tree), line, tree)
+
+
+def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | None = None) -> Place:
+    place = _place(_relative(tree, line.file), line.line)
+    if (inner.file, inner.line) == (line.file, line.line):
+        inside = ""
+    else:
+        inside = printable(f"{posixpath.basename(_normal(inner.file))}:{inner.line}")
+    return replace(place, inner=inside, share=None if weighed is None else weighed.share)
+
+
+def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
+    """Of a line and the calls that it was inlined through the first that the repository holds; else the outermost: a
+    library's header is nothing that its user can mend."""
+    each: SourceLine | None = line
+    while each is not None:
+        if tree.holds(_relative(tree, each.file)):
+            return each
+        line, each = each, each.inlined_at
+    return line
+
+
+@lru_cache(maxsize=4096)
+def _relative(tree: Tree, path: str) -> str:
+    """:meth:`Tree.relative`: thousands of accesses come from few files."""
+    return tree.relative(path)

@@ -1,0 +1,497 @@
+"""What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the holes that are
+accepted on record; and all of it as text, itself a policy file, with the origin of each value beside it where that is
+asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from posixpath import basename
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
+
+from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, SETTINGS, Key, Value, keys
+from spillscan.judging.rules import Terms
+from spillscan.model import Hole, Kernel, Launch, Level, Rule
+from spillscan.model.patterns import compiled, names_of, text_of
+from spillscan.model.symbols import Tuned
+from spillscan.occupancy.launches import settled
+
+DEFAULT = "default"
+"""Origin of what the policy does not say."""
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Acceptance(Struct, frozen=True, kw_only=True):
+    """One entry of ``accept``."""
+
+    hole: str
+    """The kind of hole, by its code."""
+    match: str = "*"
+    """Pattern that a name of the kernel, its unit or arch where it is about these, or the input, must fit."""
+    reason: str
+    """Why, in the team's words."""
+    origin: str
+    """Where it stands."""
+
+    def covers(self, hole: Hole) -> bool:
+        """Whether it accepts ``hole``."""
+        if self.hole != hole.code:
+            return False
+        names = [*hole.names, hole.origin.input if hole.origin else ""]
+        if hole.kernel is not None:
+            names += names_of(hole.kernel.named_by)
+        return compiled(self.match).fits(text_of(names), names)
+
+
+class Setting(Struct, Generic[T_co], frozen=True):
+    """A value, and who said so."""
+
+    value: T_co
+    """The value."""
+    origin: str
+    """``spillscan.yaml:3``, ``SPILLSCAN_FAIL_ON``, ``--fail-on`` or ``default``."""
+
+
+class Override(Struct, frozen=True, kw_only=True):
+    """What holds for the kernels that it names."""
+
+    match: tuple[str, ...] = ()
+    """Patterns of names; a kernel must fit one of them. Empty: every kernel."""
+    arch: tuple[str, ...] = ()
+    """Patterns of archs, likewise."""
+    unit: tuple[str, ...] = ()
+    """Patterns of translation units, likewise."""
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """Limits by key."""
+    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
+    """Severities by rule id."""
+    launch: Setting[Launch] | None = None
+    """How these kernels are launched."""
+    reason: str = ""
+    """Why, in the team's words."""
+    origin: str = ""
+    """Where it begins."""
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """What one place said: a file, the environment, or the command line."""
+
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """By key; limits hold for every kernel."""
+    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
+    """Severities by rule id, for every kernel."""
+    entries: tuple[Override, ...] = ()
+    """In order; they win over the layer's own settings, and the last of them over the others."""
+    accept: tuple[Acceptance, ...] = ()
+    """Holes that are accepted."""
+    labels: Mapping[str, Setting[tuple[str, ...]]] = field(default_factory=dict)
+    """What templates call their parameters, by the last word of their names; empty: no name."""
+
+
+class Matcher:
+    """Which entries of a policy name which kernels, for very many kernels.
+
+    Each pattern of each entry is a bit. Distinct symbols, archs and units are tried once and leave a mask of bits; a
+    kernel's mask is what its three leave in common. Remembers what it has tried; entries never change.
+    """
+
+    def __init__(self, entries: Sequence[Override]) -> None:
+        self.lines = [(index, pattern) for index, entry in enumerate(entries) for pattern in entry.match or ("*",)]
+        """(index of the entry, pattern) of each bit, from the lowest on."""
+        ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
+        everything = compiled("*")
+        self._always = sum(bit for pattern, bit in ready if pattern == everything)
+        named = [(pattern, bit) for pattern, bit in ready if pattern != everything]
+        self._by_pattern = [(each.needle, bit, each.expression) for each, bit in named if each.exact is None]
+        self._by_name: dict[str, int] = {}
+        for pattern, bit in named:
+            if pattern.exact is not None:
+                self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
+        self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
+        self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
+        self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
+        """Whether each pattern names every kernel."""
+        self._names: dict[str | Tuned, int] = {}
+        self._archs: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+
+    def mask(self, kernel: Kernel) -> int:
+        """The bits that name ``kernel``."""
+        if self.for_all:
+            return self._always
+        key, called = kernel.key, kernel.named_by
+        named = self._names.get(called)
+        if named is None:
+            named = self._names[called] = self._named(called)
+        if not named:
+            return 0
+        arch, unit = key.arch or "", key.unit
+        if arch not in self._archs:
+            self._archs[arch] = _mask(self._by_arch, arch)
+        if unit not in self._units:
+            self._units[unit] = _mask(self._by_unit, unit)
+        return named & self._archs[arch] & self._units[unit]
+
+    def _named(self, called: str | Tuned) -> int:
+        """The bits of the patterns that fit a name of a kernel; names are spelled out only where one is asked for."""
+        if not self._by_name and not self._by_pattern:
+            return self._always
+        names = names_of(called)
+        text = text_of(names)
+        found = self._always
+        for name in names:
+            found |= self._by_name.get(name, 0)
+        for needle, bit, expression in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
+            if needle in text and (expression is None or any(map(expression.fullmatch, names))):
+                found |= bit
+        return found
+
+    def entries(self, mask: int) -> list[int]:
+        """Indices of the entries of which a bit stands in ``mask``, in order, each once."""
+        return list(dict.fromkeys(index for bit, (index, _) in enumerate(self.lines) if mask >> bit & 1))
+
+
+def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
+    """The bits of all whose patterns fit ``name``, and of those that have none."""
+    text = text_of((name,))
+    return sum(
+        bit for patterns, bit in choices if not patterns or any(compiled(p).fits(text, (name,)) for p in patterns)
+    )
+
+
+class Policy(Struct, frozen=True, eq=False, dict=True):
+    """Layers from weak to strong; without any, the defaults."""
+
+    layers: tuple[Layer, ...] = ()
+    """The file's, the environment's, the command line's."""
+
+    def setting(self, name: str) -> Setting[Value]:
+        """What holds for the key ``name``, unless an entry says another for some kernels."""
+        said = [layer.settings[name] for layer in self.layers if name in layer.settings]
+        return said[-1] if said else Setting(keys()[name].default, DEFAULT)
+
+    @property
+    def fail_on(self) -> str:
+        """Mildest severity that fails a gate, or ``never``."""
+        return str(self.setting("fail_on").value)
+
+    @property
+    def strict(self) -> bool:
+        """Whether anything that was not understood is fatal."""
+        return bool(self.setting("strict").value)
+
+    @property
+    def expect_kernels(self) -> int | None:
+        """Fewest kernels that a build must have."""
+        value = self.setting("expect_kernels").value
+        return value if isinstance(value, int) else None
+
+    @property
+    def max_removed(self) -> int | None:
+        """Most kernels that may be gone from a newer build unexplained."""
+        value = self.setting("max_removed").value
+        return value if isinstance(value, int) else None
+
+    @property
+    def baseline(self) -> str | None:
+        """File of known findings."""
+        value = self.setting("baseline").value
+        return value if isinstance(value, str) else None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices on which resident blocks count; empty: each kernel's own arch."""
+        value = self.setting("devices").value
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def require_archs(self) -> tuple[str, ...]:
+        """What every binary must hold code for."""
+        value = self.setting("require_archs").value
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def demands_archs(self) -> bool:
+        """Whether anything is demanded of what a file holds code for."""
+        return any(self.setting(name).value for name in ("require_archs", "driver_release", "files"))
+
+    def count(self, name: str) -> int:
+        """What holds for a key of kind ``count`` that has a default."""
+        value = self.setting(name).value
+        assert isinstance(value, int)
+        return value
+
+    def acceptance(self, hole: Hole) -> Hole:
+        """``hole``, with the reason where a layer accepts it."""
+        covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(hole))
+        found = next(covering, None)
+        return hole if found is None else structs.replace(hole, accepted=found.reason)
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """What templates call their parameters: names are shown with them."""
+        return {name: setting.value for layer in self.layers for name, setting in layer.labels.items()}
+
+    @cached_property
+    def entries(self) -> tuple[Override, ...]:
+        """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""
+        return tuple(_entries(self.layers))
+
+    def terms_of(self, kernel: Kernel) -> Terms:
+        """What holds for ``kernel``. Cheap: kernels that the same entries name and that are launched alike share their
+        terms."""
+        mask = self._matcher.mask(kernel)
+        said = self._terms.get((mask, None))
+        if said is None:
+            said = self._terms[mask, None] = self._resolved(mask)
+        if said.launch is None and kernel.launch is None and kernel.launch_bounds is None:
+            return said
+        launch = settled(kernel, said.launch)
+        if launch == said.launch:
+            return said
+        terms = self._terms.get((mask, launch))
+        if terms is None:
+            terms = self._terms[mask, launch] = replace(said, launch=launch)
+        return terms
+
+    def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
+        """What holds for any of ``kernels``, each once."""
+        if self._matcher.for_all:  # they differ by how they are launched alone
+            own = [
+                kernel
+                for kernel in kernels
+                if kernel.launch is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None
+            ]
+            known = set(map(id, own))
+            kernels = [*own, *islice((kernel for kernel in kernels if id(kernel) not in known), 1)]
+        return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
+
+    def launch_of(self, kernel: Kernel) -> Launch | None:
+        """How ``kernel`` is launched; ``None`` where neither the policy nor the kernel itself says."""
+        return self.terms_of(kernel).launch
+
+    def said_of(self, kernel: Kernel) -> Override:
+        """All that is said of ``kernel``, each value with its origin; what no layer says is left out."""
+        return self._said(self._matcher.mask(kernel))
+
+    def in_force(self) -> tuple[Override, ...]:
+        """The entries that name kernels, without what a stronger layer overrules for all, and without empty ones."""
+        found: list[Override] = []
+        for number, layer in enumerate(self.layers):
+            above = self.layers[number + 1 :]
+            names = {name for each in above for name in each.settings}
+            rules = {rule for each in above for rule in each.levels}
+            for entry in layer.entries:
+                settings = {name: setting for name, setting in entry.settings.items() if name not in names}
+                levels = {rule: setting for rule, setting in entry.levels.items() if rule not in rules}
+                if settings or levels or entry.launch:
+                    found.append(replace(entry, settings=settings, levels=levels))
+        return tuple(found)
+
+    def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Override, str]]:
+        """(entry, pattern) of those that name none of ``kernels``, in order; ``*`` where an entry has no ``match``."""
+        seen = 0
+        for kernel in kernels:
+            seen |= self._matcher.mask(kernel)
+        idle = [line for bit, line in enumerate(self._matcher.lines) if not seen >> bit & 1]
+        found = [(self.entries[index], pattern) for index, pattern in idle]
+        return [(entry, pattern) for entry, pattern in found if entry.match or entry.arch or entry.unit]
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        return Matcher(self.entries)
+
+    @cached_property
+    def _terms(self) -> dict[tuple[int, Launch | None], Terms]:
+        """By mask and launch; ``None``: as the policy has the launch."""
+        return {}
+
+    def _said(self, mask: int) -> Override:
+        said = Override()
+        for index in self._matcher.entries(mask):
+            entry = self.entries[index]
+            said = replace(
+                said,
+                settings={**said.settings, **entry.settings},
+                levels={**said.levels, **entry.levels},
+                launch=entry.launch or said.launch,
+            )
+        return said
+
+    def _resolved(self, mask: int) -> Terms:
+        said = self._said(mask)
+        limits: dict[str, Any] = {name: key.default for name, key in keys().items() if key.per_kernel}
+        limits |= {name: setting.value for name, setting in said.settings.items()}
+        levels = {rule: setting.value for rule, setting in said.levels.items()}
+        launch = said.launch.value if said.launch else None
+        return Terms(limits=limits, levels=levels, launch=launch, devices=self.devices)
+
+
+def _entries(layers: Iterable[Layer]) -> Iterator[Override]:
+    for layer in layers:
+        limits = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
+        if limits or layer.levels:
+            yield Override(settings=limits, levels=layer.levels)
+        yield from layer.entries
+
+
+WITHIN = " > "
+"""Between an archive and its member."""
+
+
+class FileEntry(Struct, frozen=True, kw_only=True):
+    """What holds for the files that it names."""
+
+    match: tuple[str, ...]
+    """Patterns of names; a file must fit one of them."""
+    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    """By key."""
+    reason: str = ""
+    """Why, in the team's words."""
+    origin: str = ""
+    """Where it begins."""
+
+    def names(self, name: str) -> bool:
+        """Whether it is about the file ``name``: by all of it, the member or the file alone, or its last part."""
+        inner = name.rpartition(WITHIN)[2]
+        names = [name, inner, basename(inner)]
+        return any(compiled(pattern).fits(text_of(names), names) for pattern in self.match)
+
+
+class FileTerms(Struct, frozen=True, kw_only=True):
+    """What a policy demands of a file."""
+
+    require_archs: tuple[str, ...] = ()
+    """What it must hold code for."""
+    driver_release: str | None = None
+    """The CUDA release whose drivers must take its PTX."""
+    max_file_bytes: int | None = None
+    """Most bytes that it may have, as it is stored."""
+
+
+def terms_of(policy: Policy, name: str) -> FileTerms:
+    """What holds for the file ``name``; of entries that name it, the last wins, key by key."""
+    found: dict[str, Value] = {}
+    for layer in policy.layers:
+        said = [layer.settings]
+        if "files" in layer.settings:
+            entries = layer.settings["files"].value
+            assert isinstance(entries, tuple)
+            said += [entry.settings for entry in entries if entry.names(name)]
+        found |= {key: settings[key].value for settings in said for key in FILES if key in settings}
+    return FileTerms(**found)  # type: ignore[arg-type]
+
+
+_Line = tuple[str, str]
+"""(text, origin)."""
+
+
+def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
+    """The policy in force, a line each; read as a file it says the same."""
+    lines = [_setting(key, policy.setting(key.name)) for key in keys().values() if key.kind != "files"]
+    lines += _severities(rules, [layer.levels for layer in policy.layers])
+    accepted = [each for layer in policy.layers for each in layer.accept]
+    if accepted:
+        lines.append(("accept:", ""))
+    for each in accepted:
+        parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
+        text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
+        lines.append((f"  - {{{text}}}", each.origin))
+    files: Any = policy.setting("files").value
+    if files:
+        lines.append(("files:", ""))
+    for each in files:
+        words = [f"match: {_value(each.match)}"]
+        words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
+        words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
+        lines.append((f"  - {{{', '.join(words)}}}", each.origin))
+    labels = {name: setting for layer in policy.layers for name, setting in layer.labels.items()}
+    lines += [("labels:", "")] if labels else []
+    lines += [(f"  {name}: {_value(setting.value)}", setting.origin) for name, setting in labels.items()]
+    entries = policy.in_force()
+    if entries:
+        lines.append(("kernels:", ""))
+        for entry in entries:
+            lines += _entry(entry)
+    return _aligned(lines, origins)
+
+
+def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
+    """What holds for one kernel, likewise."""
+    said = policy.said_of(kernel)
+    per_kernel = [key for key in keys().values() if key.per_kernel]
+    lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
+    if said.launch:
+        lines.append((f"launch: {_launch(said.launch.value)}", said.launch.origin))
+    return _aligned(lines + _severities(rules, [said.levels]), origins)
+
+
+def _setting(key: Key, setting: Setting[Value]) -> _Line:
+    value = setting.value
+    if key.kind != "limit" and value in (None, ()):
+        return f"# {key.name}: not set", setting.origin
+    return f"{key.name}: {_value(value)}", setting.origin
+
+
+def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Level]]]) -> list[_Line]:
+    said: dict[str, Setting[str]] = {}
+    for each in levels:
+        said.update(each)
+    lines: list[_Line] = [("severity:", "")]
+    for rule in rules:
+        setting = said.get(rule.id, Setting(rule.severity, DEFAULT))
+        lines.append((f"  {rule.id}: {setting.value}", setting.origin))
+    return lines
+
+
+def _entry(entry: Override) -> Iterator[_Line]:
+    lines: list[_Line] = [
+        (f"{name}: {_value(patterns)}", entry.origin)
+        for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))
+        if patterns
+    ]
+    lines += [(f"{name}: {_value(setting.value)}", setting.origin) for name, setting in entry.settings.items()]
+    if entry.levels:
+        lines.append(("severity:", ""))
+        lines += [(f"  {rule}: {setting.value}", setting.origin) for rule, setting in entry.levels.items()]
+    if entry.launch:
+        lines.append((f"launch: {_launch(entry.launch.value)}", entry.launch.origin))
+    if entry.reason:
+        lines.append((f"reason: {_value(entry.reason)}", entry.origin))
+    for number, (text, origin) in enumerate(lines):
+        yield ("  - " if number == 0 else "    ") + text, origin
+
+
+def _launch(launch: Launch) -> str:
+    figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
+    unsaid = {"cluster_blocks": 1}
+    return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)) + "}"
+
+
+def _value(value: Value) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _quoted(value) if isinstance(value, str) and not value.isidentifier() else str(value)
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted word; what does not print is escaped, as YAML and JSON both read it below U+10000."""
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in plain)
+
+
+def _aligned(lines: Sequence[_Line], origins: bool) -> Iterator[str]:
+    width = max(len(text) for text, _ in lines if len(text) <= 60)
+    for text, origin in lines:
+        yield f"{text:{width}}  # {origin}" if origins and origin else text

@@ -1,0 +1,299 @@
+"""The keys of a policy, each stated once: the file, the environment, options, schema and docs are derived from here.
+
+Limits are declared beside the rules that obey them, all else here. Beyond the schema, regular expressions and devices
+are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from spillscan.builds.releases import ISA_OF_RELEASE
+
+if TYPE_CHECKING:
+    from spillscan.model import Rule
+
+Kind = Literal["limit", "count", "choice", "flag", "names", "path", "files"]
+"""``limit``: a whole number or ``none``; ``count``: a whole number; ``choice``: one of some words; ``flag``: true or
+false; ``names``: a list of words; ``path``: a file, relative to the policy's own folder; ``files``: entries of them."""
+
+Value = str | int | bool | tuple[Any, ...] | None
+"""What a key may hold; ``None``: no limit, nothing given."""
+
+PREFIX = "SPILLSCAN_"
+"""Before a key's name in capitals: its environment variable."""
+
+VERSION = 1
+"""Version of the policy file that this release reads."""
+
+LARGEST = 2**31 - 1
+"""No figure of a kernel is larger."""
+LARGEST_FILE = 2**50
+"""Nor any file."""
+
+
+class Key(NamedTuple):
+    """One setting."""
+
+    name: str
+    """As a policy file calls it; of a limit, the field of :class:`~spillscan.judging.policy.effective.Limits`."""
+    kind: Kind
+    """What it holds."""
+    default: Value
+    """What holds where the policy says nothing."""
+    help: str
+    """One line: what it is, with its unit."""
+    scope: Literal["build", "change", "all"] = "all"
+    """Limits: whether a build or a change is held against it. ``all``: no limit of a kernel, but of the whole run."""
+    choices: tuple[str, ...] = ()
+    """The words of a ``choice``."""
+    largest: int = LARGEST
+    """Largest whole number."""
+    unpacking: bool = False
+    """Whether it bounds what a hostile binary or archive may make of itself."""
+
+    @property
+    def per_kernel(self) -> bool:
+        """Whether an entry may set it for the kernels that it names."""
+        return self.scope != "all"
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def option(self) -> str:
+        """Its option on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+def _unpacking(name: str, default: int, text: str) -> Key:
+    return Key(name=name, kind="count", default=default, help=text, unpacking=True)
+
+
+SETTINGS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key(
+            name="fail_on",
+            kind="choice",
+            default="error",
+            help="mildest finding that fails a gate",
+            choices=("error", "warning", "note", "never"),
+        ),
+        Key(name="strict", kind="flag", default=False, help="exit 2 if anything in the input was not understood"),
+        Key(
+            name="expect_kernels",
+            kind="count",
+            default=None,
+            help="fewest kernels that a build must have; fewer is exit 2",
+        ),
+        Key(
+            name="max_removed",
+            kind="count",
+            default=None,
+            help="most kernels that may be gone from a newer build unexplained; more is exit 2",
+        ),
+        Key(
+            name="devices",
+            kind="names",
+            default=(),
+            help="devices on which resident blocks count, such as H100 or sm_90; without, each kernel's own arch",
+        ),
+        Key(
+            name="require_archs",
+            kind="names",
+            default=(),
+            help="what each binary must hold: machine code (sm_90a), PTX for a GPU and all later ones (compute_120)",
+        ),
+        Key(
+            name="driver_release",
+            kind="choice",
+            default=None,
+            help='CUDA release whose drivers must take all PTX, such as "12.4"',
+            choices=tuple(ISA_OF_RELEASE),
+        ),
+        Key(
+            name="max_file_bytes",
+            kind="limit",
+            default=None,
+            help="most bytes that an input of size may have, as it is stored",
+            largest=LARGEST_FILE,
+        ),
+        Key(name="files", kind="files", default=(), help="the three above, for some files"),
+        _unpacking("max_unpack_ratio", 128, "most bytes that one stored byte of a binary or archive may become"),
+        _unpacking("max_member_mib", 4096, "largest member of a binary or archive, decompressed, in MiB"),
+        _unpacking("max_nesting", 6, "most containers inside each other"),
+        _unpacking("max_members", 1 << 17, "most members of all containers in one input"),
+        Key(name="baseline", kind="path", default=None, help="file of the findings that are known and accepted"),
+    )
+}
+"""Every key that holds one value for the whole run, by name."""
+
+
+FILES = ("require_archs", "driver_release", "max_file_bytes")
+"""Keys that an entry of ``files`` may set."""
+
+
+@cache
+def keys() -> Mapping[str, Key]:
+    """Every key that holds one value, by name: the limits of the rules, then :data:`SETTINGS`."""
+    from spillscan.judging.rules import all_limits
+
+    limits = (
+        Key(name=limit.name, kind="limit", default=limit.default, help=limit.help, scope=limit.judges)
+        for limit in all_limits()
+    )
+    return {key.name: key for key in limits} | SETTINGS
+
+
+def per_kernel() -> tuple[str, ...]:
+    """Names of the keys that an entry may set."""
+    return tuple(name for name, key in keys().items() if key.per_kernel)
+
+
+LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
+    "threads_per_block": (1, 1024),
+    "dynamic_shared_bytes": (0, LARGEST),
+    "max_dynamic_shared_bytes": (0, LARGEST),
+    "carveout_percent": (0, 100),
+    "cluster_blocks": (1, 16),
+}
+"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
+
+LABEL = "[A-Za-z_][A-Za-z0-9_]*"
+"""What templates and their parameters may be called in ``labels``."""
+
+LEVELS = ("error", "warning", "note", "off")
+"""What a rule's severity may be set to."""
+
+SELECTORS = ("match", "arch", "unit")
+"""Keys of an entry that say for which kernels it holds."""
+
+
+def effects() -> tuple[str, ...]:
+    """Keys of an entry that say what holds."""
+    return (*per_kernel(), "severity", "launch")
+
+
+# ---- the schema ---------------------------------------------------------------------------------------------------
+
+_WORD = {"type": "string", "minLength": 1, "pattern": "^[^\n]+$"}
+_LABEL = {"type": "string", "pattern": f"^{LABEL}$"}
+_SELECTOR_HELP = {
+    "match": "globs, or re: expressions, that must fit a whole name of the kernel: symbol, full name, or short name",
+    "arch": "globs of archs: sm_90a, sm_9*",
+    "unit": "globs of translation units, as the build log names them",
+}
+
+
+def schema(rules: Sequence[Rule]) -> dict[str, Any]:
+    """The schema of ``spillscan.yaml`` and of ``[tool.spillscan]``."""
+    from spillscan.judging.rule_docs import explanations
+
+    values = {name: _value(key) for name, key in keys().items()}
+    severity = _mapping(
+        {rule.id: {"enum": list(LEVELS), "description": explanations("rules")[rule.id].title} for rule in rules},
+        "severity by rule; off: the rule finds nothing",
+    )
+    entry = {
+        **{name: _words(text) for name, text in _SELECTOR_HELP.items()},
+        **{name: values[name] for name in per_kernel()},
+        "severity": {"$ref": "#/definitions/severity"},
+        "launch": _launch(),
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "spillscan policy",
+        "description": "spillscan.yaml, or the table tool.spillscan of pyproject.toml",
+        **_mapping(
+            {
+                "version": {"const": VERSION, "description": "version of this file's format"},
+                **values,
+                "severity": {"$ref": "#/definitions/severity"},
+                "kernels": {
+                    "type": "array",
+                    "description": "what holds for some kernels; of those that name one, the last wins, key by key",
+                    "items": {
+                        **_mapping(entry),
+                        "allOf": [_one_of(SELECTORS), _one_of(effects())],
+                    },
+                },
+                "accept": {
+                    "type": "array",
+                    "description": "holes that are accepted: a gate passes although they may hide something",
+                    "items": {**_mapping(_acceptance()), "required": ["hole", "reason"]},
+                },
+                "labels": {
+                    "type": "object",
+                    "description": "what templates call their parameters, in order: flags are shown by these names",
+                    "propertyNames": {"pattern": f"^{LABEL}$"},
+                    "additionalProperties": {"type": "array", "items": {"anyOf": [_LABEL, {"enum": ["", None]}]}},
+                },
+            }
+        ),
+        "definitions": {"severity": severity},
+    }
+
+
+def _value(key: Key) -> dict[str, Any]:
+    about: dict[str, Any] = {"description": key.help}
+    if key.default not in (None, ()):
+        about["default"] = key.default
+    if key.kind == "files":
+        return _files(key.help)
+    number = {"type": "integer", "minimum": 0, "maximum": key.largest}
+    if key.kind == "limit":
+        return {"anyOf": [number, {"const": "none"}], **about}
+    if key.kind == "count":
+        return {**number, **about}
+    if key.kind == "flag":
+        return {"type": "boolean", **about}
+    if key.kind == "choice":
+        return {"enum": list(key.choices), **about}
+    return {**_WORD, **about} if key.kind == "path" else {**_words(), **about}
+
+
+def _files(text: str) -> dict[str, Any]:
+    entry = {
+        "match": _words("globs, or re: expressions, that must fit a whole name of the file, or its last part"),
+        **{name: _value(SETTINGS[name]) for name in FILES},
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
+    items = {**_mapping(entry), "required": ["match"], "allOf": [_one_of(FILES)]}
+    return {"type": "array", "description": text, "items": items}
+
+
+def _words(text: str = "") -> dict[str, Any]:
+    about = {"description": text} if text else {}
+    return {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}], **about}
+
+
+def _acceptance() -> dict[str, Any]:
+    from spillscan.model.holes import holes
+
+    return {
+        "hole": {"enum": list(holes()), "description": "kind of hole"},
+        "match": {**_WORD, "description": "glob, or re: expression, that a name of the kernel or the input must fit"},
+        "reason": {**_WORD, "description": "why, for those who come after"},
+    }
+
+
+def _launch() -> dict[str, Any]:
+    figures = {
+        name: {"type": "integer", "minimum": least, "maximum": most} for name, (least, most) in LAUNCH_KEYS.items()
+    }
+    return {**_mapping(figures, "how these kernels are launched"), "required": ["threads_per_block"]}
+
+
+def _mapping(properties: dict[str, Any], text: str = "") -> dict[str, Any]:
+    about = {"description": text} if text else {}
+    return {"type": "object", **about, "additionalProperties": False, "properties": properties}
+
+
+def _one_of(names: Sequence[str]) -> dict[str, Any]:
+    return {"anyOf": [{"required": [name]} for name in names]}

@@ -1,0 +1,54 @@
+"""What there is to say of rules and holes: ``docs/rules.md`` and ``docs/holes.md``, which the package carries.
+
+The documents are the one place of these texts: ``explain``, SARIF, the policy's schema and error messages quote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from msgspec import Struct
+
+from spillscan.output.folders import shipped
+
+SITE = "https://spillscan.readthedocs.io/en/latest/"
+"""Where the documents are published; ``.ci/mkdocs.yml`` says it, too."""
+
+_SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)
+_PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """One section of a document; plain text with names in backquotes."""
+
+    title: str
+    """One line, a sentence without its full stop: what is so."""
+    parts: Mapping[str, str]
+    """Text by heading, in order: ``What it means``, ``Why it matters``, ``What to do`` …"""
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return self.parts["What to do"]
+
+
+def address(document: str, name: str) -> str:
+    """Where the published ``document`` explains ``name``."""
+    return f"{SITE}{document}/#{name}"
+
+
+@cache
+def explanations(document: str) -> Mapping[str, Explanation]:
+    """The sections of ``docs/{document}.md`` by name."""
+    text = (shipped("docs") / f"{document}.md").read_text(encoding="utf-8")
+    return {match["name"]: _explanation(match) for match in _SECTION.finditer(text)}
+
+
+def _explanation(match: re.Match[str]) -> Explanation:
+    means, *others = _PART.split(match["rest"])
+    texts = [means, *others[1::2]]
+    headings = ["What it means", *others[::2]]
+    parts = {heading: " ".join(text.split()) for heading, text in zip(headings, texts, strict=True)}
+    return Explanation(title=" ".join(match["title"].split()), parts=parts)

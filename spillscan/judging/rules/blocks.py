@@ -1,0 +1,136 @@
+"""Resident blocks per SM: against the fewest that a kernel must have, and what registers, shared memory and barriers
+together cost of them since an older build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.judging.rules import Terms, finding
+from spillscan.model import Change, Effect, Finding, Kernel, Limit, Rule
+from spillscan.occupancy.devices import judged_on
+from spillscan.occupancy.summary import Summary, summarise
+
+MIN_BLOCKS = Limit(
+    name="min_blocks_per_sm",
+    default=None,
+    help="fewest resident blocks per SM at the kernel's launch",
+    judges="build",
+    order=50,
+)
+BLOCKS = Rule(
+    id="blocks-per-sm",
+    severity="error",
+    judges=("build",),
+    needs=("registers", "shared", "launch"),
+    limits=(MIN_BLOCKS,),
+)
+LOST = Rule(
+    id="blocks-lost",
+    severity="error",
+    judges=("change",),
+    needs=("registers", "shared", "launch"),
+)
+BARRIERS = Rule(
+    id="barrier-growth",
+    severity="note",
+    judges=("change",),
+    needs=("registers", "shared", "launch"),
+)
+
+RULES = (BLOCKS, LOST, BARRIERS)
+_SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """One finding for each device on which too few blocks fit."""
+    least = terms.limit(MIN_BLOCKS)
+    if least is None or _open_end(kernel, terms):
+        return
+    for device, summary in _summaries(kernel, terms):
+        if summary.occupancy is not None and summary.occupancy.resident_blocks < least:
+            blocks = summary.occupancy.resident_blocks
+            bound = f"limited by {'+'.join(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
+            where = f" on {device}" if terms.devices else ""
+            if summary.launch is not None and summary.by_bounds:
+                where += f" at its launch bounds of {summary.launch.threads_per_block} threads"
+            most = "at most " if summary.at_most else ""
+            yield finding(BLOCKS, f"{most}{blocks} blocks/SM{where}, {least} asked for: {bound}", kernel)
+
+
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose launch is not known, or whose figures are not known or not final."""
+    least = terms.limit(MIN_BLOCKS)
+    if least is None:
+        return None
+    reason = _open_end(kernel, terms) or _least_unknown(kernel, terms, least)
+    return (BLOCKS, reason) if reason else None
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Blocks that are missing on each device; none where none are asked for."""
+    if rule != BLOCKS.id:
+        return None
+    least = terms.limit(MIN_BLOCKS)
+    if least is None:
+        return {"missing": 0}
+    if _open_end(kernel, terms):
+        return None
+    figures = {}
+    for device, summary in _summaries(kernel, terms):
+        if summary.occupancy is not None and not summary.at_most:
+            name = f"missing-on-{device}".lower() if terms.devices else "missing"
+            figures[name] = max(0, least - summary.occupancy.resident_blocks)
+    return figures or None
+
+
+def _open_end(kernel: Kernel, terms: Terms) -> str:
+    """Why its blocks cannot be counted; empty where they can, or need not be."""
+    if kernel.role == "function":
+        return ""
+    if terms.launch is None:
+        return f"min_blocks_per_sm needs its launch: {_SAY}"
+    if kernel.final is False:
+        return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
+    if kernel.confidence == "ambiguous" and kernel.reasons:
+        return "; ".join(kernel.reasons)
+    return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")
+
+
+def _least_unknown(kernel: Kernel, terms: Terms, least: int) -> str:
+    """Why enough blocks may be too few; empty where they cannot."""
+    open_end = any(
+        summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
+        for _, summary in _summaries(kernel, terms)
+    )
+    return f"its dynamic shared memory is not known: {_SAY}" if open_end else ""
+
+
+def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
+    if kernel.role == "function":
+        return
+    for device in judged_on(kernel.key.arch, terms.devices):
+        yield device or "", summarise(kernel.usage, device, terms.launch)
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """Lost blocks, all devices in one finding; more barriers."""
+    if change.before is None or change.after is None:
+        return
+    lost = [text for effect in change.effects if (text := _loss(effect))]
+    if lost:
+        yield finding(LOST, "; ".join(lost), change.after)
+    before, after = change.before.usage.barriers, change.after.usage.barriers
+    if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
+        yield finding(BARRIERS, f"barriers {before} → {after}", change.after)
+
+
+def _loss(effect: Effect) -> str:
+    if effect.blocks is None or effect.blocks[1] >= effect.blocks[0]:
+        return ""
+    before, after = effect.blocks
+    dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
+    bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
+    at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
+    what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
+    by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
+    return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"

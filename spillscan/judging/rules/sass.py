@@ -1,0 +1,134 @@
+"""What the machine code shows of local memory: spills inside loops, local arrays, and counts that do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from spillscan.judging.compare.figures import sides
+from spillscan.judging.rules import Terms, finding
+from spillscan.model import Change, Finding, Kernel, Metric, Rule
+from spillscan.model.figures import figure
+
+IN_LOOP = Rule(
+    id="spill-in-loop",
+    severity="warning",
+    judges=("build", "change"),
+    needs=("code",),
+)
+ARRAY = Rule(
+    id="local-array",
+    severity="note",
+    judges=("build",),
+    needs=("code",),
+)
+NEW_ARRAY = Rule(
+    id="local-array-new",
+    severity="warning",
+    judges=("change",),
+    needs=("code",),
+    recorded_as="local-array",
+)
+MORE_ARRAY = Rule(
+    id="local-array-growth",
+    severity="note",
+    judges=("change",),
+    needs=("code",),
+    recorded_as="local-array",
+)
+MISMATCH = Rule(
+    id="spill-mismatch",
+    severity="warning",
+    judges=("build",),
+    needs=("code",),
+)
+
+RULES = (IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH)
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
+    if kernel.sass is None:
+        return
+    local = kernel.sass.local
+    if local.spills_in_loops:
+        depths = ", ".join(f"{count} at depth {depth}" for depth, count in local.spills_in_loops.items())
+        yield finding(IN_LOOP, f"spill instructions inside loops: {depths}", kernel)
+    arrays = local.of("array")
+    if arrays.accesses:
+        message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
+        yield finding(ARRAY, f"{message} ({arrays.load_bytes:,} B) per thread", kernel)
+    printed = kernel.usage.spills
+    if printed is not None and kernel.role == "entry" and kernel.confidence == "certain":
+        least, most = (each.pair for each in local.bounds(kernel.role, own=True))
+        if not all(low <= each <= high for low, each, high in zip(least, printed, most, strict=True)):
+            stores, loads = (
+                f"{low} B" if low == high else f"{low} to {high} B" for low, high in zip(least, most, strict=True)
+            )
+            message = (
+                f"the log counts {printed[0]} B spill stores and {printed[1]} B loads, the code {stores} and {loads}"
+            )
+            yield finding(MISMATCH, message, kernel)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    local = kernel.sass.local
+    if rule == "spill-in-loop":
+        looping = local.spills_in_loops
+        depths = range(1, max(looping, default=1) + 1)
+        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+    if rule == "local-array":
+        arrays = local.of("array")
+        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    return None
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """More or deeper spills in loops; local arrays that appear or are used more."""
+    if change.before is None or change.after is None or not (change.before.sass and change.after.sass):
+        return
+    figures = {name: (old, new) for name, old, new in sides(change.before, change.after)}
+    grown = [
+        (name, old, new)
+        for name, (old, new) in figures.items()
+        if name in (*_LOOPS, *_ARRAYS) and old is not None and new is not None and new > old
+    ]
+    looping = [metric for metric in grown if metric[0] in _LOOPS]
+    if looping:
+        yield finding(IN_LOOP, _rise(looping), change.after)
+    arrays = [metric for metric in grown if metric[0] in _ARRAYS]
+    if arrays:
+        fresh = all(figures[name][0] == 0 for name in _ARRAYS)
+        yield finding(NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}", change.after)
+
+
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose machine code was read on one side only, unless the newer code answers alone."""
+    if change.before is None or change.after is None:
+        return None
+    before, after = change.before.sass, change.after.sass
+    if after is None and before is not None:
+        return NEW_ARRAY, "the base has a dump of its machine code, the head has none"
+    if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
+        return NEW_ARRAY, "the head has a dump of its machine code, the base has none"
+    if before is not None and after is not None:
+        lost = {name for name, old, new in sides(change.before, change.after) if old is not None and new is None}
+        reason = "its code does not say of every access to local memory what it is"
+        if not lost.isdisjoint(_LOOPS):
+            return IN_LOOP, reason
+        if not lost.isdisjoint(_ARRAYS):
+            return NEW_ARRAY, reason
+    return None
+
+
+_LOOPS = ("spills_in_loops", "spill_loop_depth")
+_ARRAYS = ("array_store_bytes", "array_load_bytes")
+
+
+def _rise(metrics: Sequence[Metric]) -> str:
+    return ", ".join(
+        f"{figure(name).label} {old or 0:,} → {new or 0:,}{' B' if figure(name).unit else ''}"
+        for name, old, new in metrics
+    )

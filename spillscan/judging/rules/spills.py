@@ -1,0 +1,174 @@
+"""Register spills: values that the compiler had to keep in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from spillscan.judging.compare.figures import sides
+from spillscan.judging.rules import Terms, finding
+from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
+from spillscan.naming import alone
+
+MAX_BYTES = Limit(
+    name="max_spill_bytes",
+    default=0,
+    help="most bytes of spill stores and loads together, per thread",
+    judges="build",
+    order=10,
+)
+MAX_GROWTH = Limit(
+    name="max_spill_growth_bytes",
+    default=0,
+    help="most bytes by which spill stores or spill loads may grow",
+    judges="change",
+    order=60,
+)
+SPILL = Rule(
+    id="spill",
+    severity="error",
+    judges=("build", "change"),
+    needs=("spills",),
+    limits=(MAX_BYTES, MAX_GROWTH),
+)
+GROWTH = Rule(
+    id="spill-growth",
+    severity="error",
+    judges=("change",),
+    needs=("spills",),
+    limits=(MAX_GROWTH,),
+    recorded_as="spill",
+)
+
+
+RULES = (SPILL, GROWTH)
+
+_NEARLY_CERTAIN = 0.95
+"""A pair that is no more alike than this may be two kernels: what the older one spilled excuses nothing."""
+
+
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+    """A kernel or device function that spills more than allowed."""
+    most = terms.limit(MAX_BYTES)
+    if most is None:
+        return
+    allowed = f", {most:,} B allowed" if most else ""
+    bounds = kernel.spill_bounds
+    if kernel.spills is not None and sum(kernel.spills) > most:
+        yield finding(SPILL, _figures(kernel) + allowed, kernel)
+    elif bounds is not None:
+        if sum(bounds[0]) > most:
+            yield finding(SPILL, _with_callees(kernel) + allowed, kernel)
+    elif _spills_unknown(kernel):
+        yield finding(SPILL, "spills registers; the log does not say how much", kernel)
+
+
+def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose spills the input does not report, such as one that only the linker names, or does not bound."""
+    most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
+    if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
+        return None
+    return SPILL, "; ".join(kernel.reasons) or _doubt(kernel, "the log does not say whether it spills")
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+    """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
+    most = terms.limit(MAX_GROWTH)
+    if change.after is None or most is None:
+        return
+    if change.before is None or change.score <= _NEARLY_CERTAIN:
+        least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
+        if least > most:
+            like = f"; {_predecessor(change)}" if change.before else ""
+            alone = max(change.after.spills or (0,)) > most
+            figures = _figures(change.after) if alone else _with_callees(change.after)
+            yield finding(SPILL, f"is new and {figures}{like}", change.after)
+        elif _spills_unknown(change.after):
+            yield finding(SPILL, "is new and spills registers; the log does not say how much", change.after)
+        return
+    grown: list[str] = []
+    pairs: list[Metric] = []
+    for pairs in (_pairs(change, _OWN), _pairs(change, _TOGETHER)):
+        grown = [
+            f"{what} {before:,} → {after:,} B (+{after - before:,})"
+            for what, before, after in pairs
+            if before is not None and after is not None and after - before > most
+        ]
+        if grown:
+            break
+    if grown:
+        first = all(before == 0 for _, before, _ in pairs)
+        yield finding(SPILL if first else GROWTH, ", ".join(grown), change.after)
+    elif change.before.spills == (0, 0) and _spills_unknown(change.after):
+        yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
+
+
+def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+    """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth."""
+    most = terms.limit(MAX_GROWTH)
+    if change.after is None or most is None or any(True for _ in regressions(change, terms)):
+        return None
+    before, after = change.before, change.after
+    if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
+        linked = (before is None or (before.spills is None and before.final)) and after.final
+        return (
+            None
+            if linked
+            else (SPILL, "; ".join(after.reasons) or _doubt(after, "the head does not say whether it spills"))
+        )
+    if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change, _OWN)):
+        return None
+    return SPILL, "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
+
+
+_OWN = {"spill_store_bytes": "spill stores", "spill_load_bytes": "spill loads"}
+_TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label in _OWN.items()}
+
+
+def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
+    assert change.before is not None
+    assert change.after is not None
+    return [(names[name], old, new) for name, old, new in sides(change.before, change.after, tuple(names))]
+
+
+def _spills_unknown(kernel: Kernel) -> bool:
+    """Whether the compiler warns of spills without figures."""
+    return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
+
+
+def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of spill stores and of spill loads, each; the most where they have bounds only. Those of callees apart."""
+    bounds = kernel.spill_bounds
+    if rule != "spill" or bounds is None:
+        return None
+    stores, loads = kernel.spills or bounds[1]
+    callees = {"callee_stores": bounds[1][0] - stores, "callee_loads": bounds[1][1] - loads}
+    return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
+
+
+def _figures(kernel: Kernel) -> str:
+    stores, loads = kernel.spills or (0, 0)
+    return f"spills: {stores:,} B stores, {loads:,} B loads per thread"
+
+
+def _with_callees(kernel: Kernel) -> str:
+    """What it spills beyond its own known figures: its callees, or what only has bounds."""
+    if kernel.cumulative_spills is None:
+        return _doubt(kernel, "")
+    stores, loads = kernel.cumulative_spills
+    return f"spills with its callees: {stores:,} B stores, {loads:,} B loads per thread"
+
+
+def _doubt(kernel: Kernel, otherwise: str) -> str:
+    """The bounds of its spills."""
+    if kernel.spill_bounds is None:
+        return otherwise
+    least, most = map(sum, kernel.spill_bounds)
+    return f"spills at least {least:,} B, at most {most:,} B per thread: the code alone does not say more"
+
+
+def _predecessor(change: Change) -> str:
+    """What the kernel may have been; less than near certainty excuses no spill."""
+    assert change.before is not None
+    spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
+    name = alone(change.before.named_by)
+    return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"

@@ -1,0 +1,112 @@
+"""The verdict of a gate: the one place in which findings, holes and a policy become an exit status.
+
+1 where a finding fails the gate; else 2 where something that the gate judges may be hidden and the policy does not
+accept that on record; else 0. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.builds import coverage
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import terms_of
+from spillscan.judging.rules import Undecided
+from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a gate says."""
+
+    failing: tuple[Finding, ...] = ()
+    """Findings that fail it, most severe first."""
+    holes: tuple[Hole, ...] = ()
+    """What may be hidden of what it judges, and is not accepted; in the order of the input."""
+    accepted: tuple[Hole, ...] = ()
+    """What may be hidden, and the policy accepts."""
+    expired: bool = False
+    """Whether a suppression of the baseline holds no longer."""
+    oversized: bool = False
+    """Whether a file has more bytes than the policy allows."""
+    fails: bool = True
+    """Whether the gate may fail at all."""
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if not self.fails:
+            return 0
+        if self.failing or self.expired or self.oversized:
+            return 1
+        return 2 if self.holes else 0
+
+
+def verdict(
+    findings: Iterable[Finding],
+    holes: Iterable[Hole],
+    policy: Policy,
+    *,
+    expired: bool = False,
+    oversized: bool = False,
+) -> Verdict:
+    """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``holes`` of what it judges."""
+    found = [policy.acceptance(hole) for hole in holes]
+    return Verdict(
+        failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
+        holes=tuple(hole for hole in found if hole.accepted is None),
+        accepted=tuple(hole for hole in found if hole.accepted is not None),
+        expired=expired,
+        oversized=oversized,
+        fails=policy.fail_on != "never",
+    )
+
+
+def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Hole]:
+    """What ``build`` may hide of what is ``judged``: by its size, by its issues, and by what rules could not decide."""
+    if build.kernels and policy.expect_kernels is not None:
+        kernels = sum(kernel.role != "function" for kernel in build.kernels)
+        if kernels < policy.expect_kernels:
+            message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
+            yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
+    if build.kernels and policy.demands_archs:
+        yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))
+    yield from holes_of_input(build, judged, strict=policy.strict)
+    for each in undecided:
+        if at_least(each.severity, policy.fail_on):
+            yield _of_rule(each)
+        elif each.rule.limits:  # what a limit is set for is said, also where it fails nothing
+            yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
+
+
+def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+    """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
+    if not build.kernels:
+        yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
+    yield from holes_of_issues(build.issues, judged, strict=strict)
+
+
+def holes_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+    """The issues that may hide something of what is ``judged``. ``strict``: whatever was not understood counts."""
+    for issue in issues:
+        if "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden) or (strict and _serious(issue)):
+            yield Hole(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
+
+
+def _serious(issue: Issue) -> bool:
+    return issue.severity != "note"
+
+
+def _of_rule(undecided: Undecided) -> Hole:
+    kernel, needs = undecided.kernel, undecided.rule.needs
+    what = "blocks" if "launch" in needs else needs[0]
+    return Hole(
+        code=f"unknown-{what}",
+        message=undecided.reason,
+        hides=needs,
+        origin=kernel.origins[0] if kernel.origins else None,
+        kernel=kernel,
+    )

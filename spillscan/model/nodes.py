@@ -1,0 +1,263 @@
+"""YAML and TOML text as a tree in which each value knows its line: one reader for every file that people write.
+
+Safe: only plain values, no tags, no anchors; nothing is constructed. Words of YAML are those of YAML 1.2: ``off``,
+``no`` and ``on`` are words, not truth values, and ``010`` is ten. The standard library's TOML parser reports no lines:
+they are found by reading headers and keys once more, and a key inside an inline table or a list of several lines has
+the line of the key that holds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from spillscan.output.errors import UsageError
+
+if TYPE_CHECKING:
+    import yaml
+
+Plain: TypeAlias = "str | int | float | bool | Mapping[str, Node] | Sequence[Node] | None"
+
+DEPTH = 20
+"""Deeper nesting is refused."""
+
+
+class Node(Struct, frozen=True):
+    """A value of a file."""
+
+    value: Plain
+    """A word, a number, a truth value, nothing; or a mapping or list of nodes."""
+    place: str
+    """``spillscan.yaml:3``; of a mapping's value, where its key stands."""
+    written: str = ""
+    """A word or number of YAML as it stands in the file: ``010``."""
+
+    def error(self, what: str, hint: str = "") -> UsageError:
+        """The error that this value is wrong."""
+        return UsageError(f"{self.place}: {what}", hint)
+
+    @property
+    def plain(self) -> object:
+        """The value without places, as a JSON parser would give it."""
+        if isinstance(self.value, Mapping):
+            return {key: node.plain for key, node in self.value.items()}
+        if isinstance(self.value, Sequence) and not isinstance(self.value, str):
+            return [node.plain for node in self.value]
+        return self.value
+
+
+def described(value: object) -> str:
+    """What a value is, for an error: ``'abc'``, ``a list`` …"""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+# ---- YAML ---------------------------------------------------------------------------------------------------------
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {
+    "bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
+    "null": re.compile(r"~|null|Null|NULL|"),
+    "int": re.compile(r"[-+]?[0-9]{1,30}"),
+    "float": re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
+}
+"""What a plain word must look like to be more than a word."""
+
+
+def parse_yaml(text: str, name: str, first_line: int = 1) -> Node:
+    """The only document of ``text``, an empty mapping where there is none. ``name`` is the file's, in which ``text``
+    begins at ``first_line``.
+
+    Text that the parser in C refuses is read again by the one in Python: its messages are the same on every machine.
+    """
+    import yaml
+
+    loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader]
+    for loader in loaders:
+        try:
+            return _Composer(yaml.parse(text, Loader=loader), name, first_line).document()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = f"{name}:{mark.line + first_line}" if mark else name
+            broken = UsageError(f"{place}: broken YAML: {error.problem or error.context}")
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, int(error.position)) + first_line
+            broken = UsageError(f"{name}:{line}: broken YAML: {error.reason}")
+    raise broken
+
+
+class _Composer:
+    """Makes nodes of a parser's events."""
+
+    def __init__(self, events: Iterator[Any], name: str, first_line: int) -> None:
+        import yaml
+
+        self._yaml = yaml
+        self._events = events
+        self._name = name
+        self._first_line = first_line
+
+    def document(self) -> Node:
+        """The only document."""
+        next(self._events)
+        if isinstance(next(self._events), self._yaml.StreamEndEvent):
+            return Node({}, f"{self._name}:{self._first_line}")
+        first = next(self._events)
+        root = self._node(first, self._place(first), 0)
+        next(self._events)
+        behind = next(self._events)
+        if not isinstance(behind, self._yaml.StreamEndEvent):
+            raise UsageError(f"{self._place(behind)}: broken YAML: but found another document")
+        return root
+
+    def _place(self, event: yaml.Event) -> str:
+        return f"{self._name}:{(event.start_mark.line if event.start_mark else 0) + self._first_line}"
+
+    def _node(self, event: Any, place: str, depth: int) -> Node:
+        if getattr(event, "anchor", None):
+            raise UsageError(f"{self._place(event)}: broken YAML: anchors and aliases are not read")
+        if isinstance(event, self._yaml.ScalarEvent):
+            return Node(_scalar(event, place), place, event.value)
+        if depth > DEPTH:
+            raise UsageError(f"{place}: nested too deep")
+        if isinstance(event, self._yaml.MappingStartEvent) and event.tag in (None, "!", _TAG + "map"):
+            return Node(self._mapping(depth), place)
+        if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):
+            return Node(self._sequence(depth), place)
+        raise UsageError(f"{place}: the tag {event.tag} is not read", "write a plain value")
+
+    def _mapping(self, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        while not isinstance(key := next(self._events), self._yaml.MappingEndEvent):
+            place = self._place(key)
+            if getattr(key, "anchor", None):
+                raise UsageError(f"{place}: broken YAML: anchors and aliases are not read")
+            if not isinstance(key, self._yaml.ScalarEvent):
+                raise UsageError(f"{place}: a key must be a word")
+            if key.value in found:
+                raise UsageError(f"{place}: {described(key.value)} stands twice", f"first at {found[key.value].place}")
+            found[key.value] = self._node(next(self._events), place, depth + 1)
+        return found
+
+    def _sequence(self, depth: int) -> list[Node]:
+        found = []
+        while not isinstance(item := next(self._events), self._yaml.SequenceEndEvent):
+            found.append(self._node(item, self._place(item), depth + 1))
+        return found
+
+
+def _scalar(event: Any, place: str) -> str | int | float | bool | None:
+    text: str = event.value
+    tag = event.tag
+    if tag is None and event.implicit[0]:
+        tag = _TAG + next((kind for kind, pattern in _SCALARS.items() if pattern.fullmatch(text)), "str")
+    kind = (tag or "").removeprefix(_TAG)
+    if kind in ("", "!", "str"):
+        return text
+    if kind not in _SCALARS or not _SCALARS[kind].fullmatch(text):
+        raise UsageError(f"{place}: {text[:40]!r} is not read as {ascii(tag)[1:-1]}", "write a plain value")
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    return int(text) if kind == "int" else float(text)
+
+
+# ---- TOML ---------------------------------------------------------------------------------------------------------
+
+TABLE = ("tool", "spillscan")
+"""Where a policy stands in ``pyproject.toml``."""
+
+_TomlPath = tuple[str | int, ...]
+
+_TOML_WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_TOML_KEY = rf"{_TOML_WORD}(?:\s*\.\s*{_TOML_WORD})*"
+_TOML_HEADER = re.compile(rf"\s*(\[\[?)\s*({_TOML_KEY})\s*\]\]?\s*(?:#.*)?")
+_TOML_ASSIGNMENT = re.compile(rf"\s*({_TOML_KEY})\s*=")
+_TOML_WORDS = re.compile(_TOML_WORD)
+
+
+def parse_toml(text: str, name: str) -> Node | None:
+    """The table ``tool.spillscan``; ``None`` where there is none."""
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:  # most are TOMLDecodeError; a number of very many digits is not
+        raise UsageError(_toml_error(str(error), text, name)) from None
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deep") from None
+    table: object = document
+    for key in TABLE:
+        if not isinstance(table, Mapping) or key not in table:
+            return None
+        table = table[key]
+    return _toml_node(table, TABLE, _toml_lines(text), name)
+
+
+def _toml_error(message: str, text: str, name: str) -> str:
+    """The parser's message as ``file:line: …``."""
+    found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+    if not found:
+        return f"{name}: broken TOML: {message}"
+    line = found[1] or str(text.count("\n") + 1)
+    return f"{name}:{line}: broken TOML: {message[: found.start()]}"
+
+
+def _toml_lines(text: str) -> dict[_TomlPath, int]:
+    """1-based line of each header and key, by path; elements of an array of tables are numbered."""
+    lines: dict[_TomlPath, int] = {}
+    counts: dict[_TomlPath, int] = {}
+    here: _TomlPath = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _TOML_HEADER.fullmatch(line):
+            here = _toml_path(_toml_words(header[2]), counts)
+            if header[1] == "[[":
+                counts[here] = counts.get(here, -1) + 1
+                lines.setdefault(here, number)
+                here = (*here, counts[here])
+            lines.setdefault(here, number)
+        elif key := _TOML_ASSIGNMENT.match(line):
+            path = (*here, *_toml_words(key[1]))
+            for end in range(len(here) + 1, len(path) + 1):
+                lines.setdefault(path[:end], number)
+    return lines
+
+
+def _toml_words(dotted: str) -> _TomlPath:
+    return tuple(word.strip("\"'") for word in _TOML_WORDS.findall(dotted))
+
+
+def _toml_path(path: _TomlPath, counts: Mapping[_TomlPath, int]) -> _TomlPath:
+    """``path`` with the number of the present element behind each array of tables but the last word."""
+    found: _TomlPath = ()
+    for word in path[:-1]:
+        found = (*found, word)
+        if found in counts:
+            found = (*found, counts[found])
+    return (*found, path[-1])
+
+
+def _toml_node(value: object, path: _TomlPath, lines: Mapping[_TomlPath, int], name: str) -> Node:
+    known = next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
+    inner: Plain
+    if isinstance(value, Mapping):
+        inner = {str(key): _toml_node(item, (*path, str(key)), lines, name) for key, item in value.items()}
+    elif isinstance(value, list):
+        inner = [_toml_node(item, (*path, index), lines, name) for index, item in enumerate(value)]
+    elif isinstance(value, str | int | float | bool):
+        inner = value
+    else:  # a date or a time
+        raise UsageError(f"{name}:{known}: {value} is not read", "write a word or a whole number")
+    return Node(inner, f"{name}:{known}")

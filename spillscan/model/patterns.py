@@ -1,0 +1,85 @@
+"""Patterns that name kernels: globs and regular expressions over the names that a kernel has.
+
+A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case counts) must fit a whole name; so must ``re:EXPRESSION``, a regular
+expression of Python. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from fnmatch import translate
+from functools import lru_cache
+
+from msgspec import Struct
+
+from spillscan.model import Kernel
+from spillscan.model.symbols import Tuned, spellings
+from spillscan.output.errors import UsageError
+
+_WILD = re.compile(r"[*?]|\[!?\]?[^\]]*\]")
+_EDGE = "\n"  # stands around and between names in the text that needles are looked for in; in no name itself
+
+
+class Pattern(Struct, frozen=True):
+    """A pattern made ready to be tried on very many names."""
+
+    needle: str
+    """What must stand in the text of the names (:func:`text_of`) for the pattern to fit; quickly looked up."""
+    expression: re.Pattern[str] | None
+    """What must then fit one of the names; ``None`` where the needle decides."""
+
+    @property
+    def exact(self) -> str | None:
+        """The one name that it fits, where it is no more than a name."""
+        whole = self.expression is None and len(self.needle) > 1 and self.needle[0] == self.needle[-1] == _EDGE
+        return self.needle[1:-1] if whole else None
+
+    def fits(self, text: str, names: Sequence[str]) -> bool:
+        """Whether it names what has these ``names``, whose text is ``text``."""
+        if self.needle not in text:
+            return False
+        return self.expression is None or any(map(self.expression.fullmatch, names))
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> Pattern:
+    """``pattern`` made ready; :class:`~spillscan.UsageError` where it is no regular expression."""
+    if pattern.startswith("re:"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what a later Python may read another way
+                return Pattern("", re.compile(pattern[3:]))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(f"{pattern[:60]!r} is no regular expression: {error}") from None
+    if pattern and not pattern.strip("*"):
+        return Pattern("", None)
+    whole = _EDGE + pattern + _EDGE
+    pieces = _WILD.split(whole)
+    literal = [piece for piece in pieces if piece.strip(_EDGE)]
+    only_stars = all(mark == "*" for mark in _WILD.findall(whole))
+    # One literal with nothing but stars around it, at the edges or not: whether it occurs decides.
+    if only_stars and len(literal) == 1:
+        return Pattern(literal[0], None)
+    return Pattern(max(literal, key=len, default=""), re.compile(translate(pattern)))
+
+
+def text_of(names: Iterable[str]) -> str:
+    """The names in one string in which a needle may be looked for."""
+    return _EDGE + _EDGE.join(names) + _EDGE
+
+
+def names_of(called: str | Tuned) -> tuple[str, ...]:
+    """The names that patterns are tried on, each one line: of a symbol; of a tuner's candidate, which shares it with
+    others, its own before it (``mm[64×64×32, 4 warps, 3 stages]``)."""
+    if isinstance(called, Tuned):
+        own = f"{called.symbol}[{', '.join(called.words)}]"
+        return (own.replace(_EDGE, " "), *names_of(called.symbol))
+    return spellings(called.replace(_EDGE, " "))
+
+
+def matches(kernel: Kernel, pattern: str) -> bool:
+    """Whether a glob or ``re:`` pattern names ``kernel``, by any of its names."""
+    names = names_of(kernel.named_by)
+    return compiled(pattern).fits(text_of(names), names)

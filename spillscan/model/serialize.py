@@ -1,0 +1,566 @@
+"""A build as JSON and back: what ``scan -f json`` writes is itself an input.
+
+The classes below are the one definition of it: they are written and read as they stand, and
+``schema/build.schema.json`` is made from them. The docstrings of their fields are its descriptions; a field without one
+is what the model's field of that name is. Where JSON has just what a record of the model has, the model's own class is
+written.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
+from itertools import islice
+from operator import attrgetter
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
+
+import msgspec
+
+from spillscan.model import (
+    Advisory,
+    Build,
+    Confidence,
+    Hidden,
+    Issue,
+    Kernel,
+    KernelKey,
+    Launch,
+    LaunchBounds,
+    Origin,
+    Role,
+    Severity,
+    Stats,
+    Usage,
+)
+from spillscan.model.code import (
+    OTHER_CLASS,
+    AccessClass,
+    Evidence,
+    FlowKind,
+    Group,
+    LivePeak,
+    LocalTraffic,
+    Maker,
+    Operands,
+    PortableCode,
+    SassStats,
+    Traffic,
+    WarpRole,
+    WeighedLine,
+)
+from spillscan.model.holes import KINDS
+from spillscan.model.symbols import demangle, short_name
+from spillscan.model.usage import NUMBERS
+
+SCHEMA_VERSION = 1
+
+T = TypeVar("T")
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
+
+UsageJson = msgspec.defstruct(
+    "UsageJson",
+    [
+        *((name, Count | None, None) for name in NUMBERS),
+        ("constant_bytes", dict[Count, Count] | None, None),
+        ("unknown_clauses", tuple[str, ...], ()),
+        ("compile_ms", Milliseconds | None, None),
+    ],
+    gc=False,
+    namespace={"__doc__": "Figures as ptxas or nvlink printed them; null where the input does not say."},
+)
+_numbers = attrgetter(*NUMBERS)
+
+
+class DepthJson(msgspec.Struct, gc=False):
+    """Accesses to local memory by what they are, under one number of loops."""
+
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    spill: Count
+    """spill slots"""
+    array: Count
+    """arrays in local memory"""
+    frame: Count
+    """frames of callees, stack arguments, saved registers"""
+    unknown: Count
+    """none of these, as far as is known"""
+
+
+class GroupJson(msgspec.Struct, gc=False):
+    """Accesses to local memory that no figure distinguishes."""
+
+    kind: AccessClass = msgspec.field(name="class")
+    """what they are"""
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    own: bool
+    """false: in a callee that the listing holds after the function"""
+    store: bool
+    """a store, else a load"""
+    bytes: Count
+    """width of the access per thread"""
+    count: Count
+    """instructions"""
+
+
+class ConflictsJson(msgspec.Struct, gc=False):
+    """Instructions whose source registers share a bank."""
+
+    depth: Count | None
+    """natural loops around them; null where control flow cannot be followed"""
+    instructions: Count
+    """how many"""
+
+
+class OperandsJson(msgspec.Struct, gc=False):
+    """What the operands of a function's instructions name."""
+
+    highest_register: Count | None
+    highest_uniform_register: Count | None
+    highest_predicate: Count | None
+    bank_conflicts: tuple[ConflictsJson, ...] | None
+    """innermost first; null where no public rule says the banks of the architecture"""
+    flops: Count | None
+    global_bytes: Count | None
+    shared_bytes: Count
+    arithmetic_intensity: float | None = None
+
+
+class SassJson(msgspec.Struct, gc=False):
+    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
+
+    instructions: Count
+    code_bytes: Count
+    stl_count: Count
+    """stores to local memory"""
+    ldl_count: Count
+    """loads from local memory"""
+    stl_bytes: Count
+    """bytes that the stores write"""
+    ldl_bytes: Count
+    """bytes that the loads read"""
+    spill_store_count: Count
+    """stores to spill slots"""
+    spill_load_count: Count
+    """loads from spill slots"""
+    spill_store_bytes: Count
+    """bytes that these write"""
+    spill_load_bytes: Count
+    """bytes that these read"""
+    by_loop_depth: tuple[DepthJson, ...]
+    local: tuple[GroupJson, ...]
+    """accesses to local memory in groups; the counts add up to stl_count and ldl_count"""
+    frame: Traffic | None
+    flow: FlowKind
+    evidence: Evidence
+    """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
+    log, the log's byte counts, the last-use rule alone; none: no local memory"""
+    shared_spills: Count | None
+    opcode_classes: dict[str, Count]
+    opcodes: dict[str, Count]
+    """instructions by mnemonic"""
+    unknown_opcodes: tuple[str, ...]
+    registers: Count | None
+    operands: OperandsJson | None
+    live_peak: LivePeak | None
+    """most live general registers (nvdisasm -plr, scan --live)"""
+    origin: Origin | None
+    maker: Maker | None = None
+    lines: tuple[WeighedLine, ...] = ()
+    """source lines of accesses to local memory, the heaviest first, no more than a hundred: bytes weigh ten times as
+    much for each loop around them; empty without line information"""
+    roles: tuple[WarpRole, ...] = ()
+    """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
+    digest: str | None = None
+    """stands for the code: the same where that is the same byte for byte; null from a dump"""
+
+
+class KernelJson(msgspec.Struct, gc=False):
+    """One kernel or device function of one arch in one translation unit."""
+
+    symbol: str
+    name: str
+    short_name: str
+    arch: str | None
+    unit: str
+    role: Role
+    confidence: Confidence
+    reasons: tuple[str, ...]
+    final: bool | None
+    usage: UsageJson  # type: ignore[valid-type]
+    advisories: tuple[Advisory, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    source: str = ""
+    sass: SassJson | None = None
+    launch_bounds: LaunchBounds | None = None
+    dynamic_shared: bool | None = None
+    launch: Launch | None = None
+    configuration: dict[str, str] = {}
+
+
+class IssueJson(msgspec.Struct, gc=False):
+    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+
+    code: str
+    severity: Severity
+    message: str
+    origin: Origin | None = None
+    hides: tuple[Hidden, ...] | None = None
+    """what it may hide from a gate; empty: nothing"""
+    symbol: str = ""
+
+
+class StatsJson(msgspec.Struct, gc=False):
+    """How much was read, and how much of it was understood."""
+
+    inputs: Count = 0
+    lines: Count = 0
+    bytes: Count = 0
+    recognised_lines: Count = 0
+    unknown_lines: Count = 0
+    unknown_clauses: Count = 0
+    kernels: Count = 0
+    """entry functions"""
+    functions: Count = 0
+    """device functions, and what only a message names"""
+    ambiguous: Count = 0
+    """of both: those that interleaved output leaves in doubt"""
+
+
+class VersionJson(msgspec.Struct):
+    """What every version of a snapshot says."""
+
+    schema_version: int
+
+
+class SnapshotJson(msgspec.Struct, gc=False):
+    """What of a report is a build."""
+
+    schema_version: Literal[1]
+    kernels: tuple[KernelJson, ...]
+    issues: tuple[IssueJson, ...] | None = None
+    stats: StatsJson | None = None
+    portable: tuple[PortableCode, ...] = ()
+    empty_units: tuple[str, ...] = ()
+    tool_version: str = ""
+
+
+BATCH = 64
+"""Values that are written at once."""
+
+_encoder = msgspec.json.Encoder()
+_TEXT_BYTES = 1 << 26
+"""Of texts that are kept of one kind."""
+_CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
+_plain = json.JSONEncoder(separators=(",", ":"))
+_ESCAPED = "spillscan.json"
+
+
+def text(value: Any) -> str:
+    """``value`` as JSON in plain ASCII."""
+    return _batch([value], b"").decode()
+
+
+def texts(values: Iterable[Any], between: bytes) -> Iterator[bytes]:
+    """``values`` as JSON in plain ASCII with ``between`` them, some dozens a piece."""
+    rest = iter(values)
+    while batch := list(islice(rest, BATCH)):
+        yield _batch(batch, between)
+
+
+def _batch(values: list[Any], between: bytes) -> bytes:
+    try:
+        joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # inside of JSON no newline stands
+    except UnicodeEncodeError:  # names of files may hold half a surrogate
+        plain = (_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values)
+        joined = between.join(each.encode() for each in plain)
+    if not joined.isascii():
+        joined = joined.decode().encode("ascii", _ESCAPED)
+    return joined.replace(b"\x7f", b"\\u007f")
+
+
+def _plainly(made: Any) -> Any:
+    """What :func:`_usage_json` made, for the encoder that takes any text."""
+    return json.loads(bytes(made))
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
+
+
+class _Texts(Generic[T]):
+    """The texts of records that many kernels share, by identity."""
+
+    def __init__(self, make: Callable[[T], bytes]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[T, bytes]] = {}
+        self._room = _TEXT_BYTES
+
+    def of(self, record: T) -> bytes:
+        """The text of one."""
+        known = self._made.get(id(record))
+        if known is None or known[0] is not record:
+            text = self._make(record)
+            self._room -= len(text)
+            if self._room < 0:
+                self._made.clear()
+                self._room = _TEXT_BYTES - len(text)
+            known = self._made[id(record)] = record, text
+        return known[1]
+
+
+def kernel_json(kernel: Kernel) -> KernelJson:
+    """One kernel."""
+    key = kernel.key
+    name, short = _names(key.symbol)
+    return KernelJson(
+        key.symbol,
+        name,
+        short,
+        key.arch,
+        key.unit,
+        kernel.role,
+        kernel.confidence,
+        kernel.reasons,
+        kernel.final,
+        _usage_json(kernel.usage, kernel.compile_ms),
+        kernel.advisories,
+        kernel.origins,
+        kernel.source,
+        None if kernel.sass is None else _sass_json(kernel.sass),
+        kernel.launch_bounds,
+        kernel.dynamic_shared,
+        kernel.launch,
+        dict(kernel.configuration),
+    )
+
+
+@lru_cache(maxsize=512)
+def _names(symbol: str) -> tuple[str, str]:
+    """Whole and short. A source's kernels for several architectures stand near each other in a binary."""
+    name = demangle(symbol)
+    return name, short_name(symbol, name)
+
+
+def _usage_text(usage: Usage) -> bytes:
+    """Of a :class:`UsageJson` all but its last member, the compile time."""
+    banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
+    return _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses)).removesuffix(b"null}")
+
+
+_usages = _Texts(_usage_text)
+
+
+def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
+    return msgspec.Raw(_usages.of(usage) + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
+
+
+def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
+    """One of class ``made``, with what ``source`` has under the same names, and ``others``."""
+    names = made.__struct_fields__  # type: ignore[attr-defined]
+    return made(**{name: getattr(source, name) for name in names if name not in others}, **others)
+
+
+def sass_json(stats: SassStats) -> SassJson:
+    """All that the machine code shows but the single accesses."""
+    local, operands = stats.local, stats.operands
+    total, spill = local.total, local.spill
+    classes = stats.opcode_classes
+    return SassJson(
+        instructions=stats.instructions,
+        code_bytes=stats.code_bytes,
+        stl_count=total.stores,
+        ldl_count=total.loads,
+        stl_bytes=total.store_bytes,
+        ldl_bytes=total.load_bytes,
+        spill_store_count=spill.stores,
+        spill_load_count=spill.loads,
+        spill_store_bytes=spill.store_bytes,
+        spill_load_bytes=spill.load_bytes,
+        by_loop_depth=tuple(
+            DepthJson(depth, **{kind: counts[kind] for kind in _CLASSES})
+            for depth, counts in local.by_loop_depth.items()
+        ),
+        local=tuple(
+            GroupJson(group.kind, group.depth, not group.inner, group.store, group.bytes, count)
+            for group, count in sorted(local.groups.items(), key=lambda item: _order(item[0]))
+        ),
+        frame=local.frame,
+        flow=local.flow,
+        evidence=local.evidence,
+        shared_spills=stats.shared_spills,
+        opcode_classes=classes,
+        opcodes=dict(stats.opcodes),
+        unknown_opcodes=stats.unknown_opcodes if OTHER_CLASS in classes else (),  # as a rule there is none
+        registers=stats.registers,
+        operands=None if operands is None else _operands_json(operands),
+        live_peak=stats.live_peak,
+        origin=stats.origin,
+        maker=stats.maker,
+        lines=local.lines,
+        roles=stats.roles,
+        digest=stats.digest,
+    )
+
+
+def _sass_text(stats: SassStats) -> bytes:
+    return _encoder.encode(sass_json(stats))
+
+
+_codes = _Texts(_sass_text)
+
+
+def _sass_json(stats: SassStats) -> Any:
+    """Its text, or where that cannot be made alone what it is made of."""
+    try:
+        return msgspec.Raw(_codes.of(stats))
+    except UnicodeEncodeError:
+        return sass_json(stats)
+
+
+def _order(group: Group) -> tuple[int, str, bool, bool, int]:
+    """Innermost first, unknown depth last."""
+    return -(-1 if group.depth is None else group.depth), group.kind, group.inner, group.store, group.bytes
+
+
+def _operands_json(operands: Operands) -> OperandsJson:
+    conflicts = operands.bank_conflicts
+    found = None if conflicts is None else tuple(ConflictsJson(*each) for each in conflicts)
+    return copied(OperandsJson, operands, bank_conflicts=found)
+
+
+def issue_json(issue: Issue) -> IssueJson:
+    """One issue."""
+    return copied(IssueJson, issue, hides=issue.hidden)
+
+
+def stats_json(build: Build) -> StatsJson:
+    """How much was read, and how many kernels came of it."""
+    entries = [kernel.role for kernel in build.kernels].count("entry")
+    ambiguous = [kernel.confidence for kernel in build.kernels].count("ambiguous")
+    functions = len(build.kernels) - entries
+    return copied(StatsJson, build.stats, kernels=entries, functions=functions, ambiguous=ambiguous)
+
+
+def build_of(data: bytes) -> Build:
+    """The build that a snapshot holds. Raises ``ValueError`` where it is no snapshot of this version."""
+    try:
+        found = _decoded(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    for module in found.portable:
+        if module.bytes < 0:
+            raise ValueError(f"{module.bytes} bytes of {module.form}")
+    stats = found.stats or StatsJson()
+    if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
+        raise ValueError(f"it has lost its `{'issues' if found.issues is None else 'stats'}`")
+    if stats.kernels + stats.functions > len(found.kernels):
+        raise ValueError(f"it holds {len(found.kernels):,} kernels of {stats.kernels + stats.functions:,}")
+    return Build(
+        kernels=tuple(map(_kernel, found.kernels)),
+        issues=tuple(map(_issue, found.issues or ())),
+        stats=copied(Stats, stats),
+        portable=found.portable,
+        empty_units=found.empty_units,
+    )
+
+
+@cache
+def _snapshots() -> msgspec.json.Decoder[SnapshotJson]:
+    return msgspec.json.Decoder(SnapshotJson)
+
+
+def _decoded(data: bytes) -> SnapshotJson:
+    try:
+        return _snapshots().decode(data)
+    except msgspec.ValidationError:
+        version = msgspec.json.decode(data, type=VersionJson).schema_version
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
+        raise
+
+
+def _kernel(found: KernelJson) -> Kernel:
+    usage: Any = found.usage
+    banks = usage.constant_bytes
+    return Kernel(
+        key=KernelKey(symbol=found.symbol, arch=found.arch, unit=found.unit),
+        role=found.role,
+        usage=Usage(
+            **dict(zip(NUMBERS, _numbers(usage), strict=True)),
+            constant_bytes=None if banks is None else tuple(sorted(banks.items())),
+            unknown_clauses=usage.unknown_clauses,
+        ),
+        confidence=found.confidence,
+        reasons=found.reasons,
+        final=found.final,
+        advisories=found.advisories,
+        origins=found.origins,
+        compile_ms=usage.compile_ms,
+        launch_bounds=_bounds(found.launch_bounds),
+        dynamic_shared=found.dynamic_shared,
+        launch=_launch(found.launch),
+        configuration=tuple(found.configuration.items()),
+        source=found.source,
+        sass=None if found.sass is None else sass_of(found.sass),
+    )
+
+
+def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
+    for threads in () if bounds is None else (bounds.max_threads, bounds.required_threads):
+        if threads is not None and not 1 <= threads <= 1024:
+            raise ValueError(f"launch bounds of {threads} threads")
+    return bounds
+
+
+def _launch(launch: Launch | None) -> Launch | None:
+    if launch is not None:
+        counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
+        if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
+            raise ValueError(f"a launch of {launch.threads_per_block} threads that cannot be")
+    return launch
+
+
+def sass_of(found: SassJson) -> SassStats:
+    """What :func:`sass_json` was made of."""
+    operands, peak, frame = found.operands, found.live_peak, found.frame
+    places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
+    traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
+    moved = [count for each in traffics if each for count in (each.accesses, each.store_bytes, each.load_bytes)]
+    moved += [count for each in found.lines for count in (each.accesses, each.bytes, each.weight, each.depth or 0)]
+    if not all(0 <= line.share <= 1 for line in found.lines):
+        raise ValueError("a share that is not from 0 to 1")
+    set_to = [count for role in found.roles for count in (role.address, role.registers) if count is not None]
+    for count in (*places, *moved, *set_to):
+        if count < 0:
+            raise ValueError(f"{count} where a number of 0 or more belongs")
+    groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
+    local = LocalTraffic(kept=groups, kept_lines=found.lines, evidence=found.evidence, flow=found.flow, frame=frame)
+    total, spill = local.total, local.spill
+    sums = (total.stores, total.loads, spill.stores, spill.loads)
+    if sums != (found.stl_count, found.ldl_count, found.spill_store_count, found.spill_load_count):
+        raise ValueError("accesses to local memory that do not add up")
+    return copied(
+        SassStats,
+        found,
+        opcodes=tuple(found.opcodes.items()),
+        local=local,
+        operands=None if operands is None else _operands(operands),
+    )
+
+
+def _operands(found: OperandsJson) -> Operands:
+    conflicts = found.bank_conflicts
+    pairs = None if conflicts is None else tuple((each.depth, each.instructions) for each in conflicts)
+    return copied(Operands, found, bank_conflicts=pairs)
+
+
+def _issue(found: IssueJson) -> Issue:
+    return copied(Issue, found, hides=None if found.hides == KINDS.get(found.code) else found.hides)

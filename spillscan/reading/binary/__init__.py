@@ -1,0 +1,114 @@
+"""Binaries: libraries, executables, objects, fat binaries, cubins, and archives of them. Every kernel of every
+architecture with its resources, local memory, loops and spills; no tool is needed.
+
+``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
+function, ``decode`` its machine words, ``figures`` makes records of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from spillscan.model import Issue, Reading, Stats
+
+if TYPE_CHECKING:
+    from spillscan.model.code import PortableCode, SassFunction
+    from spillscan.reading.binary.cubin import Cubin, Function
+    from spillscan.reading.binary.window import Limits
+    from spillscan.reading.inputs.memory import Buffer
+    from spillscan.reading.inputs.source import Stream
+
+FORMAT = "binary"
+PRIORITY = 0
+BINARY = True
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` may hold machine code of a GPU."""
+    from spillscan.reading.binary import containers
+
+    return containers.holds_code(head)
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of all cubins in one file."""
+    return read_within(stream, name, {})
+
+
+def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live: bool = False) -> Reading:
+    """The same; ``unpacking``: the limits that are not to be the default; ``live``: with live registers."""
+    from spillscan.model.code import SassFunction
+    from spillscan.reading.binary import records
+    from spillscan.reading.binary.parameters import MOST_ENTRIES, parameters
+    from spillscan.reading.binary.window import Limits, Window
+
+    buffer = stream.buffer()
+    reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
+
+    left = MOST_ENTRIES
+
+    def hosts(file: Window) -> None:
+        nonlocal left
+        found, left = parameters(file, left)
+        reading.named(found)
+
+    for item in records.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
+        if isinstance(item, SassFunction):
+            reading.functions.append(item)
+        elif isinstance(item, Issue):
+            reading.issues.append(item)
+        else:
+            reading.portable.append(item)
+    return reading
+
+
+def items(
+    buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool = False
+) -> Iterator[SassFunction | PortableCode | Issue]:
+    """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
+    calls it; ``live``: with the most registers that are live at once."""
+    from spillscan.reading.binary import records
+
+    return records.items(buffer, name, limits, live=live)
+
+
+def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:
+    """(unit, text) of each PTX module of a file that can be decompressed."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Window
+
+    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+        if isinstance(found, containers.Intermediate) and found.form == "PTX":
+            try:
+                window = found.plain()
+            except DamageError:  # an issue of the scan
+                continue
+            yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
+
+
+def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = None) -> Iterator[tuple[Cubin, Function]]:
+    """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.cubin import Cubin
+    from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Window
+
+    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+        if isinstance(found, containers.Image):
+            try:
+                cubin = Cubin(found.plain())
+                yield from ((cubin, function) for function in cubin.functions() if function.symbol in symbols)
+            except DamageError:
+                continue
+
+
+def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:
+    """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.window import DEFAULT, Budget, Window
+
+    found = containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer)))
+    images = (image for image in found if isinstance(image, containers.Image))
+    window = next(islice(images, member, None)).plain()
+    return window.copy(0, window.size, "cubin")

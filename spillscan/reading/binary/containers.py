@@ -1,0 +1,422 @@
+"""Finds every cubin and every PTX image in a file, whatever it is packed in: one dispatch by magic, one generator a
+container, and a search where anything may stand: in the data of host files, and in files of no format that is known
+here. Nothing is unpacked to disk; names of members are shown, never opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.model.code import PortableForm
+from spillscan.reading.binary import archive, elf, fatbin, host
+from spillscan.reading.binary.window import Budget, DamageError, Window
+from spillscan.reading.inputs.memory import Scratch
+from spillscan.reading.inputs.ptx import version
+from spillscan.reading.inputs.source import BARREN
+
+
+class Place(Struct, frozen=True):
+    """Where something stands, for the reader's eye."""
+
+    members: tuple[str, ...] = ()
+    """Names of the archive members around it, outermost first."""
+    identifier: str = ""
+    """Source that it was compiled from, as its fat binary or the symbols of its file name it."""
+    spot: str = ""
+    """``:.data+0x40``: where it was found in a file that no format says to hold it; empty elsewhere."""
+    depth: int = 0
+    """Containers around it."""
+
+    def inside(self, name: str) -> Place:
+        """A member of this place."""
+        return replace(self, members=(*self.members, name), depth=self.depth + 1)
+
+    def unit(self, name: str, own: str) -> str:
+        """What distinguishes the functions that stand here in a file of that name: the source that they come
+        from, else the member; ``own``: where there is neither. No folder of the machine that built them."""
+        if self.spot:
+            return (self.members[-1] if self.members else PurePath(name).name) + self.spot
+        if self.identifier:
+            return _FOLDERS.sub("", self.identifier)
+        return self.members[-1] if self.members else own
+
+    def __str__(self) -> str:
+        return " > ".join(self.members) + self.spot
+
+
+_FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
+"""Of an absolute path."""
+
+
+class Member(Struct, frozen=True):
+    """GPU code of one architecture."""
+
+    stored: fatbin.Entry | Window
+    """Its bytes, where they may still be compressed."""
+    place: Place
+    """Where it stands."""
+    file: Window
+    """The innermost file that holds it."""
+    target: str = ""
+    """``90a``, as its fat binary says; empty outside of one."""
+    relocatable: bool = False
+    """Whether a fat binary holds it for the device linker."""
+
+    def plain(self, scratch: Scratch | None = None) -> Window:
+        """Its bytes; decompressed at each call, so that they are not kept. In a ``scratch`` they are of use until the
+        next are put there. Raises :class:`DamageError`."""
+        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored, scratch or Scratch())
+
+    @property
+    def raw(self) -> Window:
+        """Its bytes as they are stored."""
+        return self.stored if isinstance(self.stored, Window) else self.stored.stored
+
+    @property
+    def offset(self) -> int:
+        """Of its stored bytes, in the innermost file."""
+        return self.raw.start
+
+    @property
+    def plain_bytes(self) -> int:
+        """Size of its bytes, as its container claims."""
+        return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
+
+
+class Image(Member, frozen=True):
+    """One cubin."""
+
+
+class Intermediate(Member, frozen=True):
+    """PTX or LTO-IR, of which machine code is still to be made."""
+
+    form: PortableForm = "PTX"
+    """What it is written in."""
+    version: str | None = None
+    """Of PTX, its ISA version: ``8.5``; ``None`` where its beginning does not say."""
+
+
+class Damage(Struct, frozen=True):
+    """Something that could not be read."""
+
+    error: DamageError
+    """What and where."""
+    place: Place
+    """In which member."""
+
+
+_PTX_HEAD_BYTES = 1024
+"""Within these a module says its version; comments of its compiler stand before."""
+
+Found = Image | Intermediate | Damage
+
+
+class Enclosed(Struct, frozen=True):
+    """A file in an archive, before what it holds."""
+
+    packed: archive.Packed
+    """Its bytes."""
+    place: Place
+    """Its own."""
+
+
+class Overhead(Struct, frozen=True):
+    """Bytes of an archive's own."""
+
+    window: Window
+    """Headers, directories."""
+    place: Place
+    """The archive's."""
+
+
+class Again(Struct, frozen=True):
+    """GPU code that stands in the same file a second time, and is not read again."""
+
+    member: Member
+    """The second."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.member.place
+
+
+Passed = Found | Enclosed | Overhead | Again
+"""All that a walk passes."""
+
+
+def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
+    """All GPU code of a file; damage on the way."""
+    return (each for each in walk(window, budget, place) if isinstance(each, Image | Intermediate | Damage))
+
+
+def walk(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Passed]:
+    """The same, and what it stands in: each packed file comes before what it holds."""
+    place = place or Place()
+    try:
+        budget.enter(place.depth, window.start)
+        yield from _reader(window)(window, budget, place)
+    except DamageError as error:
+        yield Damage(error, place)
+
+
+def holds_code(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` may hold GPU code: any that is not of a format without such."""
+    return _reader(Window(head)) is not _anywhere or not head.startswith(BARREN)
+
+
+_Reader = Callable[[Window, Budget, Place], Iterator[Passed]]
+
+
+def _reader(window: Window) -> _Reader:
+    if window.starts(elf.MAGIC):
+        return _elf
+    if window.starts(fatbin.MAGIC):
+        return _region
+    if window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
+        return _coff
+    if archive.kind(window):
+        return _archive
+    return _anywhere
+
+
+def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    file = elf.Elf(window)
+    if file.machine == elf.MACHINE_CUDA:
+        budget.take(window.size, window.size, window.start)
+        yield Image(window, place, window)
+        return
+    sections = list(host.of_elf(file))
+    sources = host.sources(file) if any(section.is_fat for section in sections) else {}
+    yield from _host(_File(window, sections, sources), budget, place)
+
+
+def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    yield from _host(_File(window, list(host.of_coff(window)), {}), budget, place)
+
+
+def _region(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    yield from _host(_File(window, [host.Section("", window, is_fat=True)], {}), budget, place)
+
+
+def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
+
+
+def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    for member in archive.members(window, budget):
+        if isinstance(member, DamageError):
+            yield Damage(member, place)
+        elif isinstance(member, Window):
+            yield Overhead(member, place)
+        else:
+            inside = place.inside(member.name)
+            yield Enclosed(member, inside)
+            if member.plain is not None:
+                yield from walk(member.plain, budget, inside)
+
+
+class _File(NamedTuple):
+    """One that may hold GPU code."""
+
+    window: Window
+    sections: list[host.Section]
+    sources: Mapping[int, str]
+    """Of a fat binary, by where it stands."""
+
+
+def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
+    """What a file holds: what its format says, then whatever else looks like GPU code, unless it is the same. What is
+    still to be linked or to be made machine code of comes last: whoever reads it knows by then what there is."""
+    later: list[Found] = []
+    contents = _Contents()
+    end = 0
+    for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
+        if not section.is_fat:
+            break
+        if section.window.start < end:
+            yield Damage(DamageError("sections overlap", section.window.start), place)
+            continue
+        end = section.window.end
+        for entry in fatbin.entries(section.window):
+            found = _of_entry(entry, file, budget, place)
+            if isinstance(found, Image):
+                contents.add(found)
+            if _waits(found):
+                later.append(found)
+            else:
+                yield found
+    for found in _loose(file, budget, place):
+        if isinstance(found, Member) and contents.holds(found):
+            yield Again(found)
+        elif _waits(found):
+            later.append(found)
+        else:
+            yield found
+    yield from later
+
+
+def _waits(found: Found) -> bool:
+    return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
+
+
+def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, place: Place) -> Found:
+    """What one entry of a fat binary holds. Only its beginning is decompressed here."""
+    if isinstance(entry, DamageError):
+        return Damage(entry, place)
+    try:
+        budget.enter(place.depth + 1, entry.stored.start)
+        fatbin.claim(entry, budget)
+        begin = b""
+        if entry.kind != fatbin.LTO_IR:  # which NVIDIA's libraries keep encrypted
+            begin = fatbin.head(entry, _PTX_HEAD_BYTES if entry.kind == fatbin.PTX else 18)
+    except DamageError as error:
+        return Damage(error, place)
+    identifier = entry.identifier
+    if not identifier and (source := file.sources.get(entry.container)):
+        identifier = f"{place.members[-1]}:{source}" if place.members else source
+    place = replace(place, identifier=identifier)
+    if entry.kind == fatbin.LTO_IR:
+        return Intermediate(entry, place, file.window, entry.target, form="LTO-IR")
+    if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
+        return Intermediate(entry, place, file.window, entry.target, version=version(begin))
+    if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
+        return Damage(DamageError("a fat binary's entry that is not of its kind", entry.stored.start), place)
+    return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
+
+
+def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+    """Cubins and fat binaries that stand anywhere in the data of a file."""
+    end = 0
+    for section in sorted(file.sections, key=lambda section: (section.window.start, -section.window.size)):
+        window = section.window
+        begin, end = max(window.start, end), max(window.end, end)
+        if section.is_fat or begin >= window.end:
+            continue
+        base = window.start if section.name else file.window.start
+        search = _Search(Window(window.buffer, begin, window.end - begin))
+        while (beginning := search.next()) is not None:
+            spot = f"{':' * bool(section.name)}{section.name}+{beginning.start - base:#x}"
+            here = replace(place, spot=spot)
+            try:
+                is_fat = beginning.starts(fatbin.MAGIC)
+                whole = fatbin.first(beginning) if is_fat else _cubin(beginning, budget, place)
+                if whole is None:
+                    continue
+                search.skip(whole)
+                if is_fat:
+                    yield from (_of_entry(entry, file, budget, here) for entry in fatbin.entries(whole))
+                else:
+                    yield Image(whole, here, file.window)
+            except DamageError as error:
+                yield Damage(error, here)
+
+
+def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
+    """The cubin that begins where an ELF file does; ``None`` where it is of another machine, or only its first bytes.
+    Raises :class:`DamageError` where it is one and is cut off."""
+    if beginning.size < elf.HEADER_BYTES:
+        return None
+    machine, header, entry = (beginning.unpack("H", at, "ELF header")[0] for at in (18, 52, 58))
+    if (machine, header, entry) != (elf.MACHINE_CUDA, elf.HEADER_BYTES, elf.SECTION_BYTES):
+        return None
+    budget.enter(place.depth + 1, beginning.start)
+    file = elf.Elf(beginning)
+    budget.take(file.table[1], file.table[1], beginning.start)
+    whole = beginning.part(0, file.extent, "cubin")
+    budget.take(whole.size, whole.size, whole.start)
+    return whole
+
+
+class _Search:
+    """Where a cubin or a fat binary may begin among other bytes, one after the other."""
+
+    _BEGINNINGS = (elf.MAGIC + b"\2\1\1", fatbin.BEGINNING)
+    """Of cubins: 64 bits, little-endian, version 1."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._next = [window.find(text) for text in self._BEGINNINGS]
+
+    def next(self) -> Window | None:
+        """The rest of the bytes, from the next beginning on."""
+        at = min((at for at in self._next if at >= 0), default=-1)
+        if at < 0:
+            return None
+        self._go(at + 1)
+        return self._window.part(at, self._window.size - at, "data")
+
+    def skip(self, whole: Window) -> None:
+        """What stands in ``whole`` is read."""
+        self._go(whole.end - self._window.start)
+
+    def _go(self, to: int) -> None:
+        for number, text in enumerate(self._BEGINNINGS):
+            if 0 <= self._next[number] < to:
+                self._next[number] = self._window.find(text, to)
+
+
+class _Contents:
+    """What a file was found to hold: the same bytes are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, list[Member]] = {}
+        """By size: those of which no other had the size until now."""
+        self._seen: dict[_Sight, list[Member]] = {}
+        """Likewise, of those of one size: those that no other looked like."""
+        self._digests: dict[_Sight, set[bytes]] = {}
+        self._scratch = Scratch()
+
+    def add(self, member: Member) -> None:
+        """Remember one."""
+        self._known.setdefault(member.plain_bytes, []).append(member)
+
+    def holds(self, member: Member) -> bool:
+        """Whether the same bytes were found before; they are remembered in any case."""
+        for other in self._known.pop(member.plain_bytes, ()):
+            self._seen.setdefault(_sight(other), []).append(other)
+        sight = _sight(member)
+        alike = self._seen.pop(sight, [])
+        if not alike and sight not in self._digests:
+            self._seen[sight] = [member]
+            return False
+        digests = self._digests.setdefault(sight, set())
+        digests.update(_digest(each, self._scratch) for each in alike)
+        own = _digest(member, self._scratch)
+        known = own in digests
+        digests.add(own)
+        return known
+
+
+_Sight = tuple[int, bytes]
+"""Size and first bytes; equal for what is equal."""
+_SIGHT_BYTES = 512
+"""In cubins the names of functions stand at the beginning."""
+
+
+def _sight(member: Member) -> _Sight:
+    stored = member.stored
+    try:
+        if isinstance(stored, Window):
+            return stored.size, stored.copy(0, min(stored.size, _SIGHT_BYTES), "image")
+        return stored.plain_bytes, fatbin.head(stored, min(stored.plain_bytes, _SIGHT_BYTES))
+    except DamageError:
+        return member.plain_bytes, b""
+
+
+def _digest(member: Member, scratch: Scratch) -> bytes:
+    """Of its bytes; of what cannot be decompressed, of where it stands."""
+    import hashlib
+
+    try:
+        window = member.plain(scratch)
+        data: bytes | memoryview = window.whole
+    except DamageError as error:
+        data = str(error).encode()
+    return hashlib.sha256(data).digest()

@@ -1,0 +1,485 @@
+"""Machine code of functions: instructions by opcode of all, and what matters in those that use local memory.
+
+Functions stand one behind the other in a cubin. Neighbours make a stretch, whose words are looked up in one pass of
+NumPy and counted into one table: a row a function, a column a mnemonic.
+
+Of one function that uses local memory, or has spills elsewhere, the instructions that matter are given to
+:mod:`machine`, as a dump's reader does, so that classes and loop depths have one home. Instructions that move
+control are read column by column, as far as is asked. Where each branch goes decides the loops around an instruction;
+that is asked of few functions, long after the code is gone. So the words of these instructions are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple, Protocol, TypeVar, overload
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from spillscan.model import Role
+from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.binary.words import (
+    ALWAYS,
+    STACK_POINTER,
+    Code,
+    Flags,
+    Kepler,
+    Narrow,
+    Pairs,
+    Table,
+    Wide,
+    Words,
+    table,
+)
+from spillscan.reading.machine import local
+from spillscan.reading.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
+from spillscan.reading.machine.function import Analysis, Marked, role_by
+from spillscan.reading.machine.liveness import INSTRUCTION, Graph
+from spillscan.reading.machine.local import Plain, StackUse
+
+_STRETCH_BYTES = 1 << 20
+"""Columns of so much code stay in a processor's cache."""
+_STRETCH_FUNCTIONS = 256
+_GAP_BYTES = 1 << 12
+"""Most bytes between neighbours: they are looked up for nothing."""
+_HEX = "unknown 0x{:03x}"
+
+
+class Opcodes(Sequence[tuple[str, int]]):
+    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number. As numbers until
+    they are looked at: most kernels are only counted."""
+
+    __slots__ = ("_known", "_named", "_packed", "_rest")
+
+    def __init__(self, named: Pairs, packed: bytes, rest: Sequence[tuple[str, int]] = ()) -> None:
+        self._named = named
+        self._packed = packed
+        """``rank << 32 | instructions``, 8 bytes each."""
+        self._rest = tuple(rest)
+        self._known: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def parts(self) -> tuple[Pairs, bytes, Sequence[tuple[str, int]]]:
+        """What it is made of; names that were looked up already are no part of it."""
+        return self._named, self._packed, self._rest
+
+    def __reduce__(self) -> tuple[type[Opcodes], tuple[Pairs, bytes, Sequence[tuple[str, int]]]]:
+        return Opcodes, self.parts
+
+    def _pairs(self) -> tuple[tuple[str, int], ...]:
+        if self._known is None:
+            numbers = np.frombuffer(self._packed, np.int64).tolist()
+            self._known = *map(self._named.__getitem__, numbers), *self._rest
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._packed) // 8 + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[tuple[str, int], ...]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | tuple[tuple[str, int], ...]:
+        return self._pairs()[index]
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._pairs())
+
+    def __eq__(self, other: object) -> bool:
+        return self._pairs() == (other._pairs() if isinstance(other, Opcodes) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._pairs())
+
+    def __repr__(self) -> str:
+        return repr(self._pairs())
+
+
+class Counts(Struct, frozen=True, gc=False):
+    """What one function holds."""
+
+    instructions: int
+    """All, padding included."""
+    code_bytes: int
+    """To the end of the last instruction."""
+    opcodes: Opcodes
+    """How many of each."""
+    local: int
+    """STL and LDL."""
+    unknown: int
+    """Instructions whose code is in no table."""
+    settings: int
+    """USETMAXREG."""
+    may_share: bool
+    """Whether an instruction may touch shared memory, or call what does."""
+
+
+def code_of(window: Window, table: Table, number: int) -> Code:
+    """The instructions in a window that begins with one (Maxwell and Pascal: with a control word); ``number``: of their
+    architecture."""
+    if table.wide:
+        return Wide(window, number, table.selectors)
+    return (Kepler if table.kepler else Narrow)(window, table.selectors)
+
+
+class _HasCode(Protocol):
+    @property
+    def code(self) -> Window:
+        """Of one function."""
+
+
+_T = TypeVar("_T", bound=_HasCode)
+
+
+def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
+    """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
+    step = (Wide if table.wide else Kepler if table.kepler else Narrow).group_bytes
+    stretch: list[_T] = []
+    begin = end = 0
+    try:
+        for function in functions:
+            code = function.code
+            if stretch and (
+                not end <= code.start <= end + _GAP_BYTES
+                or (code.start - begin) % step
+                or code.end - begin > _STRETCH_BYTES
+                or len(stretch) == _STRETCH_FUNCTIONS
+            ):
+                yield stretch
+                stretch = []
+            if not stretch:
+                begin = code.start
+            stretch.append(function)
+            end = code.end
+    except DamageError:
+        if stretch:
+            yield stretch
+        raise
+    if stretch:
+        yield stretch
+
+
+def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Code:
+    """The instructions of all functions in a stretch, and what stands between them."""
+    begin = windows[0].start
+    return code_of(Window(windows[0].buffer, begin, windows[-1].end - begin), table, number)
+
+
+def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
+    """The counts of the functions in a stretch, or of parts of these; ``code``: what :func:`code_of_stretch` makes of
+    it."""
+    ranks = table.ranks.take(code.codes)
+    for first in range(0, len(windows), _STRETCH_FUNCTIONS):  # parts are as many as a file says
+        yield from _counts(windows[first : first + _STRETCH_FUNCTIONS], code, ranks, table)
+
+
+def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -> Iterator[Counts]:
+    bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
+    width = table.unknown + 1
+    counts = _table(ranks, bounds, width)
+    places = np.flatnonzero(counts)
+    rows, columns = np.divmod(places, width)
+    packed = (columns << 32 | counts.reshape(-1)[places]).tobytes()
+    cuts = (8 * np.searchsorted(rows, np.arange(len(windows) + 1))).tolist()
+    unknown, local, settings = (_sums(counts, some) for some in ([table.unknown], table.local, table.settings))
+    sharing = (np.bincount(rows[table.may_share.take(columns)], minlength=len(windows)) > 0).tolist()
+    for first, end, begin, stop, own_local, own_unknown, own_settings, may_share in zip(
+        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, settings, sharing, strict=True
+    ):
+        rest: Sequence[tuple[str, int]] = ()
+        if own_unknown:
+            rest = _unknown(code.codes[first:end], ranks[first:end], table)
+        known = packed[begin : stop - 8 * bool(rest)]  # codes that no table knows stand last
+        held = Opcodes(table.pairs, known, rest)
+        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings, may_share)
+
+
+def _sums(counts: Words, ranks: Sequence[int]) -> list[int]:
+    """Of a few columns, by row: NumPy's own sum takes ten times as long to begin."""
+    if not ranks:
+        return [0] * len(counts)
+    found = counts[:, ranks[0]]
+    for rank in ranks[1:]:
+        found = found + counts[:, rank]
+    sums: list[int] = found.tolist()
+    return sums
+
+
+def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
+    """Counts by function (rows) and rank (columns); ``bounds``: first row of each function and the one behind it."""
+    each = zip(bounds[::2], bounds[1::2], strict=True)
+    return np.array([np.bincount(ranks[first:end], minlength=width) for first, end in each])
+
+
+def _unknown(codes: Words, ranks: Words, table: Table) -> list[tuple[str, int]]:
+    """(number, instructions) of the codes that are in no table."""
+    found, counts = np.unique(codes[ranks == table.unknown] & table.mask, return_counts=True)
+    return [(_HEX.format(code), count) for code, count in zip(found.tolist(), counts.tolist(), strict=True)]
+
+
+Kinds = NDArray[np.uint8]
+
+LOAD, STORE, OTHER = len(Kind), len(Kind) + 1, 255
+"""What an instruction may be besides a :class:`Kind`: LDL, STL, what neither touches local
+memory nor moves control."""
+PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
+IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *PUSHES))
+"""By kind: what has its target in the instruction, relative to it."""
+_JUMP = int(Kind.JUMP)
+_CALL_RELATIVE = 0x944
+"""Volta and later."""
+_SET_REGISTERS = int(Kind.SET_REGISTERS)
+_SYNC_SET, _SYNC = 0x945, 0x941
+"""BSSY and BSYNC."""
+_OPCODE_BITS, _SET_TO_CONSTANT = 0xFFF, 0x9C8
+"""USETMAXREG with the number in the place of the second source."""
+
+
+@lru_cache(maxsize=64)
+def kinds_of(table: Table) -> Kinds:
+    """What the instructions of each code are."""
+    kinds = table.kinds.take(table.ranks)
+    if table.wide:
+        far = np.arange(len(kinds)) & table.mask != _CALL_RELATIVE
+        kinds[(kinds == Kind.CALL) & far] = Kind.FAR_CALL
+    kinds[kinds < 0] = OTHER
+    kinds[table.ranks == table.load] = LOAD
+    kinds[table.ranks == table.store] = STORE
+    return kinds.astype(np.uint8)
+
+
+class Text(NamedTuple):
+    """The code of one function."""
+
+    window: Window
+    number: int
+    """Of its architecture."""
+    code: Code
+
+
+class Branches:
+    """Some instructions of one function; for the columns see :class:`~spillscan.reading.machine.flow.Moves`."""
+
+    def __init__(self, text: Text, rows: Words, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self._text = text
+        self._rows = rows
+
+    @cached_property
+    def addresses(self) -> Words:
+        """Byte offsets."""
+        return self._text.code.addresses(self._rows)
+
+    @cached_property
+    def targets(self) -> Words:
+        """Where each goes; of what sets registers, to how many; -1: the instruction does not say."""
+        code = self._text.code
+        found: Words = np.where(IS_DIRECT[self.kinds], code.targets(self._rows), -1)
+        setting = (self.kinds == _SET_REGISTERS).nonzero()[0]
+        if len(setting):
+            rows = self._rows[setting]
+            plain = code.codes[rows] & _OPCODE_BITS == _SET_TO_CONSTANT
+            found[setting] = np.where(plain, code.immediates(rows), -1)
+        return found
+
+    @cached_property
+    def conditional(self) -> Flags:
+        """A predicate decides."""
+        found: Flags = self._text.code.guards(self._rows) != ALWAYS
+        jumps = (self.kinds == _JUMP).nonzero()[0]
+        if len(jumps):
+            found[jumps] |= self._text.code.conditions(self._rows[jumps])
+        return found
+
+    def at(self, which: NDArray[np.int64]) -> Branches:
+        """Those of some numbers."""
+        return Branches(self._text, self._rows[which], self.kinds[which])
+
+    def keep(self) -> KeptMoves:
+        """What they are, without the code around them."""
+        window, number, code = self._text
+        size = code.group_bytes
+        per_group = code.rows_before(size)
+        groups = self._rows if per_group == 1 else self._rows // per_group
+        if len(groups) and groups[-1] >= window.size // size:  # in a part of a group
+            return Moves(self.addresses, self.targets, self.kinds, self.conditional).keep()
+        words = window.array(_WORD, window.size // size * (size // _WORD.itemsize), 0, "code")
+        chosen = words.reshape(-1, size // _WORD.itemsize).take(groups, axis=0)
+        return Excerpt(chosen.tobytes(), self._rows.astype(np.int32).tobytes(), self.kinds.tobytes(), number)
+
+
+_WORD = np.dtype("<i8")
+
+
+class Excerpt(NamedTuple):
+    """The branches of one function: a group of words for each, and which instruction of the function it was."""
+
+    words: bytes
+    rows: bytes
+    """32 bits each."""
+    kinds: bytes
+    number: int
+    """Of the architecture."""
+
+    def moves(self) -> Moves:
+        """What they are."""
+        opcodes = table(self.number)
+        assert opcodes  # it was read by one
+        window = Window(self.words)
+        code = code_of(window, opcodes, self.number)
+        rows, per_group = np.frombuffer(self.rows, np.int32).astype(np.int64), code.rows_before(code.group_bytes)
+        here = np.arange(len(rows))
+        found = Branches(
+            Text(window, self.number, code),
+            here * per_group + rows % per_group,
+            np.frombuffer(self.kinds, np.uint8),
+        )
+        moved = (rows // per_group - here) * code.group_bytes
+        targets = np.where(IS_DIRECT[found.kinds], found.targets + moved, found.targets)
+        return Moves(found.addresses + moved, targets, found.kinds, found.conditional)
+
+
+_FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
+"""What moves the stack pointer by a constant."""
+
+_ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST"})
+
+Spills = tuple[int, ...] | None
+"""Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
+
+
+class Decoded:
+    """One function's instructions, by opcode."""
+
+    def __init__(self, code: Window, stretch: Code, table: Table, number: int) -> None:
+        self.code = stretch.part(code.start - stretch.start, code.size)
+        self.table = table
+        self.text = Text(code, number, self.code)
+
+    def shared_among(self, offsets: Sequence[int]) -> int:
+        """How many of the instructions at some offsets are STS or LDS."""
+        if not offsets:
+            return 0
+        codes = self.code.codes[self._rows_at(offsets)]
+        return int(np.count_nonzero(self.table.is_shared[self.table.ranks[codes]]))
+
+    def _rows_at(self, offsets: Sequence[int]) -> Words:
+        """Instructions by their offsets; what lies outside of the function is left out."""
+        rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
+        if not self.table.wide:
+            rows = rows - rows // (self.code.group_bytes // 8) - 1
+        return rows[(rows >= 0) & (rows < len(self.code.codes))]
+
+    def analysis(self, role: Role, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
+        """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where
+        callees begin in its section."""
+        marked = self._marked(spills or ())
+        known = role != "unknown"
+        return Analysis(
+            marked=marked,
+            role=role if known else role_by([opcode for opcode, _ in counts.opcodes]),
+            last_address=counts.code_bytes - self.code.bytes_per_instruction,
+            parts=parts,
+            stack_uses=self._stack_uses(),
+            annotations=spills is not None,
+            followed=not self.table.kepler,
+        )
+
+    def graph(self, parts: tuple[int, ...], *, function: bool) -> Graph | None:
+        """What may follow what; ``None`` where there is nothing, or instructions of another encoding."""
+        code = self.code
+        if not isinstance(code, Wide) or not len(code.codes):
+            return None
+        kinds = kinds_of(self.table).take(self.code.codes)
+        moves = Branches(self.text, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
+        flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
+        return Graph(flow, _reconverging(code), len(kinds), function=function)
+
+    def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
+        """Mnemonics, and of each instruction the number of its own."""
+        return self.table.names, self.table.ranks.take(self.code.codes)
+
+    def accesses(self) -> Counter[tuple[str, int]]:
+        """Loads and stores of global and shared memory, by mnemonic and bytes per thread."""
+        if not isinstance(self.code, Wide):
+            return Counter()
+        ranks = self.table.ranks.take(self.code.codes)
+        rows = _accessing(self.table)[ranks].nonzero()[0]
+        found: Counter[tuple[str, int]] = Counter()
+        for kind, count in Counter((ranks[rows] << 3 | self.code.words()[1][rows] >> 9 & 7).tolist()).items():
+            found[self.table.names[kind >> 3], local.WIDTHS[kind & 7]] += count
+        return found
+
+    def _marked(self, annotated: Sequence[int]) -> Marked:
+        """Local and control instructions."""
+        kinds = kinds_of(self.table).take(self.code.codes)
+        rows = (kinds != OTHER).nonzero()[0]
+        kinds = kinds[rows]
+        is_local = kinds >= LOAD
+        accesses = rows[is_local]
+        addresses = self.code.addresses(accesses)
+        fields = self.code.local(accesses)
+        fields |= (kinds[is_local] == STORE) * local.STORE | (self.code.guards(accesses) != ALWAYS) * local.PREDICATED
+        if annotated:
+            ordered = np.sort(np.array((*annotated, -1), np.int64))
+            fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * local.ANNOTATED
+        branches = Branches(self.text, rows[~is_local], kinds[~is_local])
+
+        def registers() -> Words:
+            store = kinds[is_local] == STORE
+            return np.where(store, self.code.registers(self.code.stored, accesses), self.code.registers("d", accesses))
+
+        return Marked(addresses, None, fields, registers, None, branches)
+
+    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
+        """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
+        code, table = self.code, self.table
+        rows = code.naming(STACK_POINTER)
+        codes = code.codes[rows]
+        kinds = kinds_of(table)[codes]
+        named: Flags = np.zeros(len(rows), bool)
+        for letter in "abc":
+            named |= table.fields[letter][codes] & (code.registers(letter, rows) == STACK_POINTER)
+        found = (named & (kinds != LOAD) & (kinds != STORE)).nonzero()[0]
+        rows, codes = rows[found], codes[found]
+        written = table.fields["d"][codes] & (code.registers("d", rows) == STACK_POINTER)
+        for address, rank, is_written, is_variable, amount in zip(
+            code.addresses(rows).tolist(),
+            table.ranks[codes].tolist(),
+            written.tolist(),
+            table.fields["b"][codes].tolist(),
+            code.immediates(rows).tolist(),
+            strict=True,
+        ):
+            if not is_written:
+                yield address, Plain(taken=True)
+            elif table.names[rank] in _FRAMES and not is_variable:
+                yield address, Plain(taken=False, change=amount)
+
+
+@lru_cache
+def _accessing(table: Table) -> Flags:
+    """By rank: whether it loads or stores, of global or shared memory."""
+    return np.array([*(name in _ACCESSES for name in table.names), False])
+
+
+def _reconverging(code: Wide) -> Controls:
+    """BSYNC goes on where the last BSSY of its barrier before it says, if that is behind it."""
+    opened: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    codes = code.codes & _OPCODE_BITS
+    rows = ((codes == _SYNC_SET) | (codes == _SYNC)).nonzero()[0]
+    columns = (codes[rows], code.addresses(rows), code.meetings(rows), code.registers("d", rows))
+    for opcode, address, target, barrier in zip(*(column.tolist() for column in columns), strict=True):
+        if opcode == _SYNC_SET:
+            opened[barrier & 15] = target
+        elif opened.get(barrier & 15, 0) > address + INSTRUCTION:
+            found.append((address, opened[barrier & 15]))
+    table = np.array(found, np.int64).reshape(-1, 2)
+    return Controls(table[:, 0], table[:, 1], np.ones(len(table), bool), np.zeros(len(table), bool))

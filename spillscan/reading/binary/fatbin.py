@@ -1,0 +1,315 @@
+"""CUDA fat binaries: a header and entries one after the other, each PTX, a cubin or LTO-IR, plain, LZ4 or zstd.
+
+Layout (measured on toolkits 10.0 to 13.5, nothing is published): the container is ``u32 0xBA55ED50, u16 version (1),
+u16 header bytes (16), u64 bytes of entries``; an entry ``u16 kind, u16 version (0x101), u32 header bytes (64 … 264),
+u64 stored bytes, u32 compressed bytes, u32 offset of the options, u16 minor, u16 major, u32 arch, u32 offset and u32
+length of the identifier, u64 flags, u64 zero, u64 plain bytes``; offsets count from the entry's beginning.
+
+``fatbinary -concat`` (13.5) puts several into one that is compressed as a whole, of kind 0x100: behind the header stand
+``u32 count, u32 bytes`` and that many entries as above, but with the offset and size of their plain bytes in the place
+of header and stored bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from msgspec import Struct
+
+from spillscan.reading.binary.window import Budget, DamageError, Window
+from spillscan.reading.inputs.memory import Scratch
+
+MAGIC = b"\x50\xed\x55\xba"
+BEGINNING = MAGIC + b"\1\0\x10\0"
+"""Magic, version and header bytes: what one is known by among other bytes."""
+PTX, CUBIN, LTO_IR = 1, 2, 8
+_JOINED = 0x100
+LZ4, ZSTD = 0x2000, 0x8000
+ACCELERATED, FAMILY = 0x100000, 0x200000
+HEADER_BYTES = 16
+ENTRY_BYTES = 64
+_ENTRY = "HHIQIIHHIIIQQQ"
+_INNER = "HHIIIIIHHIIIQQQ"
+_LONGEST_HEADER = 1 << 16
+_LONGEST_IDENTIFIER = 4096
+_HEAD_BYTES = 1 << 18
+"""Compressed bytes that give the first plain ones: more than a block of zstd."""
+_ZSTD_WINDOW = 1 << 27
+
+
+class Stored(Struct, frozen=True):
+    """Bytes as they are stored."""
+
+    window: Window
+    flags: int
+    """Compression and others."""
+    plain_bytes: int
+    """After decompression, as they claim."""
+
+    @property
+    def compressed(self) -> bool:
+        """Whether :func:`image` makes a copy."""
+        return bool(self.flags & (LZ4 | ZSTD))
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One member of a fat binary."""
+
+    kind: int
+    """PTX, cubin or LTO-IR."""
+    arch: int
+    """Number of the architecture, without its letter: 90."""
+    flags: int
+    """Which letter, and others."""
+    identifier: str
+    """Source that it was made of; empty without ``-lineinfo``."""
+    container: int
+    """Where its fat binary stands, in the buffer."""
+    header: Window
+    """What stands before its bytes; of several that are stored together, before them all."""
+    packed: Stored
+    """What holds its bytes."""
+    offset: int = 0
+    """Of its bytes in the plain ones."""
+    plain_bytes: int
+    """After decompression, as it claims."""
+
+    @property
+    def stored(self) -> Window:
+        """The bytes as stored: those of several entries, where they are compressed together."""
+        return self.packed.window
+
+    @property
+    def target(self) -> str:
+        """``90a``."""
+        suffix = "a" if self.flags & ACCELERATED else "f" if self.flags & FAMILY else ""
+        return f"{self.arch}{suffix}"
+
+
+def entries(region: Window) -> Iterator[Entry | DamageError]:
+    """All entries of the fat binaries in ``region`` (a section holds several, with padding between them)."""
+    at = region.find(MAGIC)
+    sound: int | None = 0
+    """Where a sound fat binary ended; ``None`` behind a damaged one."""
+    while at >= 0:
+        end = at + HEADER_BYTES
+        if sound is not None and (damage := _between(region, sound, at)):
+            yield damage
+        sound = None
+        try:
+            _, version, header, size = region.unpack("IHHQ", at, "fat binary header")
+            if version != 1 or header != HEADER_BYTES:
+                raise DamageError(f"fat binary of unknown version {version}, {header}", region.start + at)
+            body = region.part(at + header, size, "fat binary")
+            end = sound = at + header + size
+        except DamageError as error:
+            yield error
+        else:
+            yield from _entries(body, region.start + at)
+        at = region.find(MAGIC, end)
+    if sound is not None and (damage := _between(region, sound, region.size)):
+        yield damage
+
+
+def first(region: Window) -> Window:
+    """The fat binary that ``region`` begins with. Raises :class:`DamageError` where it is cut off."""
+    (size,) = region.unpack("Q", 8, "fat binary header")
+    return region.part(0, HEADER_BYTES + size, "fat binary")
+
+
+def _between(region: Window, begin: int, end: int) -> DamageError | None:
+    """Between fat binaries there is nothing but padding: what else stands there was one."""
+    if region.copy(begin, end - begin, "fat binary").strip(b"\0"):
+        return DamageError(f"{end - begin} bytes that are no fat binary", region.start + begin)
+    return None
+
+
+def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
+    at = 0
+    while at < body.size:
+        try:
+            kind, version, header, stored, packed, _, _, _, arch, name, length, flags, _, plain = body.unpack(
+                _ENTRY, at, "fat binary entry"
+            )
+            if version != 0x101 or not ENTRY_BYTES <= header <= _LONGEST_HEADER:
+                raise DamageError(f"fat binary entry of unknown version {version:#x}", body.start + at)
+            if not flags & (LZ4 | ZSTD):
+                packed, plain = stored, stored
+            elif packed > stored:
+                raise DamageError("fat binary entry: more compressed than stored bytes", body.start + at)
+            data = body.part(at + header, stored, "fat binary entry")
+        except DamageError as damage:
+            yield damage
+            return
+        whole = Stored(Window(data.buffer, data.start, packed), flags, plain)
+        if kind == _JOINED:
+            yield from _joined(body.part(at, header, "fat binary entry"), whole, container)
+        elif kind not in (PTX, CUBIN, LTO_IR):
+            yield DamageError(f"fat binary entry of unknown kind {kind:#x}", body.start + at)
+        else:
+            yield Entry(
+                kind=kind,
+                arch=arch,
+                flags=flags,
+                identifier=_identifier(body.part(at, header, "fat binary entry"), name, length),
+                container=container,
+                header=body.part(at, header, "fat binary entry"),
+                packed=whole,
+                plain_bytes=plain,
+            )
+        at += header + stored
+
+
+def _joined(head: Window, whole: Stored, container: int) -> Iterator[Entry | DamageError]:
+    """The entries that are stored together."""
+    try:
+        count, size = head.unpack("II", ENTRY_BYTES, "joined entries")
+        if size != 8 + count * ENTRY_BYTES or ENTRY_BYTES + size > head.size:
+            raise DamageError(f"{count} joined entries in {size} bytes", head.start)
+    except DamageError as damage:
+        yield damage
+        return
+    for number in range(count):
+        at = ENTRY_BYTES + 8 + number * ENTRY_BYTES
+        kind, version, offset, bytes_, _, _, _, _, _, arch, _, _, flags, _, _ = head.unpack(_INNER, at, "joined entry")
+        if version != 0x101 or kind not in (PTX, CUBIN, LTO_IR) or offset + bytes_ > whole.plain_bytes:
+            yield DamageError(f"joined entry of unknown kind {kind:#x} or version {version:#x}", head.start + at)
+            continue
+        yield Entry(
+            kind=kind,
+            arch=arch,
+            flags=flags,
+            identifier="",
+            container=container,
+            header=head,
+            packed=whole,
+            offset=offset,
+            plain_bytes=bytes_,
+        )
+
+
+def _identifier(head: Window, name: int, length: int) -> str:
+    found = head.text(name, name + min(length, _LONGEST_IDENTIFIER)) if name else b""
+    return found.decode("utf-8", "backslashreplace")
+
+
+def claim(entry: Entry, budget: Budget) -> None:
+    """Account for what an entry becomes. Raises :class:`DamageError`."""
+    if entry.packed.compressed:
+        budget.take(entry.plain_bytes, entry.stored.size, entry.stored.start)
+
+
+def head(entry: Entry, size: int) -> bytes:
+    """Its first bytes, no more than there are; nothing else is decompressed. Raises :class:`DamageError`."""
+    stored, packed = entry.stored, entry.packed
+    if packed.plain_bytes != entry.plain_bytes:
+        return image(entry, Scratch()).copy(0, min(size, entry.plain_bytes), "fat binary entry")
+    if not packed.compressed:
+        return stored.copy(0, min(size, stored.size), "fat binary entry")
+    data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
+    try:
+        return _lz4_head(data, size) if packed.flags & LZ4 else _zstd_head(data, size)
+    except ValueError as error:
+        raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
+
+
+def image(entry: Entry, scratch: Scratch) -> Window:
+    """The entry's bytes, decompressed into ``scratch`` where they are compressed. Raises :class:`DamageError`.
+
+    Its size must have been claimed: nothing is bounded here.
+    """
+    packed = entry.packed
+    if packed.plain_bytes == entry.plain_bytes:
+        return _plain(packed, scratch)
+    return _plain_of_several(packed).part(entry.offset, entry.plain_bytes, "joined entry")
+
+
+@lru_cache(maxsize=1)
+def _plain_of_several(packed: Stored) -> Window:
+    return _plain(packed, Scratch())
+
+
+def _plain(packed: Stored, scratch: Scratch) -> Window:
+    stored = packed.window
+    if not packed.compressed:
+        return stored
+    data = stored.whole
+    memory = scratch.memory(packed.plain_bytes)
+    plain = memoryview(memory)[: packed.plain_bytes]
+    try:
+        size = _lz4(data, plain) if packed.flags & LZ4 else _zstd(data, plain)
+    except ValueError as error:
+        raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
+    if size != packed.plain_bytes:
+        raise DamageError(f"fat binary entry of {packed.plain_bytes} bytes decompresses to {size}", stored.start)
+    return Window(memory, 0, size)
+
+
+def _lz4(data: memoryview, plain: memoryview) -> int:
+    """Bytes that ``data`` becomes in ``plain``. Raises ``ValueError`` where they do not fit, or it is no LZ4 block."""
+    import cramjam
+
+    try:
+        return cramjam.lz4.decompress_block_into(data, plain)
+    except cramjam.DecompressionError as error:
+        raise ValueError("corrupt, or more than it claims to become") from error
+
+
+def _lz4_head(data: memoryview, size: int) -> bytes:
+    """The first bytes of an LZ4 block: literals, then copies of what stands before them, and so on."""
+    plain = bytearray()
+    at = 0
+    try:
+        while len(plain) < size and at < len(data):
+            token = data[at]
+            at, literals = _lz4_length(data, at + 1, token >> 4)
+            plain += data[at : at + min(literals, size)]
+            at += literals
+            if len(plain) >= size or at >= len(data):
+                break
+            distance = data[at] | data[at + 1] << 8
+            at, copied = _lz4_length(data, at + 2, token & 15)
+            if not 0 < distance <= len(plain):
+                raise ValueError("a copy from before its beginning")
+            count = min(copied + 4, size)
+            repeated = bytes(plain[-distance:][:count])
+            plain += (repeated * (count // distance + 1))[:count]
+    except IndexError as error:
+        raise ValueError("it breaks off") from error
+    return bytes(plain[:size])
+
+
+def _lz4_length(data: memoryview, at: int, length: int) -> tuple[int, int]:
+    """(offset behind it, length) of a length whose first four bits are known."""
+    if length == 15:
+        while data[at] == 255:
+            length, at = length + 255, at + 1
+        length, at = length + data[at], at + 1
+    return at, length
+
+
+def _zstd_head(data: memoryview, size: int) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data).read(size)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+
+
+def _zstd(data: memoryview, plain: memoryview) -> int:
+    """The same of a zstd frame."""
+    import zstandard
+
+    try:
+        claimed = zstandard.frame_content_size(data)
+        if claimed not in (len(plain), -1):
+            raise ValueError(f"its frame holds {claimed} bytes")
+        reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data)
+        size = reader.readinto(plain)
+        if reader.read(1):
+            raise ValueError("it becomes more than it claims")
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+    return size

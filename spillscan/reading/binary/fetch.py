@@ -1,0 +1,74 @@
+"""The machine code of kernels of binaries, fetched again for what a scan does not look at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from spillscan.output.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.model import Kernel
+    from spillscan.reading.binary.cubin import Cubin, Function
+    from spillscan.reading.binary.pressure import Pressure
+
+
+@dataclass(kw_only=True)
+class MachineCode:
+    """What of one kernel."""
+
+    _cubin: Cubin
+    _function: Function
+
+    @cached_property
+    def cubin(self) -> bytes:
+        """The bytes of the cubin that holds it."""
+        window = self._cubin.elf.window
+        return bytes(window.copy(0, window.size, "cubin"))
+
+    @cached_property
+    def pressure(self) -> Pressure | None:
+        """Its live registers; ``None`` where no table is for its architecture."""
+        from spillscan.reading.binary.pressure import pressures
+
+        own = self._function.section
+        return next((found for _, found in pressures(self._cubin, lambda each: each.section == own)), None)
+
+
+def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
+    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too. What
+    cannot be read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
+    from spillscan.reading import binary
+    from spillscan.reading.binary.window import DamageError, Limits
+    from spillscan.reading.inputs.source import Source
+
+    by_input: dict[str, dict[tuple[str, str | None], list[Kernel]]] = {}
+    for kernel in kernels:
+        origin = kernel.sass.origin if kernel.sass else None
+        if origin is not None and origin.format == "binary" and kernel.sass and kernel.sass.digest:
+            held = by_input.setdefault(origin.input, {})
+            held.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
+    found: dict[int, MachineCode] = {}
+    for name, wanted in by_input.items():
+        symbols = {symbol for symbol, _ in wanted}
+        if not os.path.isfile(name):
+            continue
+        with suppress(InputError), Source(name).open() as stream:
+            for cubin, function in binary.cubins(stream.buffer(), symbols, Limits(**unpacking)):
+                with suppress(DamageError):
+                    same = wanted.get((function.symbol, cubin.digest_of(function)), ())
+                    for kernel in (each for each in same if id(each) not in found):
+                        code = MachineCode(_cubin=cubin, _function=function)
+                        _ = code.pressure, code.cubin if text else None  # while the input is open
+                        found[id(kernel)] = code
+    return found
+
+
+def pressures_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
+    """Their live registers, as far as tables are for their architectures, by the ``id`` of the kernel."""
+    found = code_of(kernels, unpacking).items()
+    return {number: code.pressure for number, code in found if code.pressure is not None}

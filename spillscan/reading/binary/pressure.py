@@ -1,0 +1,247 @@
+"""Live registers of the functions of cubins, and from which source lines; on request, since it takes two seconds for a
+million instructions.
+
+Which general registers an instruction reads and writes stands in tables, data of ``registers/*.json``, by columns. They
+are derived by ``fixtures/registers.py`` from what nvdisasm marks. An opcode and the bits that decide make a class; one
+that was not met is no class, and what such an instruction does is not known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
+from spillscan.reading.binary import decode
+from spillscan.reading.binary.cubin import Cubin, Function, of_function
+from spillscan.reading.binary.decode import Decoded
+from spillscan.reading.binary.words import ALWAYS, Wide, Words, table
+from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
+from spillscan.reading.machine.local import REGISTER_BYTES
+
+REGISTERS = 255
+_PLACES = [place for place in range(64 * WORDS) if place != 1]
+"""Where slots stand in a set of registers: not for the stack pointer, which is live at the end."""
+
+
+class Range(NamedTuple):
+    """Code around the peak through which some registers are live without a gap."""
+
+    registers: tuple[int, ...]
+    begin: int
+    """Number of the first instruction."""
+    end: int
+    """Behind the last."""
+    source: SourceLine | None
+    """Of the first: where they are written."""
+
+    def __str__(self) -> str:
+        """``R24 to R31, R40``."""
+        runs: list[list[int]] = []
+        for register in self.registers:
+            if runs and runs[-1][1] == register - 1:
+                runs[-1][1] = register
+            else:
+                runs.append([register, register])
+        return ", ".join(f"R{first}" if first == last else f"R{first} to R{last}" for first, last in runs)
+
+
+class Pressure(NamedTuple):
+    """What is live at each instruction of one function."""
+
+    live: Live
+    sources: list[SourceLine | None]
+    """Where each instruction comes from."""
+    accesses: Counter[tuple[str, int]]
+    """Loads and stores of memory by mnemonic and bytes per thread."""
+    graph: Graph | None = None
+    """What may follow what."""
+    calls: int = 0
+    """Of functions; ptxas uses calls as jumps, too, which are none."""
+    register_cap: int | None = None
+    """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
+    opcodes: tuple[Sequence[str], NDArray[np.int64]] = ((), np.zeros(0, np.int64))
+    """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
+
+    @property
+    def lines(self) -> list[tuple[SourceLine, int]]:
+        """Source lines, with the most registers that are live at an instruction of each; the highest first."""
+        found: dict[SourceLine, int] = {}
+        for source, count in zip(self.sources, self.live.counts.tolist(), strict=True):
+            if source is not None:
+                found[source] = max(found.get(source, 0), count)
+        return sorted(found.items(), key=lambda line: -line[1])
+
+    @property
+    def ranges(self) -> list[Range]:
+        """What is live at the peak, the longest ranges first; registers with one range together."""
+        row = self.peak.address // INSTRUCTION
+        found: dict[tuple[int, int], list[int]] = {}
+        for register in (0, *range(2, REGISTERS)):  # R1 is the stack pointer
+            held = self.live.of(register)
+            if held[row]:
+                gaps = (~held).nonzero()[0]
+                at = int(gaps.searchsorted(row))
+                begin = int(gaps[at - 1]) + 1 if at else 0
+                end = int(gaps[at]) if at < len(gaps) else len(held)
+                found.setdefault((begin, end), []).append(register)
+        ranges = [Range(tuple(names), *place, self.sources[place[0]]) for place, names in found.items()]
+        return sorted(ranges, key=lambda each: -len(each.registers) * (each.end - each.begin))
+
+    @property
+    def peak(self) -> LivePeak:
+        """The first instruction at which most registers are live."""
+        counted = self.live.counts
+        row = int(counted.argmax())
+        return LivePeak(
+            registers=int(counted[row]),
+            address=row * INSTRUCTION,
+            line=None,
+            source=self.sources[row],
+            at_least=self.live.at_least,
+        )
+
+    def demand(self, local: LocalTraffic) -> int | None:
+        """The most values that are live at once, in registers and in spill slots, which are live from a store to the
+        last load: as many registers as this order of instructions would take; ``None`` where slots are not known."""
+        spills = [access for access in local.accesses if access.kind == "spill"]
+        if self.graph is None or not spills or any(access.slot is None for access in spills):
+            return None
+        words = [
+            [(access.part, access.slot + offset) for offset in range(0, access.bytes, REGISTER_BYTES)]
+            for access in spills
+            if access.slot is not None
+        ]
+        slots = sorted({word for each in words for word in each})
+        total = self.live.counts
+        for first in range(0, len(slots), len(_PLACES)):
+            places = zip(slots[first:], _PLACES, strict=False)
+            bits = {slot: (place // 64, np.uint64(1 << place % 64)) for slot, place in places}
+            read, written = (np.zeros_like(self.live.sets) for _ in "rw")
+            guarded = np.zeros(len(total), bool)
+            for access, touched in zip(spills, words, strict=True):
+                row = access.address // INSTRUCTION
+                for column, bit in (bits[slot] for slot in touched if slot in bits):
+                    (written if access.store else read)[row, column] |= bit
+                guarded[row] |= access.predicated
+            (held,) = live([(Effects(read, written, guarded, np.zeros(len(total), bool)), self.graph)])
+            aside = Live(held.sets & ~(read | written), False)  # what is stored or loaded is in a register here
+            total = total + aside.counts - aside.of(1)
+        return int(total.max())
+
+
+def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
+    """Functions of a cubin whose instructions have a table. Raises :class:`DamageError`."""
+    opcodes, known = table(cubin.number), registers(cubin.number)
+    if opcodes is None or known is None:
+        return
+    functions = (function for function in cubin.functions() if function.code.size and wanted(function))
+    for neighbours in decode.stretches(functions, opcodes):
+        stretch = decode.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
+        if not isinstance(stretch, Wide):
+            return
+        effects = known.effects(*stretch.words())
+        held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
+        graphs: list[tuple[Effects, Graph]] = []
+        for function in neighbours:
+            decoded = Decoded(function.code, stretch, opcodes, cubin.number)
+            parts = tuple(cubin.parts_of(function))
+            if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
+                held.append((function, decoded.accesses(), decoded.opcodes()))
+                first = (function.code.start - stretch.start) // INSTRUCTION
+                graphs.append((effects.part(first, first + graph.rows), graph))
+        for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
+            addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
+            sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
+            cap = None if function.info is None else of_function(function.info).register_cap
+            yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names)
+
+
+_OPCODE_BITS = 0xFFF
+_REGISTERS = 255
+"""Of a thread; the last number stands for none."""
+_SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+"""Odd numbers by which the parts of a class are made one number."""
+
+
+class Registers:
+    """The table of one architecture."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._masks = np.zeros((2, _OPCODE_BITS + 1), np.uint64)
+        """Bits of the low and of the high word that decide, by opcode."""
+        classes: list[tuple[int, int, int, str]] = []
+        for code, (bits, values) in document["opcodes"].items():
+            opcode = int(code, 16)
+            for bit in bits:
+                self._masks[bit // 64, opcode] |= np.uint64(1 << bit % 64)
+            for value, fields in values.items():
+                placed = sum((int(value, 16) >> at & 1) << bit for at, bit in enumerate(bits))
+                classes.append((opcode, placed & (1 << 64) - 1, placed >> 64, fields))
+        parts = np.array([each[:3] for each in classes], np.uint64)
+        keys = _key(parts[:, 0], parts[:, 1], parts[:, 2])
+        order = keys.argsort()
+        self._keys = keys[order]
+        if (self._keys[1:] == self._keys[:-1]).any():
+            raise ValueError("two classes of instructions have one number")
+        shapes: dict[int, int] = {}
+        fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
+        most = max(map(len, fields_of))
+        self._fields = np.zeros((most, len(classes), 3), np.int64)
+        """Bit, shape and whether it is written, of the n-th field of each class; shape 0: there is none."""
+        for number, fields in enumerate(fields_of):
+            for place, field in enumerate(fields):
+                self._fields[place, number] = field
+        self._sets = np.zeros((len(shapes) + 1, _REGISTERS + 1, WORDS), np.uint64)
+        for shape, number in shapes.items():
+            moved = b"".join(
+                (shape << first & (1 << _REGISTERS) - 1).to_bytes(8 * WORDS, "little") for first in range(_REGISTERS)
+            )
+            self._sets[number, :_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
+
+    def effects(self, lows: Words, highs: Words) -> Effects:
+        """What instructions do, given as two columns of words."""
+        low, high = lows.view(np.uint64), highs.view(np.uint64)
+        codes = lows & _OPCODE_BITS
+        keys = _key(codes.view(np.uint64), low & self._masks[0, codes], high & self._masks[1, codes])
+        at = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
+        unknown: NDArray[np.bool_] = self._keys[at] != keys
+        read, written = (np.zeros((len(low), WORDS), np.uint64) for _ in range(2))
+        for column in self._fields:
+            bits, shapes, roles = column[at].T
+            for role, sets in ((0, read), (1, written)):
+                rows = ((shapes != 0) & (roles == role) & ~unknown).nonzero()[0]
+                bit = bits[rows]
+                word = np.where(bit < 64, low[rows], high[rows]) >> (bit & 63).astype(np.uint64) & np.uint64(0xFF)
+                sets[rows] |= self._sets[shapes[rows], word.astype(np.int64)]
+        return Effects(read, written, lows >> 12 & 15 != ALWAYS, unknown)
+
+
+def _key(codes: NDArray[np.uint64], low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = low * _SPREAD[0]
+    mixed ^= mixed >> np.uint64(29)
+    found: NDArray[np.uint64] = (mixed + high) * _SPREAD[1] + codes * _SPREAD[2]
+    return found
+
+
+def _fields(text: str, shapes: dict[int, int]) -> Iterator[tuple[int, int, bool]]:
+    for field in text.split():
+        at, _, more = field[1:].partition(".")
+        yield int(at), shapes.setdefault(int(more or "1", 16), len(shapes) + 1), field[0] == "w"
+
+
+_TABLES = Path(__file__).parent / "registers"
+
+
+@cache
+def registers(number: int) -> Registers | None:
+    """The table of an architecture by its number; ``None`` where none was derived."""
+    source = _TABLES / f"sm_{number}.json"
+    return Registers(json.loads(source.read_text())) if source.is_file() else None

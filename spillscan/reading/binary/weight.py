@@ -1,0 +1,510 @@
+"""What each byte of a file is: every byte counts once, under the innermost thing that explains it.
+
+A walk says where GPU code stands and what is packed in what; between that, the sections of the file around it explain
+the bytes, and what nothing explains is said to be unexplained. Each byte has two measures: as stored, which add up
+to the file's size, and unpacked. Several things that are compressed together share the stored bytes in proportion to
+their unpacked ones, rounded so that the sum is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from spillscan.reading import workers
+from spillscan.reading.binary import archive, containers, elf, fatbin, host
+from spillscan.reading.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
+from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
+from spillscan.reading.inputs.memory import Buffer, Pages, Scratch
+
+UNEXPLAINED, PADDING, UNOPENED, BITCODE = "unexplained", "padding", "other file", "LLVM bitcode"
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+"""What it begins with: bare, and in a wrapper (LLVM's "Bitcode File Format")."""
+_KINDS = (
+    (".text", "code"),
+    (".nv.constant", "constants"),
+    (".nv.global", "data"),
+    ((".debug_line", ".nv_debug_line"), "line information"),
+    (".debug_frame", "unwinding"),
+    ((".debug_", ".nv_debug"), "debug information"),
+    ((".rel", ".nv.rel", ".nv.resolvedrel"), "relocations"),
+    ((".symtab", ".strtab", ".shstrtab"), "symbols"),
+    ((".nv.capmerc", ".nv.merc"), "Mercury"),
+    ((".nv.", ".note"), "attributes"),
+)
+"""What the sections of a cubin hold, by how their names begin."""
+_HOST_KINDS = (
+    ((".text", ".init", ".fini", ".plt"), "host code"),
+    ((".debug", ".zdebug", ".stab"), "host debug information"),
+    ((".eh_frame", ".gcc_except_table", ".pdata", ".xdata"), "host unwinding"),
+    ((".rel", ".reloc"), "host relocations"),
+    ((".symtab", ".strtab", ".shstrtab", ".dynsym", ".dynstr", ".hash", ".gnu.", "symbols"), "host symbols"),
+    (".", "host data"),
+)
+"""The same of a host file."""
+_HEADERS = ("ELF header", "program headers", "section headers", "headers", "fat binary headers", "archive headers")
+_WHOLE = (PADDING, UNEXPLAINED, UNOPENED, BITCODE, "signature")
+"""What is called as it is."""
+
+
+class Key(NamedTuple):
+    """What bytes are counted under."""
+
+    member: str = ""
+    """The file in an archive that holds them: ``lib/a.so``; empty where the input itself does."""
+    unit: str = ""
+    """The source or object that they were compiled from, where that is known."""
+    form: str = ""
+    """``SASS``, ``PTX`` or ``LTO-IR``; empty for what is no GPU code."""
+    arch: str = ""
+    """``sm_90a``, ``compute_90``; empty for what is no GPU code."""
+    symbol: str = ""
+    """The kernel or device function that they belong to; empty where they belong to none."""
+    section: str = ""
+    """The section's name without the function's, or what else they are."""
+
+    @property
+    def kind(self) -> str:
+        """What is in such a section."""
+        return _kind(self.form, self.section)
+
+
+@cache
+def _kind(form: str, section: str) -> str:
+    if section in _WHOLE:
+        return section
+    if section in _HEADERS:
+        return "headers"
+    if form in ("PTX", "LTO-IR"):
+        return form
+    found = (kind for names, kind in (_KINDS if form else _HOST_KINDS) if section.startswith(names))
+    return next(found, "attributes" if form else "host data")
+
+
+@dataclass(slots=True)
+class Measure:
+    """How many bytes."""
+
+    stored: int = 0
+    """As they stand in the file."""
+    plain: int = 0
+    """Unpacked."""
+
+
+Sums = dict[Key, Measure]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One function's code."""
+
+    key: Key
+    """Where it stands."""
+    digest: str
+    """Equal for equal code (:meth:`~spillscan.reading.binary.cubin.Cubin.digest_of`)."""
+    entry: bool
+    """Whether it is a kernel."""
+    code_bytes: int
+    """Of its section, unpacked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes that nothing explains."""
+
+    member: str
+    """The file in an archive that holds them; empty where the input itself does."""
+    offset: int
+    """In the innermost file, or in the cubin."""
+    bytes: int
+    """How many."""
+
+
+@dataclass(slots=True)
+class Weight:
+    """What one file consists of."""
+
+    sums: Sums = field(default_factory=dict)
+    """Its bytes."""
+    copies: list[Copy] = field(default_factory=list)
+    """Its functions, where they were asked for."""
+    gaps: list[Gap] = field(default_factory=list)
+    """What nothing explains."""
+    damages: list[Damage] = field(default_factory=list)
+    """What could not be read."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """All bytes, as they stand in the file."""
+        return sum(measure.stored for measure in self.sums.values())
+
+
+def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = True, copies: bool = False) -> Weight:
+    """What a file consists of; ``stored_bytes``: its size on disk, which differs where ``buffer`` is unpacked already.
+    ``symbols``: whose the sections are, too; ``copies``: also what code its functions have."""
+    window = Window(buffer)
+    scales = _Scales()
+    scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
+    reader = _Cubins(symbols, copies)
+    passed: Iterable[Passed] = containers.walk(window, Budget(limits, window.size))
+    if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
+        read: Iterable[tuple[Passed, Iterable[_Contents | DamageError]]]
+        read = ((each, reader.read(each)) for each in passed)  # small, or each member is decompressed where it is found
+    else:
+        passed = list(passed)
+        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file was not read")
+    for each, contents in read:
+        scales.put(each, contents)
+    scales.close(0)
+    return scales.weight
+
+
+def _member_of(passed: Passed) -> Member | None:
+    found = passed.member if isinstance(passed, Again) else passed
+    return found if isinstance(found, Member) else None
+
+
+def _work(passed: Passed) -> int:
+    member = _member_of(passed)
+    return 0 if member is None or isinstance(member, Intermediate) else member.plain_bytes
+
+
+@dataclass(slots=True)
+class _Claim:
+    """Bytes of a file that something other than its sections explains."""
+
+    begin: int
+    """In the buffer, as ``end``."""
+    end: int
+    plain_bytes: int
+    """Unpacked."""
+    sums: Sums = field(default_factory=dict)
+    """What they are."""
+
+
+@dataclass(slots=True)
+class _File:
+    """One that is being weighed."""
+
+    packed: archive.Packed
+    member: str
+    depth: int
+    claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
+    """By where they stand; of what is stored together, one."""
+
+    def claim(self, window: Window, sums: Sums, plain_bytes: int) -> None:
+        """Something takes these bytes; ``plain_bytes``: unpacked, of all that shares them."""
+        place = window.start, window.end
+        if (known := self.claims.get(place)) is None:
+            self.claims[place] = _Claim(*place, plain_bytes, sums)
+        else:
+            _add(known.sums, sums)
+
+
+class _Scales:
+    """Weighs a file while it is walked."""
+
+    def __init__(self) -> None:
+        self.weight = Weight()
+        self._open: list[_File] = []
+
+    def open(self, file: _File) -> None:
+        """A file, before what it holds."""
+        self._open.append(file)
+
+    def put(self, passed: Passed, contents: Iterable[_Contents | DamageError]) -> None:
+        """The next thing on the way, and what is in it, where it is a cubin."""
+        depth = passed.place.depth
+        if isinstance(passed, Enclosed):
+            self.close(depth)
+            self.open(_File(passed.packed, str(passed.place), depth))
+            return
+        self.close(depth + 1)
+        file = self._open[-1]
+        if isinstance(passed, Damage):
+            self.weight.damages.append(passed)
+        elif isinstance(passed, Overhead):
+            size = passed.window.size
+            file.claim(passed.window, _one(Key(member=file.member, section="archive headers"), size), size)
+        elif (member := _member_of(passed)) is not None:
+            self._member(file, member, contents)
+
+    def close(self, depth: int) -> None:
+        """No file at that depth or deeper has more to come."""
+        while self._open and self._open[-1].depth >= depth:
+            file = self._open.pop()
+            sums = self._of_file(file)
+            if self._open:
+                self._open[-1].claim(file.packed.stored, sums, _plain(sums))
+            else:
+                _apportion(sums, file.packed.stored.size)
+                self.weight.sums = sums
+
+    def _member(self, file: _File, member: Member, contents: Iterable[_Contents | DamageError]) -> None:
+        """GPU code."""
+        entry = member.stored
+        if isinstance(entry, fatbin.Entry):
+            key = Key(member=file.member, section="fat binary headers")
+            for window in (Window(entry.header.buffer, entry.container, fatbin.HEADER_BYTES), entry.header):
+                if (window.start, window.end) not in file.claims:
+                    file.claim(window, _one(key, window.size), window.size)
+        unit = member.place.unit("", "")
+        if isinstance(member, Intermediate):
+            section = f"{member.form} {member.version}" if member.version else member.form
+            key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
+            sums = _one(key, member.plain_bytes)
+        else:
+            sums = {}
+            for found in contents:
+                if isinstance(found, DamageError):
+                    self.weight.damages.append(Damage(found, member.place))
+                    sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
+                else:
+                    sums = self._of_cubin(file.member, unit, found)
+        file.claim(member.raw, sums, entry.size if isinstance(entry, Window) else entry.packed.plain_bytes)
+
+    def _of_cubin(self, member: str, unit: str, found: _Contents) -> Sums:
+        self.weight.gaps += [Gap(member, offset, size) for offset, size in found.gaps]
+        for symbol, digest, entry, size in found.copies:
+            key = Key(member, unit, "SASS", found.arch, symbol)
+            self.weight.copies.append(Copy(key=key, digest=digest, entry=entry, code_bytes=size))
+        return {
+            Key(member, unit, "SASS", found.arch, symbol, section): Measure(size, size)
+            for (section, symbol), size in found.sizes.items()
+        }
+
+    def _of_file(self, file: _File) -> Sums:
+        """All bytes of a file, of which everything that stands in it is known."""
+        window, member = file.packed.plain, file.member
+        if window is None:
+            sums = _one(Key(member=member, section=UNOPENED), file.packed.stored.size)
+            next(iter(sums.values())).plain = file.packed.plain_bytes
+            return sums
+        sums = {}
+        free, at = [], 0
+        for claim in sorted(file.claims.values(), key=lambda claim: (claim.begin, -claim.end)):
+            begin, end = claim.begin - window.start, claim.end - window.start
+            if begin < at or end > window.size:
+                continue  # what overlaps counts once
+            if (rest := claim.plain_bytes - _plain(claim.sums)) > 0:
+                _add(claim.sums, _one(Key(member=member, section=UNEXPLAINED), rest))
+            _apportion(claim.sums, end - begin)
+            _add(sums, claim.sums)
+            free.append((at, begin))
+            at = end
+        free.append((at, window.size))
+        for begin, end, name in _overlaps(free, _partition(window.size, _sections_around(window))):
+            section = self._between(member, window, begin, end) if name is None else name
+            _add(sums, _one(Key(member=member, section=section), end - begin))
+        return sums
+
+    def _between(self, member: str, window: Window, begin: int, end: int) -> str:
+        if not _is_padding(window, begin, end):
+            self.weight.gaps.append(Gap(member, begin, end - begin))
+            return UNEXPLAINED
+        return PADDING
+
+
+def _is_padding(window: Window, begin: int, end: int) -> bool:
+    """Whether zeros stand where nothing is said to stand."""
+    return not window.copy(begin, end - begin, "gap").strip(b"\0")
+
+
+_Label = tuple[str, str]
+"""Of a section of a cubin: its name without the function's, and the function."""
+
+
+class _Contents(NamedTuple):
+    """What is in one cubin."""
+
+    arch: str
+    sizes: dict[_Label, int]
+    """Bytes by section and function."""
+    gaps: list[tuple[int, int]]
+    """(offset, size) of what nothing explains."""
+    copies: list[tuple[str, str, bool, int]]
+    """(symbol, digest, whether it is a kernel, bytes of code) of each function, where they were asked for."""
+
+
+_MOST_TABLES = 4096
+"""Tables of names that are remembered: those of one source stand beside each other."""
+
+
+class _Cubins:
+    """Reads cubins: their headers and tables of sections."""
+
+    def __init__(self, symbols: bool, copies: bool) -> None:
+        self._symbols = symbols
+        self._copies = copies
+        self._pages = Pages()
+        self._scratch = Scratch()
+        self._labels: dict[bytes, tuple[_Label, bytes]] = {}
+        """Of sections of functions, which most cubins have in common."""
+        self._tables: dict[tuple[bytes, bytes], list[_Label]] = {}
+        """Of all sections, by their names: those of one source for several architectures are often the same."""
+
+    def read(self, passed: Passed) -> Iterator[_Contents | DamageError]:
+        """One, where a cubin was passed."""
+        member = _member_of(passed)
+        if member is None or isinstance(member, Intermediate):
+            return
+        try:
+            yield self._contents(member)
+        except DamageError as error:
+            yield error
+        self._pages.leave(member.raw.buffer, member.raw.start)
+
+    def _contents(self, member: Member) -> _Contents:
+        window = member.plain(self._scratch)
+        cubin = Cubin(window)
+        found = _Contents(f"sm_{member.target}" if member.target else cubin.arch, {}, [], [])
+        sizes = found.sizes
+        for begin, end, named in _partition(window.size, self._sections(cubin)):
+            label = named
+            if label is None:
+                padding = _is_padding(window, begin, end)
+                label = PADDING if padding else UNEXPLAINED, ""
+                found.gaps.extend([] if padding else [(begin, end - begin)])
+            sizes[label] = sizes.get(label, 0) + end - begin
+        if self._copies:
+            for function in cubin.functions():
+                digest = cubin.digest_of(function)
+                found.copies.append((function.symbol, digest, function.role == "entry", function.code.size))
+        return found
+
+    def _sections(self, cubin: Cubin) -> list[tuple[int, int, _Label]]:
+        """(begin, end, label) of everything in a cubin."""
+        found = [(offset, offset + size, (what, "")) for what, (offset, size) in cubin.elf.headers.items()]
+        sections = cubin.elf.sections
+        names = cubin.elf.pool, sections["name"].tobytes()
+        labels = self._tables.get(names)
+        if labels is None:
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            labels = self._tables[names] = self._labels_of(cubin.elf.names)
+        columns = (sections[column].tolist() for column in ("offset", "size", "type"))
+        found += [
+            (offset, offset + size, label)
+            for label, offset, size, kind in zip(labels, *columns, strict=True)
+            if kind not in (0, elf.NOBITS)
+        ]
+        return found
+
+    def _labels_of(self, names: Sequence[bytes]) -> list[_Label]:
+        functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
+        labels = self._labels
+        found = []
+        for name in names:
+            known = labels.get(name)
+            if known is None or known[1] not in functions:
+                known = _label(name, functions)
+                if not self._symbols:
+                    known = (known[0][0], ""), known[1]
+                if known[1]:
+                    labels[name] = known
+            found.append(known[0])
+        return found
+
+
+def _label(name: bytes, functions: Container[bytes]) -> tuple[_Label, bytes]:
+    """And the function, as it stands there."""
+    at = name.find(b".", 1)
+    while at >= 0:
+        if (symbol := name[at + 1 :]) in functions:
+            return (_text(name[:at]), _text(symbol)), symbol
+        at = name.find(b".", at + 1)
+    return (_text(name) or UNEXPLAINED, ""), b""
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _sections_around(window: Window) -> list[tuple[int, int, str]]:
+    """(begin, end, name) of everything in a host file that is there for no GPU code; nothing of another file."""
+    if any(map(window.starts, _BITCODE)):
+        return [(0, window.size, BITCODE)]
+    if not (window.starts(elf.MAGIC) or window.starts(host.DOS_MAGIC) or host.is_coff_object(window)):
+        return []
+    try:
+        found = [each for each in host.layout(window) if not each.is_fat]
+    except DamageError:  # the walk says so
+        return []
+    start = window.start
+    return [(each.window.start - start, each.window.end - start, each.name or "(no name)") for each in found]
+
+
+def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
+    """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
+    at = 0
+    for span in sorted(spans, key=_from_first):
+        first, last, label = span
+        if at <= first <= last <= size:  # as in all sound files
+            if at < first:
+                yield at, first, None
+            if first < last:
+                yield span
+            at = last
+            continue
+        begin, end = max(at, min(first, size)), min(last, size)
+        if begin > at:
+            yield at, begin, None
+        if end > begin:
+            yield begin, end, label
+        at = max(begin, end)
+    if at < size:
+        yield at, size, None
+
+
+def _from_first(span: tuple[int, int, object]) -> tuple[int, int]:
+    return span[0], -span[1]
+
+
+def _overlaps(free: Sequence[tuple[int, int]], parts: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T]]:
+    """The parts of a file, without the bytes that are not free; both in order."""
+    number = 0
+    for begin, end, label in parts:
+        while number < len(free) and free[number][1] <= begin:
+            number += 1
+        at = number
+        while at < len(free) and free[at][0] < end:
+            low, high = max(begin, free[at][0]), min(end, free[at][1])
+            if low < high:
+                yield low, high, label
+            at += 1
+
+
+def _one(key: Key, size: int) -> Sums:
+    return {key: Measure(size, size)}
+
+
+def _add(sums: Sums, more: Sums) -> None:
+    for key, measure in more.items():
+        if (known := sums.get(key)) is None:
+            sums[key] = Measure(measure.stored, measure.plain)
+        else:
+            known.stored += measure.stored
+            known.plain += measure.plain
+
+
+def _plain(sums: Sums) -> int:
+    return sum(measure.plain for measure in sums.values())
+
+
+def _apportion(sums: Sums, size: int) -> None:
+    """Let the stored bytes add up to ``size``, in proportion; rounded where they end, so that no byte is lost."""
+    total = sum(measure.stored for measure in sums.values())
+    if total == size:
+        return
+    if not total:
+        sums[Key(section="archive headers")] = Measure(size, 0)
+        return
+    end = given = 0
+    for measure in sums.values():
+        end += measure.stored
+        measure.stored = end * size // total - given
+        given += measure.stored

@@ -1,0 +1,171 @@
+"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm text and JSON, cuobjdump -res-usage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from spillscan.model import Issue, Reading, Stats
+from spillscan.output.errors import InputError
+
+if TYPE_CHECKING:
+    from spillscan.model.code import FunctionUsage, SassFunction
+    from spillscan.reading.dumps.common import DumpAccount, Readable
+    from spillscan.reading.inputs.source import Extent, Stream
+    from spillscan.reading.machine.operands import Wanted
+
+DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
+
+FORMAT = "sass"
+PRIORITY = 5
+
+HEAD = 1 << 16
+"""Bytes of an input that show its format."""
+
+_COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
+
+
+class DumpReader(Protocol):
+    """What reads one format."""
+
+    account: DumpAccount
+
+    def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
+        """Functions and issues in the order of the input."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether ``head`` shows the first lines of a dump."""
+    return form_of(head) is not None
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """The functions of one dump."""
+    return _read(stream, name, None)
+
+
+def read_operands(stream: Stream, name: str) -> Reading:
+    """The functions of one dump, with the registers that they name and their bank conflicts."""
+    return _read(stream, name, lambda symbol: True)
+
+
+def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
+    from spillscan.model.code import SassFunction
+    from spillscan.reading.dumps.common import unsupported
+
+    reading = Reading()
+    refused: dict[str | None, Issue] = {}
+    plain_file = None if operands else stream.plain_file()
+    dump = reader(stream.file(), name, plain_file=plain_file, operands=operands)
+    for item in dump:
+        if isinstance(item, Issue):
+            reading.issues.append(item)
+        elif isinstance(item, SassFunction) and (refusal := unsupported(item.arch, item.stats.origin)):
+            refused.setdefault(item.arch, refusal)
+        else:
+            reading.functions.append(item)
+    reading.issues.extend(refused.values())
+    log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
+    if log_line is not None:
+        # A gate must not pass because half of its input was taken for the other half's noise.
+        message = "the dump holds lines of a compiler's log, which are not read; give log and dump as two inputs"
+        reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
+    account = dump.account
+    reading.stats = Stats(
+        inputs=1,
+        lines=account.lines,
+        bytes=account.bytes_read,
+        recognised_lines=max(1, account.lines - account.unknown_lines) if reading.functions else 0,
+        unknown_lines=account.unknown_lines,
+    )
+    return reading
+
+
+def form_of(head: bytes) -> DumpFormat | None:
+    """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
+    if head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head:
+        return "nvdisasm-json"
+    if re.search(rb"(?m)^Resource usage:\r?$", head):
+        return "res_usage"
+    if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^\tcode for sm_", head):
+        return "sass"
+    if re.search(rb"(?m)^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)", head):
+        return "nvdisasm"
+    if re.search(rb"(?m)^ {8}/\*[0-9a-f]{4,}\*/ ", head):
+        return "sass" if re.search(rb"(?m)/\* 0x[0-9a-f]{16} \*/\r?$", head) else "nvdisasm"
+    return None
+
+
+def reader(
+    stream: Readable,
+    origin_name: str,
+    head: bytes = b"",
+    plain_file: Extent | None = None,
+    operands: Wanted | None = None,
+) -> DumpReader:
+    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the file whose bytes it gives,
+    where a large one may be read by several processes; ``operands``: of which functions the operands are read as well.
+    """
+    whole = _Rewound(stream, head)
+    whole.fill(HEAD)
+    form = form_of(whole.head)
+    if form == "sass":
+        from spillscan.reading.dumps.cuobjdump import Dump
+
+        if plain_file is not None:
+            from spillscan.reading.dumps import ranges
+            from spillscan.reading.inputs.source import Part
+
+            parts = ranges.worthwhile(plain_file)
+            return ranges.Ranges(parts, origin_name) if len(parts) > 1 else Dump(Part(plain_file), origin_name)
+        return Dump(whole, origin_name, operands=operands)
+    if form == "nvdisasm":
+        from spillscan.reading.dumps.nvdisasm import Disassembly
+
+        return Disassembly(whole, origin_name, operands)
+    if form == "nvdisasm-json":
+        from spillscan.reading.dumps.nvdisasm import JsonDisassembly
+
+        return JsonDisassembly(whole, origin_name, operands)
+    if form == "res_usage":
+        from spillscan.reading.dumps.res_usage import ResourceUsage
+
+        return ResourceUsage(whole, origin_name)
+    raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
+
+
+def items(
+    stream: Readable, origin_name: str, head: bytes = b"", operands: Wanted | None = None
+) -> Iterator[SassFunction | FunctionUsage | Issue]:
+    """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
+    return iter(reader(stream, origin_name, head, operands=operands))
+
+
+class _Rewound:
+    """A stream whose first bytes have been looked at."""
+
+    def __init__(self, stream: Readable, head: bytes) -> None:
+        self._stream = stream
+        self._into = getattr(stream, "readinto", None)
+        self.head = head
+
+    def fill(self, size: int) -> None:
+        """Look at ``size`` bytes, if there are so many."""
+        while len(self.head) < size and (data := self._stream.read(size - len(self.head))):
+            self.head += data
+
+    def read(self, size: int, /) -> bytes | None:
+        """As a file's."""
+        if self.head:
+            data, self.head = self.head[:size], self.head[size:]
+            return data
+        return self._stream.read(size)
+
+    def readinto(self, view: memoryview, /) -> int:
+        """As a raw file's."""
+        if self.head or self._into is None:
+            data = self.read(len(view)) or b""
+            view[: len(data)] = data
+            return len(data)
+        return self._into(view) or 0

@@ -1,0 +1,148 @@
+"""What the readers of all dumps share: lines of a stream, which rule describes a line, and the account of what was read
+and not understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Protocol
+
+from msgspec import Struct
+
+from spillscan.model import Issue, Origin, Severity
+from spillscan.model.holes import Hidden
+from spillscan.reading import grammar
+
+SHOWN = 20
+"""Unknown lines that get a message of their own; of more, the rest is counted."""
+
+FIRST_ARCH = 50
+"""Maxwell. No disassembler at hand reads Kepler (CUDA 12 dropped it), so nothing said of it could be checked."""
+
+_CHARACTERS = 120
+"""Of a line that a message shows."""
+_READ = 1 << 18
+_LONGEST = 1 << 22
+"""Bytes; a line longer than this is cut."""
+
+
+class Readable(Protocol):
+    """What is read from: a binary file, pipe or decompressor."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """At most ``size`` bytes; empty at the end."""
+
+
+def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
+    """Each line with its end, in bounded memory; the last may have none. A lone carriage return ends none."""
+    rest = b""
+    while data := stream.read(_READ):
+        account.unwritten |= b"\0" in data
+        pieces = (rest + data).split(b"\n")
+        rest = pieces.pop()
+        yield from (piece + b"\n" for piece in pieces)
+        if len(rest) > _LONGEST:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+@lru_cache(maxsize=4096)
+def known(text: bytes, form: str, rules: tuple[str, ...]) -> tuple[str, tuple[bytes, ...]]:
+    """The first rule of a grammar that describes the beginning of a line, and its values; an empty rule where none
+    does."""
+    for rule in rules:
+        if match := grammar.line(rule, form).match(text):
+            return rule, match.groups(b"")
+    return "", ()
+
+
+def decode(text: bytes) -> str:
+    """A name as it stands in a dump."""
+    return text.decode("utf-8", "backslashreplace")
+
+
+def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
+    """Why functions of an architecture are left out; ``None`` where they are not."""
+    number = re.match(r"sm_([0-9]+)", arch or "")
+    if number is None or int(number[1]) >= FIRST_ARCH:
+        return None
+    message = f"machine code of {arch} is not read: Kepler and older are not supported, sm_{FIRST_ARCH} is the first"
+    return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
+
+
+class DumpAccount(Struct):
+    """What became of one dump: counts, filled while it is read, and the issues that follow from them."""
+
+    input: str
+    """What the user calls the dump."""
+    form: str
+    """Its format, which is also the name of its grammar."""
+    lines: int = 0
+    """Lines read."""
+    bytes_read: int = 0
+    """Bytes read."""
+    functions: int = 0
+    """Functions found."""
+    unknown_lines: int = 0
+    """Lines that no grammar rule describes."""
+    undecodable_bytes: int = 0
+    """Bytes outside ASCII."""
+    hides: tuple[Hidden, ...] | None = None
+    """What unknown lines may hide."""
+    damaged_names: int = 0
+    """Functions whose names are not text."""
+    unwritten: bool = False
+    """It holds NUL bytes, which no tool writes."""
+
+    def origin(self, line: int | None = None) -> Origin:
+        """A place in the dump."""
+        return Origin(input=self.input, line=line, format=self.form)
+
+    def issue(
+        self,
+        code: str,
+        message: str,
+        line: int | None = None,
+        severity: Severity = "warning",
+        hides: tuple[Hidden, ...] | None = None,
+        symbol: str = "",
+    ) -> Issue:
+        """Something that is wrong with the dump."""
+        return Issue(
+            code=code, message=message, severity=severity, origin=self.origin(line), hides=hides, symbol=symbol
+        )
+
+    def unknown_line(
+        self, text: bytes, line: int, symbol: str | None = None, hides: tuple[Hidden, ...] | None = None
+    ) -> Issue | None:
+        """A line that no rule describes; inside of the function ``symbol`` it may have been an instruction. ``None``
+        where there were too many to show."""
+        shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
+        if grammar.line("diagnostic").match(text):
+            return self.issue("tool-message", f"the dump holds a message of its tool: {shown}", line)
+        if symbol is not None:
+            hides = ("spills", "code")
+        self.unknown_lines += 1
+        self.hides = self.hides or hides
+        if self.unknown_lines > SHOWN:
+            return None
+        return self.issue("unknown-line", f"not a line of a dump: {shown}", line, hides=hides, symbol=symbol or "")
+
+    def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
+        """The dump ends where it cannot."""
+        return self.issue("truncated", what, line, "error", symbol=symbol)
+
+    def summary(self) -> Iterator[Issue]:
+        """What is said once, at the end."""
+        if self.unwritten:
+            yield self.issue("damaged-listing", "NUL bytes: a part of the dump was never written", severity="error")
+        if count := self.damaged_names:
+            yield self.issue("damaged-listing", f"names of functions are damaged: {count}", severity="error")
+        if count := self.undecodable_bytes:
+            yield self.issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
+        if self.unknown_lines > SHOWN:
+            message = f"{self.unknown_lines} lines of the dump are not understood; {SHOWN} are shown"
+            yield self.issue("unknown-line", message, hides=self.hides)

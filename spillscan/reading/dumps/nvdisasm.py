@@ -1,0 +1,343 @@
+"""Reads what `nvdisasm` prints, as text and as JSON (`-json`, 12.8 and later), with ptxas's spill annotations (13.4 and
+later, of JSON with `-annotate`); of text also labels, source lines and live registers.
+
+The JSON is a list of a header and a list of functions. Functions are decoded one by one, so that memory is bounded by
+the longest of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from spillscan.model import Issue
+from spillscan.model.code import LivePeak, SassFunction, SourceLine
+from spillscan.output.errors import InputError
+from spillscan.reading import grammar
+from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Instruction, Listing, Member, records
+from spillscan.reading.machine.function import WORD, role_by
+from spillscan.reading.machine.operands import Wanted
+
+FORMAT = "nvdisasm"
+
+_SHARED = frozenset({b"STS", b"LDS"})
+_RULES = (
+    "label",
+    "section",
+    "other_section",
+    "registers",
+    "target",
+    "flags",
+    "type",
+    "other",
+    "size",
+    "rule",
+    "directive",
+)
+
+
+class Disassembly:
+    """One text: an iterator of functions and issues; ``account`` says how much was read."""
+
+    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+        self.account = DumpAccount(origin, FORMAT)
+        self._stream = stream
+        self._operands = operands
+        self._member = Member()
+        self._ready: list[SassFunction | Issue] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._code: Listing | None = None
+        self._marked: list[Instruction] = []
+        self._stack: list[tuple[int, bytes]] = []
+        self._labels: dict[bytes, int] = {}
+        self._waiting: list[bytes] = []
+        self._functions: set[bytes] = set()
+        self._frames: list[tuple[str, int]] = []
+        self._source: SourceLine | None = None
+        self._ends: list[bytes] = []
+
+    def __iter__(self) -> Iterator[SassFunction | Issue]:
+        instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
+        number, text = 0, b""
+        for number, text in enumerate(lines(self._stream, self.account), 1):
+            self.account.bytes_read += len(text)
+            live, line = _cut(text) if b"// " in text else (None, text)
+            if match := instruction.match(line):
+                self._instruction(match.groups(b""), line, number, live)
+            elif match := file.match(line):
+                self._file(match.groups())
+            elif line.strip() and not encoding.match(line):
+                self._line(line, number)
+            if self._ready:
+                yield from self._ready
+                self._ready.clear()
+        self.account.lines = number
+        if text and not text.endswith(b"\n"):
+            self._ready.append(self.account.truncated("the last line of the dump breaks off", number))
+        self._finish()
+        yield from self._ready
+        yield from self.account.summary()
+
+    def _instruction(self, fields: tuple[bytes, ...], text: bytes, number: int, live: int | None) -> None:
+        address, guard, opcode, modifiers, operands, note = fields
+        code = self._code
+        if code is None:
+            code = self._code = self._begin("", number)
+            self._damaged("instructions stand outside of any section", number)
+        place = int(address, 16)
+        code.reach((place,))
+        code.opcodes[opcode.decode()] += 1
+        if code.operands:
+            code.operands.instruction(place, guard, opcode, modifiers, operands)
+        if self._waiting:
+            self._labels.update(dict.fromkeys(self._waiting, place))
+            self._waiting.clear()
+        if self._frames:
+            self._source = _chain(self._frames)
+            self._frames.clear()
+        if note and ANNOTATION in note:
+            code.annotations = True
+            code.shared_spills += opcode in _SHARED
+        if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
+            self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
+        if opcode in MARKED:
+            code.local_count += opcode in LOCAL
+            self._marked.append((*fields[:6], number, self._source))  # type: ignore[arg-type]
+        if b"R1" in operands and opcode not in LOCAL:
+            self._stack.append((place, operands))
+        if live is not None and (code.live_peak is None or live > code.live_peak.registers):
+            code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
+
+    def _begin(self, symbol: str, number: int) -> Listing:
+        return Listing(symbol, self._member, self.account.origin(number), self._operands)
+
+    def _file(self, values: tuple[bytes | None, ...]) -> None:
+        file, line, _ = values
+        self._frames.append((decode(file or b""), int(line or 0)))
+
+    def _line(self, text: bytes, number: int) -> None:
+        rule, values = known(text, FORMAT, _RULES)
+        if rule == "label":
+            self._waiting.append(values[0])
+        elif rule == "section":
+            self._finish()
+            if self._member.arch is None and not self.account.functions:
+                self._damaged("the dump does not begin with the head that names the architecture", number)
+            self._code = self._begin(decode(values[0]), number)
+        elif rule == "other_section":
+            self._finish()
+        elif rule == "registers" and self._code:
+            self._code.registers = int(values[0])
+        elif rule == "target":
+            self._member = self._member._replace(arch=decode(values[0]))
+        elif rule == "flags":
+            self._member = self._member._replace(arch=_arch(*values))
+        elif rule == "type":
+            self._functions.add(values[0])
+        elif rule == "other" and self._code and decode(values[0]) == self._code.symbol:
+            self._code.role = "entry"
+        elif rule == "size":
+            self._ends.append(values[1])
+        elif not rule and (issue := self.account.unknown_line(text, number, self._code.symbol if self._code else None)):
+            self._ready.append(issue)
+
+    def _damaged(self, message: str, number: int | None, symbol: str = "") -> None:
+        self._ready.append(self.account.issue("damaged-listing", message, number, "error", symbol=symbol))
+
+    def _finish(self) -> None:
+        code = self._code
+        if code is None:
+            self._forget()
+            return
+        if role_by(code.opcodes) != "entry" and code.symbol.encode() in self._functions and code.role == "unknown":
+            code.role = "function"
+        own = code.symbol.encode("utf-8", "surrogateescape")
+        code.labels = self._labels
+        inner = {place for name, place in self._labels.items() if name in self._functions and name != own and place}
+        code.parts = tuple(sorted(inner))
+        if self._marked:
+            code.pieces.append(self._marked)
+        code.stack_uses = partial(iter, self._stack)
+        known = {*self._waiting, *self._labels}
+        if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
+            message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
+            self._damaged(message, code.origin.line, code.symbol)
+        if code.symbol and code.opcodes and own not in known:
+            self._damaged(
+                f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
+            )
+        if not code.opcodes or not known.issuperset(self._ends):
+            message = f"the listing of {code.symbol} breaks off: its figures are too low"
+            self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
+        if code.opcodes:
+            self.account.functions += 1
+            self._ready += [*records([code]), *code.damage(self.account)]
+        self._forget()
+
+
+def _cut(text: bytes) -> tuple[int | None, bytes]:
+    """A line without the columns of live registers, and how many general registers are live there."""
+    columns = grammar.line("columns", FORMAT).search(text)
+    if columns is None:
+        return None, text
+    live = grammar.line("live", FORMAT).search(columns[0])
+    return int(live["live"]) if live else None, text[: columns.start()] + b"\n"
+
+
+def _chain(frames: list[tuple[str, int]]) -> SourceLine:
+    """The lines in front of an instruction as one chain: innermost first, each followed by where it was inlined."""
+    chain: SourceLine | None = None
+    for file, line in reversed(frames):
+        chain = SourceLine(file=file, line=line, inlined_at=chain)
+    assert chain
+    return chain
+
+
+def _arch(before: bytes, number: bytes, after: bytes) -> str:
+    """``sm_90a`` from the flags of an ELF header."""
+    return f"sm_{number.decode()}{'a' if b'EF_CUDA_ACCELERATORS' in before + after else ''}"
+
+
+JSON_FORMAT = "nvdisasm-json"
+
+_SIZE = 1 << 20
+_FUNCTION = '{"function-name"'
+_FIRST = re.compile(r"\s*,\s*\[\s*")
+"""What stands before the first function."""
+_BETWEEN, _END = re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\]\s*")
+"""What stands behind a function: before the next one, and at the end of the document."""
+_OPCODE, _KEY = re.compile(r"(?:[A-Z][A-Z0-9_]*(?:\.\w+)*)?"), re.compile("[a-z-]+")
+_FIRST_WIDE = 7
+
+
+class JsonDisassembly:
+    """One document: an iterator of functions and issues; ``account`` says how much was read."""
+
+    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+        self.account = DumpAccount(origin, JSON_FORMAT)
+        self._stream = stream
+        self._operands = operands
+        self._text = ""
+        self._ended = False
+        self._wide = True
+        self._member = Member()
+
+    def _more(self) -> bool:
+        data = self._stream.read(_SIZE) or b""
+        self.account.bytes_read += len(data)
+        self.account.lines += data.count(b"\n")
+        self._text += data.decode("utf-8", "backslashreplace")
+        self._ended = self._ended or not data
+        return bool(data)
+
+    def __iter__(self) -> Iterator[SassFunction | Issue]:
+        decoder = json.JSONDecoder()
+        while _FUNCTION not in self._text and self._more():
+            pass
+        begin = self._text.find(_FUNCTION)
+        behind = self._header(self._text[: begin if begin >= 0 else None])
+        if begin >= 0 and not _FIRST.fullmatch(behind):
+            yield self.account.issue("damaged-listing", "the document is damaged before its functions", None, "error")
+        self._text = self._text[max(begin, 0) :]
+        code: Listing | None = None
+        while self._text.startswith(_FUNCTION):
+            try:
+                function, end = decoder.raw_decode(self._text)
+                if code is not None and function.get("start", 0) == 0:
+                    yield from self._done(code)
+                    code = None
+                code = self._function(function, code)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                if self._more():
+                    continue
+                yield self.account.truncated("the document breaks off inside a function, which is left out")
+                break
+            self._text = self._text[end:]
+            while (begin := self._text.find(_FUNCTION)) < 0 and self._more():
+                pass
+            if begin >= 0:
+                if not _BETWEEN.fullmatch(self._text[:begin]):
+                    yield self.account.issue(
+                        "damaged-listing", "the document is damaged between functions", None, "error"
+                    )
+                self._text = self._text[begin:]
+        if code is not None:
+            yield from self._done(code)
+        elif begin < 0:
+            yield self.account.issue("no-kernel", "no function in this document")
+        if not _END.fullmatch(self._text):
+            yield self.account.truncated("the document breaks off")
+        yield from self.account.summary()
+
+    def _header(self, text: str) -> str:
+        """Read what the document says of itself; return what stands behind it."""
+        begin = text.find("{")
+        try:
+            header, end = json.JSONDecoder().raw_decode(text[begin:])
+            version = header["SM"]["version"]
+            major, minor = int(version["major"]), int(version["minor"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"{self.account.input}: not a document of nvdisasm -json", "make it again") from error
+        options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
+        compiled = re.search(
+            rf"\bsm_{major}{minor}[a-z]?\b", options
+        )  # the version itself is the same for sm_90 and sm_90a
+        self._member = Member(0, compiled[0] if compiled else f"sm_{major}{minor}")
+        self._wide = major >= _FIRST_WIDE
+        return text[begin + end :]
+
+    def _function(self, function: dict[str, Any], code: Listing | None) -> Listing:
+        """Add a function; a callee that stands behind an entry in its section is a part of that."""
+        start = int(function.get("start", 0))
+        if code is None:
+            code = Listing(str(function["function-name"]), self._member, self.account.origin(), self._operands)
+        else:
+            code.parts = (*code.parts, start)
+        marked: list[Instruction] = []
+        stack: list[tuple[int, bytes]] = []
+        step = 2 * WORD if self._wide else WORD
+        for index, item in enumerate(function["sass-instructions"]):
+            if not _OPCODE.fullmatch(item["opcode"]) or not all(map(_KEY.fullmatch, item)):
+                raise ValueError(f"not an instruction: {item}")
+            opcode, _, modifiers = item["opcode"].partition(".")
+            if not opcode:  # a control word
+                continue
+            address = code.last_address = start + index * step
+            code.opcodes[opcode] += 1
+            name, operands = (
+                opcode.encode(),
+                (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),
+            )
+            guard = str(item.get("predicate", ""))
+            if code.operands:
+                dots = b"." + modifiers.encode() if modifiers else b""
+                code.operands.instruction(address, guard.encode(), name, dots, operands)
+            note = b""
+            if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
+                note = ANNOTATION
+                code.annotations = True
+                code.shared_spills += opcode in ("STS", "LDS")
+            if name in MARKED:
+                code.local_count += name in LOCAL
+                text = f"{guard} ".encode() if guard.startswith("@") else b""
+                dotted = f".{modifiers}".encode() if modifiers else b""
+                marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
+            if b"R1" in operands and name not in LOCAL:
+                stack.append((address, operands))
+        code.pieces.append(marked)
+        before = code.stack_uses
+        code.stack_uses = lambda: iter([*before(), *stack])
+        return code
+
+    def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:
+        self.account.functions += 1
+        if not code.opcodes:
+            yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
+        yield from records([code])
+        yield from code.damage(self.account)

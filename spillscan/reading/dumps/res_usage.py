@@ -1,0 +1,120 @@
+"""Reads `cuobjdump -res-usage`: registers, stack, shared memory and constant banks of each function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spillscan.model import Issue, Usage
+from spillscan.model.code import FunctionUsage
+from spillscan.model.holes import EVERYTHING
+from spillscan.reading import grammar
+from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.reading.dumps.listing import BEFORE_ALL, Member
+
+FORMAT = "res_usage"
+
+DRIVER_SHARED_BYTES = 1024
+"""Shared memory that the driver keeps in each block from sm_90 on. -res-usage counts it, ptxas does not."""
+FIRST_ARCH_WITH_RESERVE = 90
+
+_RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
+
+
+_ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
+"""Figures of every function."""
+_BANKED = b"CONSTANT"
+_NAMES = (*_ALWAYS, _BANKED)
+
+
+class ResourceUsage:
+    """One listing: an iterator of functions and issues; ``account`` says how much was read."""
+
+    def __init__(self, stream: Readable, origin: str) -> None:
+        self.account = DumpAccount(origin, FORMAT)
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[FunctionUsage | Issue]:
+        account, member = self.account, BEFORE_ALL
+        symbol, number, text = "", 0, b""
+        seen: set[str] = set()
+        """Functions of the cubin."""
+        for number, text in enumerate(lines(self._stream, self.account), 1):
+            account.bytes_read += len(text)
+            line = text.rstrip(b"\r\n")
+            rule, values = known(line, FORMAT, _RULES)
+            if rule == "figures" and symbol:
+                account.functions += 1
+                yield self._function(symbol, member, values[0], number)
+                figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
+                names = [match["name"] + (match["bank"] or b"") for match in figures if match]
+                pieces = any(match and _is_piece(match["name"], match["bank"]) for match in figures)
+                if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names) or pieces:
+                    message = f"the figures of {symbol} are damaged"
+                    yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
+                symbol = ""
+            elif rule == "figures":
+                message = "figures without the name of their function"
+                yield account.issue("damaged-listing", message, number, "error")
+            elif line and symbol and not grammar.line("diagnostic").match(text):
+                yield self._nameless(symbol, number)
+                symbol = ""
+            elif line and not rule and (issue := account.unknown_line(line + b"\n", number, hides=EVERYTHING)):
+                yield issue
+            if rule == "function":
+                symbol = decode(values[0])
+                if symbol in seen:
+                    yield account.issue("damaged-listing", f"{symbol} is listed twice", number, "error", symbol=symbol)
+                seen.add(symbol)
+            elif rule == "title":
+                seen.clear()
+            member = member.after(rule, values)
+        account.lines = number
+        if symbol:
+            yield self._nameless(symbol, number)
+        if text and not text.endswith(b"\n"):
+            yield account.truncated("the last line of the listing breaks off", number)
+        yield from account.summary()
+
+    def _nameless(self, symbol: str, line: int) -> Issue:
+        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or are its neighbour's
+
+    def _function(self, symbol: str, member: Member, text: bytes, line: int) -> FunctionUsage:
+        found: dict[str, int | None] = {}
+        banks: list[tuple[int, int]] = []
+        for match in grammar.line("figure", FORMAT).finditer(text):
+            amount = int(match["amount"]) if match["amount"].isdigit() else None
+            if match["bank"] and amount is not None:
+                banks.append((int(match["bank"][1:-1]), amount))
+            else:
+                found[match["name"].decode()] = amount
+        shared = found.get("SHARED")
+        number = "".join(filter(str.isdigit, member.arch or ""))
+        if shared is not None and number and int(number) >= FIRST_ARCH_WITH_RESERVE and shared >= DRIVER_SHARED_BYTES:
+            shared -= DRIVER_SHARED_BYTES
+        return FunctionUsage(
+            symbol=symbol,
+            arch=member.arch,
+            identifier=member.identifier or member.unit,
+            usage=Usage(
+                registers=found.get("REG"),
+                stack_bytes=found.get("STACK"),
+                shared_bytes=shared,
+                local_bytes=found.get("LOCAL"),
+                constant_bytes=tuple(sorted(banks)),
+                textures=found.get("TEXTURE"),
+                surfaces=found.get("SURFACE"),
+                samplers=found.get("SAMPLER"),
+            ),
+            dynamic_stack="STACK" in found and found["STACK"] is None,
+            origin=self.account.origin(line),
+        )
+
+
+def _is_piece(name: bytes, bank: bytes | None) -> bool:
+    """Whether ``name`` is put together from the beginning of a known name and the end of one: text between is lost."""
+    if name in _NAMES:
+        return (bank is not None) != (name == _BANKED)
+    return any(
+        any(known.startswith(name[:at]) for known in _NAMES) and any(known.endswith(name[at:]) for known in _NAMES)
+        for at in range(len(name) + 1)
+    )

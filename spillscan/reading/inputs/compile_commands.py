@@ -1,0 +1,118 @@
+"""``compile_commands.json``: the compilations of a build, as CMake, ninja, Bear and Bazel's extractors write them; and
+the one compilation that a record file of ``spillscan wrap`` names.
+
+https://clang.llvm.org/docs/JSONCompilationDatabase.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Any, NamedTuple
+
+from spillscan.builds import compilation
+from spillscan.builds.records import object_of
+from spillscan.output.errors import InputError
+
+_MOST_BYTES = 1 << 30
+_LONGEST_LINE = 1 << 20
+
+
+class Command(NamedTuple):
+    """One compilation of what may hold device code."""
+
+    words: tuple[str, ...]
+    """Its command line."""
+    folder: str
+    """Where it runs."""
+    source: str
+    """What it compiles, as seen from here."""
+    object: str
+    """What it writes, as seen from here; empty where it does not say."""
+
+    @property
+    def by_nvcc(self) -> bool:
+        """Whether nvcc is its compiler."""
+        parsed = compilation.parse(self.words)
+        return parsed is not None and parsed.tool == "nvcc"
+
+
+def is_database(path: str) -> bool:
+    """Whether a file is called as such a list is."""
+    name = os.path.basename(path)
+    return name.startswith("compile_commands") and name.endswith(".json") and os.path.isfile(path)
+
+
+def commands(path: str) -> list[Command]:
+    """The compilations of CUDA code in ``path``, each object once, in their order.
+
+    Raises :class:`~spillscan.InputError` where the file is no such list, or lists none of them.
+    """
+    try:
+        if os.path.getsize(path) > _MOST_BYTES:
+            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes")
+        with open(path, "rb") as file:
+            entries = json.loads(file.read())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is no JSON", "let the build system write it again") from None
+    if not isinstance(entries, list):
+        raise InputError(f"{path} is no list of compilations")
+    found = [_command(entry, path, number) for number, entry in enumerate(entries, 1)]
+    by_object = {each.object or each.source: each for each in found if each is not None}
+    if not by_object:
+        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}")
+    return list(by_object.values())
+
+
+def recorded(path: str) -> Command | None:
+    """The compilation whose record ``path`` is; ``None`` where it is no record, or does not name one of CUDA code."""
+    if not object_of(path):
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            head, directory, command = (file.readline(_LONGEST_LINE).rstrip("\n") for _ in range(3))
+        if not head.startswith("# spillscan record of ") or not directory.startswith("# directory: "):
+            return None
+        parsed = compilation.parse(shlex.split(command))
+        if parsed is None:
+            return None
+        folder = directory.removeprefix("# directory: ")
+        return _command({"directory": folder, "command": command, "file": parsed.source}, path, 1)
+    except (OSError, ValueError, InputError):
+        return None
+
+
+def _command(entry: Any, path: str, number: int) -> Command | None:
+    top = os.path.dirname(path)
+    try:
+        said = entry.get("arguments")
+        words = shlex.split(entry["command"]) if said is None else list(said)
+        folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
+        if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
+            raise TypeError
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}: entry {number} is no compilation") from None
+    parsed = compilation.parse(words)
+    if (
+        parsed is None
+        or not parsed.compiles
+        or not compilation.holds_device_code([*words[parsed.tool_index :], source])
+    ):
+        return None
+    place = _seen_from_here(os.path.join(top, folder), top)
+    wanted = parsed.object or output
+    return Command(
+        words=tuple(words),
+        folder=place,
+        source=_seen_from_here(os.path.join(top, folder, source), top),
+        object=_seen_from_here(os.path.join(top, folder, wanted), top) if wanted else "",
+    )
+
+
+def _seen_from_here(path: str, top: str) -> str:
+    """``path`` below the folder of the list as that is called, so that it is the same in each checkout."""
+    below = os.path.relpath(os.path.realpath(path), os.path.realpath(top or os.curdir))
+    return os.path.normpath(path) if below.startswith(os.pardir) else os.path.join(top, below)

@@ -1,0 +1,145 @@
+"""What compilers of Python code write beside the machine code: how it is launched, and what it was tuned for.
+
+A reader as all others, for the files of a cache folder that are text:
+
+| file | of | says |
+|---|---|---|
+| ``KERNEL.json`` | Triton, and Inductor, which compiles by it | warps, stages, dynamic shared memory, cluster |
+| ``KERNEL.ttir``, ``.source`` | Triton | the tile: shapes of its matrix product, else of what it stores |
+| ``MODULE.meta`` | Warp | dynamic shared memory of each kernel |
+| ``MODULE.cu`` | Warp | threads per block |
+
+:mod:`spillscan.reading.join` brings them to the kernels of the code that lies beside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from os.path import basename, dirname, join
+from typing import Any
+
+from spillscan.model import Origin, Reading, Sidecar
+from spillscan.reading.inputs.source import HEAD_BYTES, Stream
+
+FORMAT = "sidecar"
+PRIORITY = 9
+
+LARGEST_BYTES = 4 << 20
+"""None is larger; what is belongs to something else."""
+LARGEST_SHARED_BYTES = 1 << 20
+"""More shared memory has no device."""
+
+_TRITON = re.compile(rb'\s*\{[^{}]{0,200}"(?:hash|target)"\s*:')
+_WARP_META = re.compile(rb'\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+')
+_WARP_SOURCE = re.compile(rb"^#define WP_TILE_BLOCK_DIM (\d{1,4})\s*$", re.MULTILINE)
+_IR = re.compile(rb"\btt\.func public @")
+_FUNCTION = re.compile(r'\btt\.func public @(?:([\w$.]+)|"([^"\n]+)")')
+_PRODUCT = re.compile(r"\btt\.dot\w*\b[^\n]*?: tensor<(\d+)x(\d+)x[^<>]*> \* tensor<(\d+)x(\d+)x[^<>]*> ->")
+_STORE = re.compile(r"\btt\.store\b[^\n]*?: tensor<((?:\d+x)+)!tt\.ptr")
+
+
+def sniff(head: bytes) -> bool:
+    """One of the files above, by what it begins with."""
+    if _TRITON.match(head):
+        return b'"num_warps"' in head and b'"shared"' in head
+    return bool(_WARP_META.match(head) or _WARP_SOURCE.search(head, 0, 4096) or _IR.search(head))
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """What one of them says; nothing where it is damaged: then the launches are as unknown as without it."""
+    text = stream.read(LARGEST_BYTES)
+    origin = Origin(input=name, format=FORMAT)
+    place = place_of(name)
+    found: list[Sidecar] = []
+    if b"tt.func" in text and not text.lstrip().startswith(b"{"):
+        found = list(_tiles(text.decode("utf-8", "replace"), place, origin))
+    elif (threads := _WARP_SOURCE.search(text, 0, 4096)) and 1 <= int(threads[1]) <= 1024:
+        found = [Sidecar(place=place, threads_per_block=int(threads[1]), origin=origin)]
+    elif text.lstrip().startswith(b"{"):
+        try:
+            table = json.loads(text)
+        except (ValueError, RecursionError):
+            table = {}
+        found = list(_triton(table, place, origin) if "num_warps" in table else _warp(table, place, origin))
+    return Reading(sidecars=found)
+
+
+def beside(path: str) -> list[str]:
+    """The sidecars of one file of machine code that was given without its folder."""
+    if not path.endswith(".cubin"):
+        return []
+    found = []
+    for other in (f"{place_of(path)}.{kind}" for kind in ("json", "ttir", "meta", "cu")):
+        with suppress(OSError), open(other, "rb") as file:
+            if sniff(file.read(HEAD_BYTES)):
+                found.append(other)
+    return found
+
+
+def place_of(path: str) -> str:
+    """Folder and stem: what files have in common that belong together (``wp_m.sm90.cubin``, ``wp_m.meta``)."""
+    return join(dirname(path), basename(path).partition(".")[0])
+
+
+def _triton(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:
+    """Metadata of one kernel. Its warps are those of 32 threads, also where some of them only load (warp-specialised
+    code counts them in)."""
+    warps, lanes = _whole(table.get("num_warps"), 32), _whole(table.get("warp_size", 32), 64)
+    shared = _whole(table.get("shared"), LARGEST_SHARED_BYTES, least=0)
+    ctas = _whole(table.get("num_ctas", 1), 16) or 1
+    dimensions = table.get("cluster_dims")
+    if isinstance(dimensions, list) and len(dimensions) == 3:
+        x, y, z = (_whole(each, 16) or 1 for each in dimensions)
+        ctas = max(ctas, x * y * z)
+    symbol = table.get("name")
+    if warps is None or lanes is None or shared is None or not isinstance(symbol, str) or not 1 <= ctas <= 16:
+        return
+    tuned = (("num_warps", warps), ("num_stages", _whole(table.get("num_stages"), 64, least=0)))
+    more = [("num_ctas", ctas if ctas > 1 else None), ("maxnreg", _whole(table.get("maxnreg"), 255))]
+    yield Sidecar(
+        place=place,
+        symbol=symbol,
+        threads_per_block=warps * lanes,
+        dynamic_shared_bytes=shared,
+        cluster_blocks=ctas,
+        configuration=tuple((key, str(value)) for key, value in (*tuned, *more) if value is not None),
+        origin=origin,
+    )
+
+
+def _tiles(text: str, place: str, origin: Origin) -> Iterator[Sidecar]:
+    """The tile of the one kernel of a module: rows, columns and depth of its largest matrix product, else the shape of
+    the largest block that it stores."""
+    functions = list(_FUNCTION.finditer(text))
+    if len(functions) != 1:
+        return
+    products = [(int(a), int(d), int(b)) for a, b, _, d in _PRODUCT.findall(text)]
+    stored = [tuple(map(int, shape[:-1].split("x"))) for shape in _STORE.findall(text)]
+    tile = max(products or stored, key=_volume, default=())
+    if tile:
+        symbol = functions[0][1] or functions[0][2]
+        shape = (("tile", "×".join(map(str, tile))),)
+        yield Sidecar(place=place, symbol=symbol, configuration=shape, origin=origin)
+
+
+def _volume(shape: tuple[int, ...]) -> int:
+    product = 1
+    for each in shape:
+        product *= each
+    return product
+
+
+def _warp(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:
+    for key, value in table.items():
+        shared = _whole(value, LARGEST_SHARED_BYTES, least=0)
+        if key.endswith("_smem_bytes") and shared is not None:
+            symbol = key.removesuffix("_smem_bytes")
+            yield Sidecar(place=place, symbol=symbol, dynamic_shared_bytes=shared, origin=origin)
+
+
+def _whole(value: object, most: int, least: int = 1) -> int | None:
+    """A whole number of least to most; ``None`` where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None

@@ -1,0 +1,609 @@
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed. Where a path can stand,
+``data/@v1`` names a build of a dataset.
+
+Text comes as UTF-8, whatever its writers made of it: UTF-16 with or without a mark, several encodings in one file
+(PowerShell appends UTF-16 to what another program wrote), and JSON lines, in which container runtimes keep output.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import glob
+import io
+import json
+import mmap
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct
+
+from spillscan.builds.records import draft_of
+from spillscan.output.errors import InputError
+
+_MARK = "/@"
+
+
+class Reference(NamedTuple):
+    """A build of a dataset."""
+
+    root: str
+    label: str
+
+
+def parse(text: str) -> Reference | None:
+    """``PLACE/@LABEL``; ``None`` for anything else, and for what is a file or folder of that name."""
+    root, mark, label = text.partition(_MARK)
+    if not mark or not root or not label or os.path.exists(text):
+        return None
+    return Reference(root, label)
+
+
+BLOCK_BYTES = 1 << 20
+"""How much is read at a time: what stays in the processor's cache is searched several times as fast."""
+
+LONGEST_LINE_BYTES = 1 << 20
+"""Longer lines are no tool's report (symbols of 70,000 characters are the longest seen); they are skipped."""
+
+HEAD_BYTES = 1 << 16
+"""How much of an input its format is known by."""
+
+LARGEST_BUFFER_BYTES = 1 << 32
+"""What is read into memory of a binary that comes through a pipe."""
+
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+"""What a compressed file begins with."""
+
+_MAGIC_BYTES = max(map(len, COMPRESSED))
+
+_PIECE_BYTES = 1024
+"""What is decompressed at a time: it cannot become more than some 32 MiB, whatever the file claims."""
+
+_BINARY_KINDS = {
+    b"\x7fELF": "an ELF binary",
+    b"\x89PNG": "a PNG image",
+    b"MZ": "a Windows binary",
+    b"!<arch>\n": "a static library",
+    b"PK\x03\x04": "a zip archive or wheel",
+    b"%PDF": "a PDF document",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"PAR1": "a Parquet file",
+    b"\x50\xed\x55\xba": "a CUDA fatbin",
+    **{bytes((0x80, protocol)): "a pickle" for protocol in range(2, 6)},
+}
+
+BARREN = (
+    *(magic for magic, kind in _BINARY_KINDS.items() if kind.endswith(("image", "document", "Parquet file"))),
+    *(b"\x93NUMPY", b"\x89HDF", b"SQLite format 3", b"GGUF", b"RIFF", b"OggS", b"ID3", b"GIF8", b"\0asm"),
+    *(b"\0\1\0\0\0", b"OTTO", b"wOFF", b"wOF2", b"true\0", b"BM", b"II*\0", b"MM\0*"),
+)
+"""What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
+
+_WRITTEN_BY_HAND = (
+    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
+    *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
+)
+"""How names of files end that may quote a log, and are none: a build inside its sources has them, and pages of
+reports, beside its records."""
+
+_GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
+"""What cubins and fat binaries begin with, wherever they stand in a file."""
+
+
+class Source(Struct, frozen=True):
+    """One input by the name the user knows it by."""
+
+    uri: str
+    """Path as given or found, or ``-``."""
+    explicit: bool = True
+    """False for a file that was only found in a folder: nothing is claimed of what it holds."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size as it lies on disk; 0 where that is not known before it is read."""
+        return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
+
+    def open(self, watch: Callable[[int], None] | None = None) -> Stream:
+        """The input's bytes, decompressed and decoded; ``watch`` learns how many were read of it, as they lie on disk.
+        Errors name the input."""
+        if self.uri == "-":
+            if sys.stdin is None:  # the caller closed it
+                raise InputError("cannot read standard input: it is closed")
+            widen(sys.stdin.buffer)
+            return Stream(sys.stdin.buffer, "standard input", watch)
+        try:
+            return Stream(open(self.uri, "rb"), self.uri, watch)
+        except OSError as error:
+            raise InputError(f"cannot read {self.uri}: {error.strerror or error}") from error
+
+
+class Stream:
+    """Decompressed, decoded bytes of one input; use as a context manager."""
+
+    def __init__(self, raw: BinaryIO, label: str, watch: Callable[[int], None] | None = None) -> None:
+        self._raw = raw
+        self._label = label
+        self._watch = watch
+        self._plain = False
+        """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
+        self._format = ""
+        """How it is compressed, as far as has been read."""
+        self._chunks = self._decoded()
+        self._ahead: list[bytes] = []
+        self._whole: bytes | None = None
+        """All of what cannot be mapped, once it was asked for."""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    def head(self) -> bytes:
+        """The first bytes, without consuming them: enough to know the format."""
+        have = sum(map(len, self._ahead))
+        while have < HEAD_BYTES and (chunk := next(self._chunks, b"")):
+            self._ahead.append(chunk)
+            have += len(chunk)
+        return b"".join(self._ahead)[:HEAD_BYTES]
+
+    def chunks(self) -> Iterator[bytes]:
+        """Everything, in pieces of any size."""
+        while self._ahead:
+            yield self._ahead.pop(0)
+        if self._watch is None:
+            yield from self._chunks
+            return
+        seekable = self._raw.seekable()
+        read = 0
+        for chunk in self._chunks:
+            read = self._raw.tell() if seekable else read + len(chunk)
+            self._watch(read)
+            yield chunk
+
+    def read(self, limit_bytes: int) -> bytes:
+        """Everything at once, for formats that cannot be streamed."""
+        pieces, size = [], 0
+        for chunk in self.chunks():
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > limit_bytes:
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB")
+        return b"".join(pieces)
+
+    def buffer(self) -> bytes | mmap.mmap:
+        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read. What the
+        reader of binaries does not decompress itself is decompressed."""
+        self.head()
+        if self._label != "standard input" and self._format not in ("bzip2", "xz"):
+            try:
+                return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError, AttributeError):
+                pass  # a pipe, a member of an archive, or empty
+        if self._whole is None:
+            self._whole = self.read(LARGEST_BUFFER_BYTES)
+        return self._whole
+
+    def again(self) -> Stream:
+        """The same from its beginning, after :meth:`buffer`."""
+        if _seekable(self._raw):
+            self._raw.seek(0)
+            return Stream(self._raw, self._label)
+        return Stream(io.BytesIO(self.buffer()), self._label)
+
+    def seekable(self) -> BinaryIO:
+        """Everything, decompressed, as a file to be read from anywhere in it."""
+        self.head()
+        if self._plain and _seekable(self._raw):
+            return self._raw
+        return io.BytesIO(self.read(LARGEST_BUFFER_BYTES))
+
+    def file(self) -> io.RawIOBase:
+        """Everything, as a file to read from."""
+        self.head()
+        if self._plain and self._watch is None:
+            return _Rejoined(b"".join(self._ahead), self._raw, self._label)
+        return _Chunked(self.chunks())
+
+    def plain_file(self) -> Extent | None:
+        """All of a regular file whose bytes are the text itself, so that several processes can read it anywhere."""
+        self.head()
+        if not self._plain or self._label == "standard input" or not hasattr(os, "preadv"):
+            return None
+        try:
+            descriptor = self._raw.fileno()
+            status = os.fstat(descriptor)
+        except (OSError, AttributeError):
+            return None
+        return Extent(descriptor, 0, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+    def state(self) -> tuple[int, int] | None:
+        """Size and time of the last change of a regular file; ``None`` of anything else."""
+        try:
+            status = os.fstat(self._raw.fileno())
+        except (OSError, AttributeError):
+            return None
+        return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+    def lines(self) -> Iterator[bytes]:
+        """Everything, in blocks of whole lines; only the last may lack its newline.
+
+        A line above ``LONGEST_LINE_BYTES`` is replaced by an empty one.
+        """
+        rest, overlong = b"", False
+        for chunk in self.chunks():
+            cut = chunk.rfind(b"\n") + 1
+            if not cut:
+                rest = b"" if overlong else rest + chunk
+                overlong = overlong or len(rest) > LONGEST_LINE_BYTES
+                rest = b"" if overlong else rest
+                continue
+            if overlong:
+                block = chunk[chunk.index(b"\n") : cut]  # drop the end of the overlong line, keep its newline
+                overlong = False
+            else:
+                block = b"".join((rest, memoryview(chunk)[:cut]))  # copied once
+            yield block
+            rest = chunk[cut:]
+        if rest:
+            yield rest
+
+    def _decoded(self) -> Iterator[bytes]:
+        chunks = self._decompressed()
+        first = next(chunks, b"")
+        encoded = None if first.startswith(tuple(_BINARY_KINDS)) else is_encoded(first)
+        self._plain = self._plain and not encoded
+        if encoded is not None:
+            yield from decoded(first, chunks)
+        elif first:
+            yield first
+            yield from chunks
+
+    def _decompressed(self) -> Iterator[bytes]:
+        try:
+            start = self._raw.read(_MAGIC_BYTES)
+            while 0 < len(start) < _MAGIC_BYTES and (more := self._raw.read(_MAGIC_BYTES - len(start))):
+                start += more
+            self._format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
+            if self._format:
+                yield from self._unpacked(start)
+            elif start:
+                self._plain = True
+                yield start + self._raw.read(BLOCK_BYTES - len(start))
+                yield from _blocks(self._raw)
+        except EOFError as error:
+            raise InputError(
+                f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
+            ) from error
+        except InputError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
+
+    def _unpacked(self, piece: bytes) -> Iterator[bytes]:
+        """All frames of a compressed file. Behind the last may stand zeros, with which tapes are filled up."""
+        make, errors = _decompressor(self._format)
+        unpack = make()
+        block: list[bytes] = []
+        while piece or (piece := self._raw.read(_PIECE_BYTES)):
+            if unpack.eof:
+                if not (piece := piece.lstrip(b"\0")):
+                    continue
+                unpack = make()
+            try:
+                block.append(unpack.decompress(piece))
+            except errors as error:
+                raise InputError(
+                    f"{self._label} is not a sound {self._format} file: {error}", "fetch it again"
+                ) from error
+            piece = unpack.unused_data if unpack.eof else b""
+            if sum(map(len, block)) >= HEAD_BYTES:
+                yield b"".join(block)
+                block.clear()
+        yield b"".join(block)
+        if not unpack.eof:
+            raise EOFError
+
+
+def _decompressor(format: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:
+    """What makes a decompressor of one frame, and what that raises for a damaged one."""
+    if format == "gzip":
+        return lambda: zlib.decompressobj(zlib.MAX_WBITS | 16), (zlib.error,)
+    if format == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor, (OSError,)
+    if format == "xz":
+        import lzma
+
+        return lzma.LZMADecompressor, (lzma.LZMAError,)
+    import zstandard
+
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), (zstandard.ZstdError,)
+
+
+class Extent(NamedTuple):
+    """A part of a file that can be read anywhere."""
+
+    descriptor: int
+    begin: int
+    end: int
+
+
+class Part(io.RawIOBase):
+    """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
+
+    def __init__(self, extent: Extent) -> None:
+        self.extent, self.at = extent, extent.begin
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """As a raw file's."""
+        count = os.preadv(self.extent.descriptor, [buffer[: self.extent.end - self.at]], self.at)
+        self.at += count
+        return count
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken."""
+
+    def __init__(self, start: bytes, rest: BinaryIO, label: str) -> None:
+        self._start = memoryview(start)
+        self._rest = rest
+        self._label = label
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._start:
+            count = min(len(buffer), len(self._start))
+            buffer[:count] = self._start[:count]
+            self._start = self._start[count:]
+            return count
+        try:
+            return self._rest.readinto(buffer)  # type: ignore[attr-defined, no-any-return]
+        except OSError as error:
+            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
+
+
+class _Chunked(io.RawIOBase):
+    """An iterator of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+def _seekable(file: BinaryIO) -> bool:
+    try:
+        return file.seekable()
+    except AttributeError:  # a member of a tar file
+        return False
+
+
+def widen(stream: BinaryIO) -> None:
+    """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(BLOCK_BYTES):
+        yield chunk
+
+
+def kind_of_binary(head: bytes) -> str | None:
+    """``a PNG image`` and the like; ``None`` where ``head`` may be text."""
+    for magic, kind in _BINARY_KINDS.items():
+        if head.startswith(magic):
+            return kind
+    if any(head.find(beginning) >= 0 for beginning in _GPU_CODE):
+        return "binary data"
+    sample = head[:4096]
+    controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
+    high = sum(byte >= 0x80 for byte in sample) if 0 in sample else 0  # text of letters beyond ASCII holds no NUL
+    return "binary data" if controls * 10 > len(sample) or high * 4 > len(sample) else None
+
+
+def expand(inputs: Sequence[str]) -> list[Source]:
+    """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns, builds of
+    datasets.
+
+    Raises :class:`~spillscan.InputError` for a path that does not exist or a pattern that matches nothing.
+    """
+    sources: list[Source] = []
+    for given in inputs:
+        if given == "-":
+            sources.append(Source("-"))
+        elif parse(given) is not None:
+            sources.append(Source(given))
+        elif _is_dataset(given):
+            build = f"{given.rstrip('/')}{_MARK}LABEL"
+            raise InputError(
+                f"{given} is a dataset", f"{build} is one of its builds; spillscan dataset info lists them"
+            )
+        elif os.path.isdir(given):
+            sources.extend(Source(path, explicit=False) for path in _files_below(given))
+        elif os.path.exists(given):
+            sources.append(Source(given))
+        elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
+            for path in found:
+                if not os.path.isdir(path):
+                    sources.append(Source(path))
+                elif "**" not in given:  # ** has found what is in it, too
+                    sources.extend(Source(below, explicit=False) for below in _files_below(path))
+        else:
+            raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
+    return list(dict.fromkeys(sources))
+
+
+def _is_dataset(folder: str) -> bool:
+    """Whether ``spillscan audit`` writes its builds into ``folder``."""
+    try:
+        labels = os.listdir(os.path.join(folder, "commits"))
+    except OSError:
+        return False
+    return any(label.startswith("label=") for label in labels)
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
+    What is hidden is left out (folders, what ninja keeps, drafts of reports), but for records that are not finished;
+    what people write is no log, whatever it quotes; and a dataset holds other builds than this one."""
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
+
+    entered: set[str] = set()
+    tops = [folder]
+    for top in tops:
+        for parent, folders, names in os.walk(top, onerror=unreadable):
+            real = os.path.realpath(parent)
+            if real in entered or _is_dataset(parent):
+                folders.clear()
+                continue
+            entered.add(real)
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
+            for name in sorted(names):
+                path = os.path.join(parent, name)
+                if name.lower().endswith(_WRITTEN_BY_HAND):
+                    continue
+                if os.path.isfile(path) and (not name.startswith(".") or draft_of(path)):
+                    yield path
+
+
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE = {"utf-16-le": re.compile(rb"(?:[\t\r\n -~]\0){4}"), "utf-16-be": re.compile(rb"(?:\0[\t\r\n -~]){4}")}
+"""What UTF-16 is known by: no text of another encoding, and no row of zeros, looks like that."""
+_BYTES = re.compile(rb"[\t\r\n -~]{16}")
+"""What text of one byte a letter is known by where UTF-16 stood before."""
+_HELD_BACK_BYTES = 64
+_LONGEST_RECORD_BYTES = 1 << 22
+_JSON_LINE = re.compile(rb'^\{"(?:log|message|msg|line)": ?"', re.MULTILINE)
+_JSON_KEYS = ("log", "message", "msg", "line")
+
+
+def is_encoded(first: bytes) -> bool | None:
+    """Whether text that begins with ``first`` is anything but UTF-8; ``None`` where it is no text at all."""
+    if first.startswith((*_MARKS, codecs.BOM_UTF8)):
+        return True
+    if b"\0" in first[:4096]:
+        return True if any(wide.search(first, 0, 4096) for wide in _WIDE.values()) else None
+    return _JSON_LINE.search(first, 0, HEAD_BYTES) is not None
+
+
+def decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """``first`` and then ``chunks``, as UTF-8."""
+    text = _decoded(first, chunks)
+    head = next(text, b"")
+    if _JSON_LINE.search(head, 0, HEAD_BYTES):
+        yield from _unwrapped(chain([head], text))
+    else:
+        yield head
+        yield from text
+
+
+def _decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Each stretch by its own encoding."""
+    encoding = _MARKS.get(first[:2], "")
+    first = first[2:] if encoding else first.removeprefix(codecs.BOM_UTF8)
+    waiting = b""
+    for chunk in chain([first], chunks):
+        if encoding or waiting or b"\0" in chunk:
+            text, waiting, encoding = _converted(waiting + chunk, encoding, last=False)
+            yield text
+        else:
+            yield chunk
+    yield _converted(waiting, encoding, last=True)[0]
+
+
+def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes, str]:
+    """(text, bytes that must wait for what follows them, encoding at the end); no encoding: one byte a letter."""
+    out, position, size = [], 0, len(data)
+    while position < size:
+        start = position
+        if not encoding:
+            position, encoding = _wide_from(data, position)
+            if not encoding and not last:
+                position = max(start, size - _HELD_BACK_BYTES)
+            out.append(data[start:position])
+            if not encoding:
+                break
+            position += 2 * (data[position : position + 2] in _MARKS)
+            continue
+        narrow = _BYTES.search(data, position)
+        if narrow is not None:  # a letter before it may look like the first of it
+            end, following = narrow.start() + (narrow.start() - position) % 2, ""
+        else:
+            end, following = size if last else max(position, size - _HELD_BACK_BYTES), encoding
+            end -= (end - position) % 2
+        out.append(data[position:end].decode(encoding, "replace").replace("\ufeff", "").encode())
+        if end == position and following:
+            break
+        position, encoding = end, following
+        if following:
+            break
+    return b"".join(out), data[position:], encoding
+
+
+def _wide_from(data: bytes, position: int) -> tuple[int, str]:
+    """(where UTF-16 begins, which), with its mark; the end of ``data`` where none does."""
+    found = {name: match.start() for name, wide in _WIDE.items() if (match := wide.search(data, position))}
+    if not found:
+        return len(data), ""
+    little, big = (found.get(name, len(data)) for name in _WIDE)
+    # The other byte order sees the same letters one byte off; a line end before it may be of one byte.
+    start, encoding = (big, "utf-16-be") if big < little or data[little:big] == b"\n" else (little, "utf-16-le")
+    return (start - 2, encoding) if data[max(position, start - 2) : start] in _MARKS else (start, encoding)
+
+
+def _unwrapped(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """What a program wrote, from the lines that its container's runtime made of it. Other lines stay as they are."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield b"".join(_message(line, b"\n") for line in lines)
+        if len(rest) > _LONGEST_RECORD_BYTES:
+            yield rest
+            rest = b""
+    yield _message(rest, b"")
+
+
+def _message(line: bytes, end: bytes) -> bytes:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line + end
+    key = next((key for key in _JSON_KEYS if isinstance(record, dict) and isinstance(record.get(key), str)), None)
+    if key is None:
+        return line + end
+    text: str = record[key]
+    # Docker keeps line ends, and cuts long lines into several records.
+    return (text if key == "log" or text.endswith("\n") else text + "\n").encode("utf-8", "replace")

@@ -1,0 +1,31 @@
+"""Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillscan.model import Reading
+    from spillscan.reading.inputs.source import Stream
+
+FORMAT = "ptxas"
+PRIORITY = 0
+
+
+def sniff(head: bytes) -> bool:
+    """Any text may hold compiler output."""
+    return True
+
+
+def silent(text: bytes) -> bool:
+    """Whether ``text``, a whole log, holds no compiler output."""
+    from spillscan.reading.logs import log
+
+    return log.silent(text)
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """Every kernel, link record and issue of one log."""
+    from spillscan.reading.logs import log
+
+    return log.read(stream, name)

@@ -1,0 +1,405 @@
+"""What of a build did not come to its end: steps that failed, builds that stopped, logs that end too early.
+
+The grammar ``buildfailure`` says what each tool's message is; here is what follows from it.
+
+- A **step** failed where a compiler, make, ninja … names its object, source or target. It hides the kernels that it
+  would have compiled, unless the log builds the same thing again later, or the thing is an object of host code.
+- A compiler's message that names no source (``Killed``, ``nvcc fatal``) belongs to the step that the build system calls
+  failed next, or else to the last one announced.
+- A **stop** ends a build, and what it had not begun is not in the log: ``ninja: build stopped``, ``make: ***`` unless
+  make goes on (``-k``), pip, containers, CI services, other build systems. It hides kernels even where host code
+  failed; not where all that had failed is built again later, the same tool reports success later, or it was tests that
+  failed. A CI service's message counts where no compiler's report follows it.
+- A failed **link** hides kernels, too: relocatable code gets its figures there, and what comes after it is not built.
+- A log is **unfinished** where its last numbered step is not the last there is, or its last line begins a compilation.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from spillscan.builds import compilation
+from spillscan.model import Issue, Origin
+from spillscan.reading import grammar
+from spillscan.reading.logs.messages import Module, ptxas_message
+from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+_FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
+LANDMARKS = Words(*_FROM_THE_START)
+"""One of these stands in every message that is searched for from the start; others count after one, or at the end."""
+_LATER_LANDMARKS = Words(
+    *_FROM_THE_START,
+    *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
+    *(b"] ", b" -c ", b" -o "),
+)
+_TAIL_BYTES = 1 << 13
+"""How much of a log's end is read whatever words it holds."""
+_CONTEXT_BYTES = 1 << 17
+"""How far before a message its step is looked for."""
+_LONGEST_LINE_BYTES = 1 << 14
+_MOST_SUBJECTS = 200
+_MOST_REPORTED = 10
+
+_OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
+_DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
+_HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
+_HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
+_TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
+_MAKE_LEVEL = re.compile(r"\[(\d+)\]: $")
+_NUMBERED = re.compile(rb"\[ *(\d+)(?:/(\d+)|%)\] \S")
+_CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
+_MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
+
+_COMPILERS = frozenset(
+    ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
+) | {"assembler", "killed", "missing_tool", "link_error"}
+_NO_MAKE = -1
+_TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
+
+
+class Failure(Struct):
+    """A step that failed, or a build that stopped."""
+
+    line: int
+    text: str
+    """The message, without its line's prefix."""
+    subject: str = ""
+    """The object, source or target; empty where nothing names it."""
+    device: bool | None = None
+    """Whether it holds device code; ``None`` where nothing says so."""
+    level: int | None = None
+    """How deep the make runs that stops by it, unless it goes on (``-k``); ``None``: no build system reports it."""
+    family: str = ""
+    """Of a stop: the kind of tool that stopped."""
+    first_line: int = 0
+    """Where its first message stands; 0: on ``line``."""
+    named: bool = False
+    """The message itself names the subject."""
+    rebuilt: int = 0
+    """Last line that begins to build the subject; 0: none after its message."""
+
+
+class Failures:
+    """Follows one log: every line that is no compiler's report is given to :meth:`look`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._block = self._block_before = b""
+        self._steps: list[Failure] = []
+        self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
+        self._stops: list[Failure] = []
+        self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
+        self._succeeded: dict[str, int] = {}  # family -> line
+        self._tests_failed = self._all_done = 0
+        self._ninja: Failure | None = None  # whose output follows
+        self._understood: set[int] = set()
+        self._suspected = False  # something failed that nobody names so far
+
+    def begin(self, block: bytes) -> None:
+        """The next block of the log."""
+        self._block_before, self._block = self._block, block
+
+    def look(self, start: int, end: int, line: int) -> None:
+        """These bytes of the block, whole lines, the first of which is ``line``."""
+        if start == end:
+            return
+        failed = self._failed
+        for begin, finish in (_LATER_LANDMARKS if failed else LANDMARKS).lines(self._block, start, end):
+            line += self._block.count(b"\n", start, begin)
+            start = begin
+            self._line(begin, finish, line)
+            if not failed and self._failed:
+                self.look(begin, end, line)  # from here on other words count, too
+                return
+
+    def error(self, text: str, position: int, line: int) -> None:
+        """ptxas or nvlink reports an error on ``line``, at this position of the block."""
+        self._understood.add(line)
+        self._detail(Failure(line, text[:300]), "error", position)
+
+    def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
+        """What is missing of a log of so many lines, whose last report of a compiler is on ``last_report``."""
+        self._tail(lines)
+        steps = [*self._steps, *_one_a_subject(self._details)]
+        stops = [stop for stop in self._stops if not self._is_taken_back(stop, steps, last_report, lines)]
+        missing, again, host = [], [], []
+        for step in steps:
+            if step.rebuilt:
+                again.append(step)
+            elif step.device is not False:
+                missing.append(step)
+            elif step.line > (last_report if step.level is None else self._went_on.get(step.level, 0)):
+                stops.append(step)
+            else:
+                host.append(step)
+        for step in missing[:_MOST_REPORTED]:
+            yield self._issue(
+                "build-failed", f"{step.subject or 'a step'} failed: {step.text}", step.first_line or step.line
+            )
+        if len(missing) > _MOST_REPORTED:
+            message = f"{len(missing) - _MOST_REPORTED} more steps failed"
+            yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
+        if stops and not missing:
+            first = min(stops, key=lambda stop: stop.line)
+            yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
+        elif not missing:
+            yield from self._unfinished(lines, last_report)
+        if again:
+            message = f"{_named(again)} failed, and is built again later: {again[0].text}"
+            yield self._issue("step-retried", message, again[0].line)
+        if host:
+            message = f"{_named(host)} failed, and holds no device code: {host[0].text}"
+            yield self._issue("host-step-failed", message, host[0].line)
+
+    def stems(self) -> set[str]:
+        """The names, without folder and suffix, of objects and sources whose compilation failed."""
+        return {stem(each.subject) for each in (*self._steps, *self._details) if each.subject}
+
+    def _issue(self, code: str, message: str, line: int) -> Issue:
+        severity: Literal["error", "note"] = "error" if code.startswith("build-") else "note"
+        return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._name, line=line))
+
+    @property
+    def _failed(self) -> bool:
+        return bool(self._suspected or self._steps or self._details or self._stops)
+
+    # ---- one line -------------------------------------------------------------------------------------------------
+
+    def _line(self, begin: int, end: int, number: int) -> None:
+        if number in self._understood:
+            return
+        text = plain(self._block[begin : min(end, begin + _LONGEST_LINE_BYTES)])
+        form, tokens = _parse(text)
+        if not form:
+            self._rebuild(text, number)
+            return
+        self._understood.add(number)
+        subject = next((tokens[name] for name in _TARGETS if name in tokens), "")
+        subject = "" if _HEADER.search(subject) else subject
+        failure = Failure(number, text[:300], subject, named=bool(subject))
+        family = form.partition("_")[0]
+        if form in _COMPILERS:
+            self._detail(failure, form, begin)
+        elif form == "tests_failed":
+            self._tests_failed = number
+        elif form == "ninja_failed":
+            self._ninja_step(failure, begin)
+        elif "MAKE" in tokens and form != "make_stopped":
+            self._make_step(failure, form, tokens["MAKE"], begin)
+        elif form.endswith("_done"):
+            self._succeeded[family] = number
+        else:
+            failure.family = family
+            self._stop(failure)
+
+    def _stop(self, stop: Failure) -> None:
+        self._ninja = None
+        if "cannot make progress" in stop.text:
+            self._all_done = stop.line  # ninja -k: but for what depends on what failed
+        elif not self._only_tests_failed():
+            self._stops.append(stop)
+
+    def _ninja_step(self, step: Failure, begin: int) -> None:
+        if not _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin):
+            self._suspected = True
+            return  # somebody else's FAILED, or that of a ninja which does not count: its end will say
+        step.subject = step.subject.split(" ")[0]
+        if self._is_of_tests(step):
+            return
+        step.device, step.level = self._holds_device_code(step.subject, begin), _NO_MAKE
+        self._ninja = step
+        self._steps.append(step)
+
+    def _make_step(self, step: Failure, form: str, make: str, begin: int) -> None:
+        match = _MAKE_LEVEL.search(make)
+        level = int(match[1]) if match else 0
+        if form == "make_continued":
+            self._went_on[level] = step.line
+            if not (self._steps or self._details or self._stops or self._is_of_tests(step)):
+                step.family = "make"  # what failed is not in this log
+                self._stops.append(step)
+            return
+        name = posixpath.basename(step.subject)
+        mine = [each for each in self._details if not each.named or stem(each.subject) in name]
+        step.device = self._holds_device_code(step.subject, begin)
+        if form == "make_ignored":
+            if not mine and not step.device:
+                return  # a dash before a command such as rm
+            step.level = _NO_MAKE
+        else:
+            step.level = level
+            is_object = _OBJECT.search(step.subject)
+            if self._is_of_tests(step):
+                return
+            if not is_object and any((each.level or 0) > level for each in self._steps):
+                step.family = "make"  # an outer make repeats what an inner one said
+                self._stops.append(step)
+                return
+        if mine:
+            self._details = [each for each in self._details if each not in mine]
+            step.text, step.first_line = mine[0].text, mine[0].line
+        self._steps.append(step)
+
+    def _detail(self, detail: Failure, form: str, begin: int) -> None:
+        if self._ninja is not None:
+            if self._ninja.text.startswith("FAILED"):
+                self._ninja.text = detail.text
+            return
+        if not detail.subject:
+            if len(self._details) < _MOST_SUBJECTS:
+                detail.subject, detail.device = self._last_announced(begin)
+        elif form == "diagnostic" or " error C" in detail.text:  # a host compiler's; of nvcc's host pass, too
+            detail.device = self._holds_device_code(detail.subject, begin)
+        else:
+            detail.device = True
+        self._details.append(detail)
+
+    def _is_of_tests(self, step: Failure) -> bool:
+        """It runs tests, by its name or because tests failed before it."""
+        of_tests = self._only_tests_failed() and not _OBJECT.search(step.subject)
+        return of_tests or _TEST_TARGET.search(step.subject) is not None
+
+    def _only_tests_failed(self) -> bool:
+        """Of all that failed, tests did last."""
+        return self._tests_failed > max((each.line for each in (*self._steps, *self._details)), default=0)
+
+    def _rebuild(self, text: str, number: int) -> None:
+        """``text`` may announce that what has failed is built again."""
+        names, _ = announced(text)
+        for failure in (*self._steps, *self._details) if names else ():
+            if failure is self._ninja and number == failure.line + 1:
+                continue  # at once after FAILED ninja says which command it was
+            if failure.subject and any(same_object(name, failure.subject) for name in names):
+                failure.rebuilt = number
+                self._ninja = None
+
+    # ---- the lines around it ----------------------------------------------------------------------------------------
+
+    def _lines_before(self, begin: int, word: bytes) -> Iterator[str]:
+        """Lines with ``word`` before position ``begin`` of the block, backwards."""
+        for text, end in ((self._block, begin), (self._block_before, len(self._block_before))):
+            first, last = max(0, end - _CONTEXT_BYTES), end
+            while (position := text.rfind(word, first, last)) >= 0:
+                last = text.rfind(b"\n", 0, position) + 1
+                yield plain(text[last:end].partition(b"\n")[0][:_LONGEST_LINE_BYTES])
+
+    def _holds_device_code(self, subject: str, begin: int) -> bool | None:
+        """By its name, or else by the lines that announce it."""
+        if _DEVICE_NAME.search(subject):
+            return True
+        name = posixpath.basename(subject.rstrip("/")).encode()
+        for line in self._lines_before(begin, name) if name else ():
+            names, device = announced(line)
+            if device is not None and any(same_object(name, subject) for name in names):
+                return device
+        return False if _HOST_NAME.search(subject) else None
+
+    def _last_announced(self, begin: int) -> tuple[str, bool | None]:
+        """(what the last step before position ``begin`` makes, whether that holds device code)."""
+        for line in self._lines_before(begin, b"\n"):
+            names, device = announced(line)
+            if device is not None:
+                return names[0], device
+        return "", None
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def _tail(self, lines: int) -> None:
+        last = max(self._understood, default=0)
+        start = max(0, len(self._block) - _TAIL_BYTES)
+        start = self._block.find(b"\n", start) + 1 if start else 0
+        number = lines - len(self._block[start:].splitlines()) + 1
+        for line in self._block[start:].splitlines(keepends=True):
+            if number > last and _parse(plain(line[:_LONGEST_LINE_BYTES]))[0]:
+                self._line(start, start + len(line), number)
+            start += len(line)
+            number += 1
+
+    def _is_taken_back(self, stop: Failure, steps: list[Failure], last_report: int, lines: int) -> bool:
+        if stop.family == "ci" and last_report > stop.line:
+            return True  # the job went on: another of its steps had failed
+        if self._succeeded.get(stop.family, 0) > stop.line:
+            return True
+        number, missing, _ = self._last_step(lines)
+        if stop.family == "ninja" and number > stop.line and not missing:
+            return True
+        causes = [step for step in steps if step.line <= stop.line]
+        return any(step.rebuilt > stop.line for step in causes) and all(
+            step.rebuilt or step.device is False for step in causes
+        )
+
+    def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
+        number, missing, text = self._last_step(lines)
+        if missing and number > self._all_done:
+            yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
+            return
+        tail = self._block_before[-_TAIL_BYTES:] + self._block[-_TAIL_BYTES:]  # a last line without an end is a block
+        line = tail.rstrip().rpartition(b"\n")[2]
+        last = plain(line)
+        _, device = announced(last) if not number or "%" in text else ((), None)
+        if device and (" -" not in last or compilation.asks_for_report(last)):
+            yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
+        elif not line[:1].isspace() and _tree(last[:_LONGEST_LINE_BYTES], "last"):
+            yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
+        elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
+            yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
+
+    def _last_step(self, lines: int) -> tuple[int, bool, str]:
+        """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
+        log = self._block_before + self._block
+        reached: dict[int, int] = {}  # of each count, the highest number behind
+        for match in reversed(list(_NUMBERED.finditer(log))):
+            begin = log.rfind(b"\n", 0, match.start()) + 1
+            text = plain(log[begin : log.find(b"\n", begin)][:_LONGEST_LINE_BYTES])
+            if not text.startswith("[") or _CONTAINER_STEP.search(text):
+                continue
+            number, count = int(match[1]), int(match[2] or 100)
+            number = reached[count] = max(number, reached.get(count, 0))
+            if _MAKES.search(text) is None:
+                continue  # perhaps of another tool
+            # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
+            left = count - number - (match[2] is not None and number > int(match[1]))
+            return (
+                lines - log.count(b"\n", begin) + 1,
+                left > 0 and (match[2] is not None or b"[100%]" not in log),
+                text[:300],
+            )
+        return 0, False, ""
+
+
+def _named(failures: list[Failure]) -> str:
+    more = f" ({len(failures) - 1} more like it)" if len(failures) > 1 else ""
+    return (failures[0].subject or "a step") + more
+
+
+def _one_a_subject(details: list[Failure]) -> list[Failure]:
+    """The first message about each source; built again where that comes after the last."""
+    found: dict[str, Failure] = {}
+    for detail in details:
+        found.setdefault(detail.subject, detail).rebuilt = detail.rebuilt
+    return list(found.values())
+
+
+def _tree(text: str, start: str) -> Tree[Token] | None:
+    if not text or is_report(text):
+        return None
+    return grammar.parse("buildfailure", text, start=start)
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> tuple[str, dict[str, str]]:
+    """(rule, tokens) of a message; an empty rule for any other line."""
+    tree = _tree(text, "line")
+    if tree is None:
+        return "", {}
+    return str(tree.data), {token.type: str(token) for token in tree.children if isinstance(token, str)}

@@ -1,0 +1,393 @@
+"""One build log, block by block.
+
+Two ways lead to the same records. Where the lines of one kernel stand together, one regular expression derived from the
+grammar takes the whole block; any other line goes through the grammar on its own. Everything else in the log is
+skipped at the speed of a search for literal text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import count, repeat
+
+from msgspec.structs import replace
+
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
+from spillscan.reading.inputs.source import Stream
+from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
+from spillscan.reading.logs.blocks import Blocks, Found, Functions, Kernels, Notes, texts
+from spillscan.reading.logs.failures import Failures
+from spillscan.reading.logs.messages import (
+    EntryLine,
+    Ignored,
+    LinkProperties,
+    LinkUsed,
+    Message,
+    Module,
+    Note,
+    Properties,
+    Stack,
+    Torn,
+    Unknown,
+    Used,
+    message,
+    plain,
+    printed,
+)
+from spillscan.reading.logs.records import first_line
+from spillscan.reading.logs.remnants import half_quoted, lacks_beginning, may_remain
+from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
+
+_TOOLS = Words(b"ptxas", b"info    : ")
+"""Near every line of interest stands one of these."""
+_NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
+_LANDMARKS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
+"""Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
+_HEAD = "ptxas info    : "
+_UNWRITTEN = b"\0\0\0\0"
+_WIDE = b"p\0t\0x\0a\0s\0"
+_LONGEST_WRAPPED_BYTES = 1 << 16
+_SHORT_GAP_BYTES = 512
+_NEAR_BYTES = 1 << 12
+
+
+def silent(text: bytes) -> bool:
+    """Whether ``text``, a whole log, holds no compiler output."""
+    return not _LANDMARKS.stand_in(text)
+
+
+def read(stream: Stream, name: str) -> Reading:
+    """Every kernel, link record and issue of one log."""
+    log = _Log(name)
+    for text, ahead in texts(stream, name):
+        log.take(text, ahead)
+    return log.finish()
+
+
+class _Log:
+    """One log, block by block."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._writers: dict[str, tuple[Writer, Steps]] = {}
+        self._default = self._writer("")
+        self._latest = self._default[1]
+        """The steps of who reported last."""
+        self._line = 1
+        self._bytes = 0
+        self._recognised = 0
+        self._unknown = 0
+        self._gap = _Gap()
+        self._failures = Failures(name)
+        self._found_here = Blocks()
+        self._cut = ""
+        self._unended = False
+        self._head = b""
+
+    def take(self, text: bytes, ahead: Found) -> None:
+        """The next text, of whole lines, and blocks that were already found in it."""
+        self._bytes += len(text)
+        position, size = 0, len(text)
+        self._head = self._head or text[:WINDOW_BYTES]
+        self._failures.begin(text)
+        if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
+            torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
+            self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
+        landmarks = _Landmarks(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
+        seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
+        while position < size:
+            if self._default[0].idle:
+                end = self._blocks(text, position, ahead)
+                if end > position:
+                    self._failures.look(seen, position, seen_line)
+                    position = seen = end
+                    seen_line = self._line
+                    continue
+            hit = landmarks.next(position) if self._line > 1 else position
+            start = size if hit == size else text.rfind(b"\n", position, hit) + 1 or position
+            if start > position:
+                self._skip(text, position, start)
+                position = start
+                continue
+            end = text.find(b"\n", hit) + 1 or size
+            following = text[end : text.find(b"\n", end, end + _LONGEST_WRAPPED_BYTES) + 1 or size]
+            found, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
+            is_report = not (found is None or isinstance(found, Ignored))
+            if is_report:
+                self._failures.look(seen, position, seen_line)
+            if isinstance(found, Note) and found.is_error:
+                self._failures.error(found.advisory.text, position, self._line)
+            self._line += lines
+            position = end if lines == 1 else end + len(following)
+            if is_report:
+                seen, seen_line = position, self._line
+        self._failures.look(seen, size, seen_line)
+
+    def finish(self) -> Reading:
+        """The input has ended."""
+        reading = Reading()
+        for writer, steps in self._writers.values():
+            cut = self._cut if writer is self._default[0] else ""
+            writer.end(cut=cut, unended=self._unended, line=self._line - 1)
+            reading.kernels += writer.kernels(units_in_doubt=steps.overlapping)
+            reading.links.extend(writer.links())
+            reading.empty_units.extend(
+                step.unit for step in writer.modules if step.unit and (step.buffered or not steps.overlapping)
+            )
+            reading.issues.extend(writer.issues())
+            if writer.interleaved:
+                message = f"several compilers wrote into this log at once; {PARALLEL_HINT}"
+                reading.issues.append(
+                    Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
+                )
+        if len(self._writers) > 1:
+            reading.kernels.sort(key=first_line)
+        filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()
+        reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
+        last_report = first_line(reading.kernels[-1]) if reading.kernels else 0
+        reading.issues.extend(self._failures.issues(self._line - 1, last_report))
+        reading.issues.extend(self._unreported())
+        strange = [kernel for kernel in reading.kernels if kernel.usage.unknown_clauses]
+        clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
+        if strange:
+            first = strange[0]
+            message = f"{clauses} clauses are not understood, such as {first.usage.unknown_clauses[0]!r}; they are kept"
+            reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
+        reading.stats = Stats(
+            inputs=1,
+            lines=self._line - 1,
+            bytes=self._bytes,
+            recognised_lines=self._recognised,
+            unknown_lines=self._unknown,
+            unknown_clauses=clauses,
+        )
+        return reading
+
+    def _unreported(self) -> Iterator[Issue]:
+        """Steps that compile device code, and of which no report stands in the log."""
+        reports = [len(writer.modules) for writer, _ in self._writers.values()]
+        if not any(reports):
+            return
+        alone, failed = sum(map(bool, reports)) == 1, self._failures.stems()
+        self._gap.close(self._latest, self._line)
+        steps = [each for _, each in self._writers.values()]
+        asked = any(each.asks for each in steps)
+        silent = [pair for each in steps for pair in each.silent(asked=asked, alone=alone)]
+        silent = [(line, unit) for line, unit in silent if stem(unit) not in failed]
+        expected = len(set().union(*(each.reporting() for each in steps)) - failed)
+        if silent:
+            more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
+            message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
+        elif sum(reports) < expected:
+            message = f"{expected} steps compile device code; the log holds reports of {sum(reports)} of them at most"
+        else:
+            return
+        origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
+        yield Issue(code="unreported-step", message=message, severity="error", origin=origin)
+
+    # ---- the two ways ------------------------------------------------------------------------------------------
+
+    def _blocks(self, text: bytes, position: int, ahead: Found) -> int:
+        """Take what stands together from ``position`` on; return where it ends."""
+        here, (_, steps) = self._found_here, self._default
+        while found := ahead.get(position) or here.next(text, position):
+            self._gap.close(steps, self._line)
+            match found:
+                case Kernels():
+                    self._kernels(found)
+                case Functions():
+                    self._functions(found)
+                case Notes():
+                    self._notes(found)
+            steps.output(report=not isinstance(found, Notes))
+            self._latest = steps
+            position = found.end
+        return position
+
+    def _kernels(self, found: Kernels) -> None:
+        """Take kernels that stand one behind the other; what they share is done once for all of them."""
+        writer, steps = self._default
+        step, name, arch = steps.current, self._name, found.arch
+        unit, source, lines = step.unit, step.source, 5 if found.times else 4
+        times = map(float, found.times) if found.times else repeat(None)
+        kernels = [
+            Kernel(
+                key=KernelKey(symbol=symbol, arch=arch, unit=unit),
+                role="entry",
+                usage=usage,
+                origins=(Origin(input=name, line=line),),
+                compile_ms=time,
+                source=source,
+            )
+            for symbol, usage, time, line in zip(found.symbols, found.usages, times, count(self._line, lines))
+        ]
+        writer.blocks(kernels, step, barriers=found.barriers, linked=found.linked)
+        self._line += lines * len(kernels)
+        self._recognised += lines * len(kernels)
+
+    def _functions(self, found: Functions) -> None:
+        """Take device functions that stand one behind the other."""
+        writer, steps = self._default
+        for symbol, stack, time in found.rows:
+            writer.function(symbol, stack, None if time is None else float(time), self._line, steps.current)
+            lines = 2 if time is None else 3
+            self._line += lines
+            self._recognised += lines
+
+    def _notes(self, found: Notes) -> None:
+        """Take messages of single kernels that stand one behind the other."""
+        writer, steps = self._default
+        for note in found.rows:
+            writer.feed(note, self._line, steps.current)
+            self._line += 1
+        self._recognised += len(found.rows)
+
+    def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
+        """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.
+
+        ``None`` for a line that is no tool's report.
+        """
+        line = printed(raw)
+        who, rest = split_prefix(line)
+        writer, steps = self._writer(who)
+        found, lines = message(line) or (message(rest) if rest != line else None), 1
+        if _may_go_on(found, following) and b"ptxas" not in following:
+            rest = plain(following.decode("utf-8", "replace")).lstrip()
+            for joined in (f"{line} {rest}", line + rest):
+                whole = message(joined) if rest else None
+                if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
+                    found, lines, line = whole, 2, joined
+                    break
+        if not raw.endswith(b"\n"):
+            self._unended = True
+            found = self._at_the_end(found, line)
+        elif (found is None and not writer.idle and may_remain(line)) or (
+            self._line == 1 and _beheaded(found, line, self._head[len(raw) :])
+        ):
+            found = Torn(line)
+        if found is None:
+            self._gap.add(raw, 0, len(raw))
+            return None, 1
+        if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
+            writer.interrupted()
+        if isinstance(found, LinkUsed) and writer.awaits_link and self._gap.printed(who):
+            writer.link_interrupted()
+        self._gap.close(steps, self._line)
+        steps.output(report=isinstance(found, Module | EntryLine | Properties | Stack | Used))
+        self._latest = steps
+        if isinstance(found, Unknown | Torn):
+            self._unknown += 1
+        else:
+            self._recognised += lines
+        writer.feed(found, self._line, steps.current, line)
+        return found, lines
+
+    def _at_the_end(self, found: Message | None, line: str) -> Message | None:
+        """What the last line says, which has no end: it may be cut."""
+        if isinstance(found, Torn | Unknown) or (found is None and _may_begin_report(line)):
+            self._cut = line
+            return None
+        if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
+            self._cut = line  # kernels follow, or the rest of it
+        if isinstance(found, Used) and (found.cut or self._default[0].timed):
+            self._cut = line
+            return replace(found, cut=True)
+        return found
+
+    # ---- what lies between ------------------------------------------------------------------------------------------
+
+    def _skip(self, text: bytes, start: int, end: int) -> None:
+        writer, steps = self._default
+        if end - start < (_SHORT_GAP_BYTES if writer.idle else WINDOW_BYTES):
+            for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
+                if may_remain(line):
+                    writer.feed(Torn(line), number, steps.current, line)
+        self._line += text.count(b"\n", start, end)
+        if end == len(text) and not text.endswith(b"\n"):
+            self._line += 1
+        self._gap.add(text, start, end)
+
+    def _writer(self, who: str) -> tuple[Writer, Steps]:
+        pair = self._writers.get(who)
+        if pair is None:
+            pair = self._writers[who] = (Writer(self._name), Steps())
+        return pair
+
+
+class _Gap:
+    """The end of what was printed since a compiler's last line: build steps are announced there."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._bytes = 0
+        self._complete = True
+
+    def add(self, text: bytes, start: int, end: int) -> None:
+        """``text[start:end]``: whole lines. No more than the last ``WINDOW_BYTES`` or so are kept."""
+        if end - start > WINDOW_BYTES:
+            start = text.find(b"\n", end - WINDOW_BYTES, end) + 1 or end
+            self._complete = False
+        self._pieces.append(text[start:end])
+        self._bytes += end - start
+        while self._bytes > 2 * WINDOW_BYTES:
+            self._bytes -= len(self._pieces.popleft())
+            self._complete = False
+
+    def printed(self, who: str) -> bool:
+        """Whether ``who`` wrote any text since then."""
+        lines = (plain(line.decode("utf-8", "replace")) for piece in self._pieces for line in piece.splitlines())
+        return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
+
+    def close(self, steps: Steps, line: int) -> None:
+        """A compiler's line follows, ``line``: what was announced since the last one?"""
+        if self._pieces:
+            steps.gap(b"".join(self._pieces), self._complete, line)
+            self._pieces.clear()
+            self._bytes, self._complete = 0, True
+
+
+class _Landmarks:
+    """Where the next line of interest may be."""
+
+    def __init__(self, text: bytes, stack_awaited: bool) -> None:
+        self._text = text
+        self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
+        # What nvlink reports has `info    : ` in it, too; pieces of lines count only in the neighbourhood of reports.
+        self._next = -1 if stack_awaited or _TOOLS.stand_in(text) else len(text)
+        self._positions = _LANDMARKS.positions(text)
+
+    def next(self, position: int) -> int:
+        """The first landmark at or after ``position``; the end of the text where there is none."""
+        if self._text.startswith(b"ptxas", position):  # as most lines of a report do
+            return position
+        if position > self._next + _NEAR_BYTES:  # blocks of kernels lie between
+            self._positions = _LANDMARKS.positions(self._text, position)
+        while self._next < position:
+            self._next = next(self._positions, len(self._text))
+        return min(self._next, max(position, self._unended))
+
+
+def _may_go_on(found: Message | None, following: bytes) -> bool:
+    """Whether a line may have been wrapped: a mail program or a terminal wrote the rest of it into the next one."""
+    if isinstance(found, Used):
+        return found.cut or following.lstrip().startswith(b", ")
+    return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
+
+
+def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
+    """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
+    they link begins with a module's."""
+    if found is None:
+        return may_remain(line) or lacks_beginning(line) or (half_quoted(line) and following.startswith(b"ptxas "))
+    named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
+    return not named and (
+        isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
+    )
+
+
+def _may_begin_report(line: str) -> bool:
+    """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
+    text = line.lstrip()
+    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or may_remain(text)

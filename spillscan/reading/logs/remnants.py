@@ -1,0 +1,185 @@
+"""What is left of a report's line that lost bytes, and of two lines between which bytes are lost.
+
+Whole messages are the grammar's matter; these rules say of any other text whether it may have been part of one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from spillscan.reading import grammar
+
+# ---- anywhere in a log -------------------------------------------------------------------------------------------
+
+PIECE = re.compile(
+    r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
+    r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
+    r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
+    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas (?!version|options|flags|found)[a-z]+: "
+    r"|^ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) )"
+    r"|^(?:ptxas|nvlink) (?:(?:info|warning)\b(?! *:)|[a-z]+[A-Z])|^ptxas +[^-/.:\s\w\"'$({<\\~%@]"
+    r"|^ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
+    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$|cmem\[\d+\]$"
+)
+"""What only a compiler's report says; outside of a whole message it shows that a line is torn."""
+_WORDS = re.compile(
+    r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
+    r"|^(?:r?e?g?i?s?t|b?a?r?r?i)?ers$"
+    r"|spilled to local memory|(?:in (?:the )?function|^f?u?n?c?t?i?on) '[^']+'(?: in line \d+)?$|\w{2}count option$"
+)
+"""What other text may say, too, but not at a log's head or among the lines of one kernel."""
+_OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
+"""A command that lacks its program; variables before one are in capitals."""
+_LONGEST_CHARACTERS = 4096
+
+HALF_HEAD = re.compile(r"(?:[\w.,=]|ptxas(?: \w*)? *:? *)\Z|\A(?:ptxas|nvlink) |\A[-+]\Z|(?:^| )-[A-Za-z][^>|]*\Z")
+"""What stands before a head only where another line was cut off (a name, a command), or where two logs are compared
+line by line."""
+HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
+"""A tool's name of which letters are lost, or two pieces of it."""
+ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
+"""How people write that they left out the end of a line."""
+HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")
+"""The one sentence of ptxas on deprecated instructions, without its end (11.8 to 13.5)."""
+_QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
+"""Apostrophes aside."""
+
+
+def may_remain(line: str) -> bool:
+    """Whether ``line`` may be what is left of a report: at a log's head, and between a kernel's lines."""
+    return len(line) < _LONGEST_CHARACTERS and (_WORDS.search(line) or PIECE.search(line)) is not None
+
+
+def lacks_beginning(line: str) -> bool:
+    """Whether ``line`` may be a message, or a command, that has lost its beginning."""
+    line = line[:_LONGEST_CHARACTERS]
+    if _OPTIONS.match(line):
+        return True
+    ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
+    return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
+
+
+def half_quoted(text: str) -> bool:
+    """Whether a quotation in ``text`` lacks its beginning or its end."""
+    return len(_QUOTES.findall(text)) % 2 == 1
+
+
+# ---- messages that no rule describes -----------------------------------------------------------------------------
+
+_STEMS = (
+    "Compiling entry function '",
+    "Function properties for ",
+    "Used N registers",
+    "N bytes gmem",
+    "N bytes stack frame",
+    "Compile time = N",
+    "Registers are spilled to local memory in function '",
+)
+_STEM_LETTERS = 5
+_FIGURE_LETTERS, _ADVICE_LETTERS = 3, 8
+"""So many letters are the same where a message begins as a known one: all that says figures is known."""
+_LITERAL_LETTERS = 8
+_OPENING_LETTERS = 16
+"""A message that begins like a known one so far is that one."""
+_ENDINGS = re.compile(
+    r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
+)
+"""Of figures behind ptxas's name; other programs write some of them, too. N: a number."""
+_NUMBER = re.compile(r"\d+(?:\+\d+)?")
+
+
+def of_known(text: str) -> bool:
+    """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends as one does, or
+    holds pieces of others."""
+    if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
+        return True
+    if any(text.startswith(start) and text.endswith(end) for start, end in _frames()):
+        return True
+    text = _NUMBER.sub("N", text)
+    stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
+    return stems or _ENDINGS.search(text) is not None
+
+
+def breaks_off(text: str, *, figures: bool = False) -> bool:
+    """Whether ``text`` begins as a known message does, and changes inside of a word; ``figures`` where a report stands
+    there, and no advice."""
+    letters = _FIGURE_LETTERS if figures else _ADVICE_LETTERS
+    for opening in _openings():
+        same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
+        if same >= letters and any(each[same - 1 : same + 1].isalpha() for each in (opening, text)[: 1 + figures]):
+            return True
+    return False
+
+
+@cache
+def _openings() -> tuple[str, ...]:
+    """What the messages begin with that the grammar describes, where that is no single short word."""
+    found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
+    return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
+
+
+@cache
+def _frames() -> tuple[tuple[str, str], ...]:
+    """How messages begin and end that have names and figures between."""
+    found: list[tuple[str, str]] = re.findall(
+        r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE
+    )
+    return tuple(
+        (start[:_ADVICE_LETTERS], end[-_ADVICE_LETTERS:]) for start, end in found if len(end) >= _ADVICE_LETTERS
+    )
+
+
+@cache
+def _literals() -> tuple[str, ...]:
+    """What stands in each message of one kind."""
+    patterns = (terminal.pattern for terminal in grammar.load("ptxas").terminals)
+    return tuple(each.value for each in patterns if each.type == "str" and len(each.value) >= _LITERAL_LETTERS)
+
+
+# ---- clauses of a registers line that no rule describes ------------------------------------------------------------
+
+_CLAUSES = (
+    "used N barriers",
+    "N barriers",
+    "N bytes cumulative stack size",
+    "N bytes smem",
+    "N bytes cmem[N]",
+    "N bytes lmem",
+    "N stack",
+    "N textures",
+    "N surfaces",
+    "N samplers",
+)
+_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
+"""What no other clause begins with."""
+_CLAUSE_WORDS = ("registers", *(known.rpartition(" ")[2] for known in _CLAUSES))
+_LEAST_ENDING = 3
+_CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
+"""How clauses begin: with a number, and words that are whole."""
+_NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
+_JOINED = re.compile(
+    r"\b(?:registers|barriers|cumulative|stack|[sgl]mem|textures|surfaces|samplers)\b"
+    r"|ptxas|info|spill|frame|cmem|=|[a-z]\d+ |\d bytes .*\d"
+)
+
+
+def of_known_clauses(clause: str) -> bool:
+    """Whether ``clause``, which no rule describes, is made of pieces: cut (its number may be, too), or of two lines."""
+    form = _NUMBER.sub("N", clause)
+    if any(known.startswith(form) for known in _CLAUSES) or not _CLAUSE.match(form):
+        return True
+    if _JOINED.search(clause) or _NO_CLAUSE.search(clause) or ELIDED.search(clause):
+        return True
+    if _of_two_words(clause.rpartition(" ")[2]):
+        return True
+    return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
+
+
+def _of_two_words(word: str) -> bool:
+    """Whether ``word`` is the end of a clause's last word, with or without the beginning of another one before it."""
+    if word in _CLAUSE_WORDS:
+        return False
+    cuts = range(max(1, len(word) - _LEAST_ENDING + 1))
+    heads = [at for at in cuts if any(known.startswith(word[:at]) for known in _CLAUSE_WORDS)]
+    return any(known.endswith(word[at:]) for at in heads for known in _CLAUSE_WORDS)

@@ -1,0 +1,309 @@
+"""Which build step a compiler's output belongs to: the lines between which it stands name object and source.
+
+Most of a build's log names none: the words that lines of interest hold are looked for all at once.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.builds import compilation
+from spillscan.reading import grammar
+from spillscan.reading.logs.messages import ANSI
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+_LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
+
+
+class Words:
+    """Several words. What holds none of them is passed over at the speed of memory: the library compares vectors."""
+
+    def __init__(self, *words: bytes) -> None:
+        self._search = BytesAhoCorasick(words, matchkind=MatchKind.LeftmostFirst)
+        self._overlap = max(map(len, words)) - 1
+
+    def positions(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[int]:
+        """Where the words stand in ``text[start:end]``, from the first on; of words that overlap, one.
+
+        Reads on only where the next is asked for, in larger and larger steps where there is none.
+        """
+        end, size = len(text) if end is None else end, _LEAST_BYTES
+        view = memoryview(text)
+        while start < end:
+            following = min(start + size, end)
+            found = self._search.find_matches_as_indexes(view[start : min(following + self._overlap, end)])
+            behind = following
+            for _, at, finish in found:
+                if start + at < following:
+                    yield start + at
+                    behind = max(following, start + finish)
+            start, size = behind, _LEAST_BYTES if found else min(2 * size, _MOST_BYTES)
+
+    def stand_in(self, text: bytes) -> bool:
+        """Whether ``text`` holds one of them."""
+        return next(self.positions(text), None) is not None
+
+    def lines(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(begin, end) of each line of ``text[start:end]`` that holds one of them."""
+        finish = start
+        for position in self.positions(text, start, end):
+            if position >= finish:
+                begin = text.rfind(b"\n", start, position) + 1 or start
+                finish = text.find(b"\n", position, end)
+                finish = end if finish < 0 else finish
+                yield begin, finish
+
+
+WINDOW_BYTES = 1 << 17
+"""How far before a compiler's output its step is looked for."""
+
+_MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
+_LANDMARKS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
+
+_REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
+_NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
+_BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
+_NO_MACHINE_CODE = re.compile(
+    r"(?:^|\s)(?:--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto)|-E|-M{1,2}|--generate-dependencies\S*"
+    r"|-fsyntax-only|-emit-llvm|-cc1|-S)(?=\s|$)|\blto_\d"
+)
+_VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
+_ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
+"""Options that stand in a file; CMake's files of folders hold no others."""
+_DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
+
+
+class Step(Struct, frozen=True):
+    """One step of a build."""
+
+    unit: str = ""
+    """Object that it writes, or else the source that it reads; empty where the line does not say."""
+    buffered: bool = False
+    """The build system writes the step's output in one piece."""
+    compiles: bool = False
+    """It compiles device code, so that output of the compiler is to be expected."""
+    relocatable: bool | None = None
+    """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
+    source: str = ""
+    """Source that it compiles; empty where the line does not say."""
+    device: bool = False
+    """It is sure to make machine code of device code, of which ptxas can report."""
+    reports: bool | None = None
+    """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
+
+
+NO_STEP = Step()
+
+
+class _Announced(Struct):
+    step: Step
+    line: int
+    answered: bool = False
+    """A report follows it, before another step is announced."""
+
+
+class Steps:
+    """Follows the steps of one stream. Every gap between lines of the compiler is given to :meth:`gap`."""
+
+    def __init__(self) -> None:
+        self.current = NO_STEP
+        self.overlapping = False
+        """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
+        self._unanswered = False
+        self._announced: dict[str, _Announced] = {}
+        self._last = _Announced(NO_STEP, 0)
+
+    def output(self, *, report: bool = True) -> None:
+        """The compiler wrote something during the current step: what kernels use, or anything else."""
+        self._unanswered = False
+        self._last.answered |= report
+
+    def gap(self, text: bytes, complete: bool, line: int) -> None:
+        """Lines that are not the compiler's, up to ``line``; ``complete`` unless lines before them were left out."""
+        found = False
+        for begin, end in _LANDMARKS.lines(text, 0, len(text)):
+            if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
+                step = parse_step(text[begin:end].decode("utf-8", "replace"))
+                if step is not None:
+                    found = True
+                    self._announce(step, complete, line - text.count(b"\n", begin))
+        if not complete and not found:
+            self._announce(NO_STEP, complete, line)
+
+    def _announce(self, step: Step, complete: bool, line: int) -> None:
+        current = self.current
+        if step.unit and current.unit and same_object(step.unit, current.unit):
+            longer = max(step.unit, current.unit, key=len)
+            relocatable = current.relocatable if step.relocatable is None else step.relocatable
+            self.current = Step(
+                longer,
+                step.buffered or current.buffered,
+                current.compiles or step.compiles,
+                relocatable,
+                step.source or current.source,
+                current.device or step.device,
+                current.reports if step.reports is None else step.reports,
+            )
+            self._last.step = self.current
+            return
+        if step.compiles and self._unanswered and not step.buffered:
+            self.overlapping = True
+        self.current = step if complete or step.buffered else NO_STEP
+        self._unanswered = step.compiles and step.reports is not False
+        self._last = _Announced(step, line)
+        if step.device:
+            self._last = self._announced.setdefault(step.unit, self._last)
+            self._last.step = step
+
+    @property
+    def asks(self) -> bool:
+        """Whether a step's command asks for a report."""
+        return any(each.step.reports for each in self._announced.values())
+
+    def silent(self, *, asked: bool, alone: bool) -> list[tuple[int, str]]:
+        """(line, unit) of steps that are sure to have left no report of their device code, now that the log has ended:
+        one whose output would follow at once, as long as it is ``alone`` in the log, and does not; one whose command
+        asks for none, where those of others have ``asked``. What follows it may be another's where output overlaps,
+        else its environment has asked.
+        """
+        return [
+            (each.line, each.step.unit)
+            for each in self._announced.values()
+            if (alone and each.step.buffered and not each.answered)
+            or (asked and each.step.reports is False and (self.overlapping or not each.answered))
+        ]
+
+    def reporting(self) -> set[str]:
+        """The names, without folder and suffix, of what steps make that are to leave a report: a command line and what
+        announces it may name one object by different paths."""
+        return {stem(each.step.unit) for each in self._announced.values() if each.step.reports is not False}
+
+
+def stem(path: str) -> str:
+    """``a`` of ``sub/a.cu.o``."""
+    return posixpath.basename(path.replace("\\", "/")).partition(".")[0]
+
+
+def same_object(one: str, other: str) -> bool:
+    """``sub/CMakeFiles/x.dir/a.o`` and, as a command run in ``sub`` says it, ``CMakeFiles/x.dir/a.o``."""
+    shorter, longer = sorted((one.replace("\\", "/"), other.replace("\\", "/")), key=len)
+    return longer == shorter or longer.endswith("/" + shorter.removeprefix("./"))
+
+
+def plain(line: bytes) -> str:
+    """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
+    text = ANSI.sub("", line.decode("utf-8", "replace")).rstrip()
+    return split_prefix(text.rpartition("\r")[2])[1]
+
+
+def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
+    """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
+    count, too. Nothing for any other line.
+    """
+    number = _NUMBER.match(line)
+    activity = line[number.end() :] if number else line
+    if building := _BUILDING.search(activity):
+        return (building["path"],), building["language"] in _DEVICE_LANGUAGES
+    words = _words(activity)
+    outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
+    sources = tuple(word for word in words if word.endswith(compilation.SOURCES) and not word.startswith("-"))
+    if outputs or (sources and "-c" in words):
+        return outputs + sources, compilation.holds_device_code(words)
+    step = parse_step(line)
+    if step is not None and step.unit:
+        return (step.unit,), True
+    return ((words[-1],), None) if number and words else ((), None)
+
+
+@lru_cache(maxsize=1024)
+def parse_step(line: str) -> Step | None:
+    """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
+    text = split_prefix(line.rstrip())[1]
+    tree = None if is_report(text) else grammar.parse("buildstep", text)
+    return None if tree is None else _step(tree)
+
+
+def is_report(text: str) -> bool:
+    """Whether ``text`` is a line of ptxas's report: no step's, no failure's. Grammars that describe those take longer
+    to get ready than to read a small log."""
+    return _REPORT.match(text) is not None
+
+
+def split_prefix(line: str) -> tuple[str, str]:
+    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
+    if (line.startswith("ptxas ") or is_report(line)) and "\t" not in line:  # no prefix begins so, but for a job's name
+        return "", line
+    printed = line.encode("utf-8", "replace")
+    match = grammar.pattern("prefix", "prefix").match(printed)
+    if match is None or match.end() == 0:
+        return "", line
+    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or b""
+    return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")
+
+
+def _step(tree: Tree[Token]) -> Step | None:
+    form = str(tree.data)
+    tokens = {token.type: str(token) for token in tree.children if isinstance(token, str)}
+    if form == "recorded":
+        return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
+    if form == "from_action":
+        return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
+    if form == "msbuild":
+        return Step(tokens["MSBUILD_PATH"], compiles=True, device=True)
+    buffered = form == "counted"
+    for child in tree.children:
+        if not isinstance(child, str):
+            path, compiles = str(child.children[0]).strip(), child.data == "compile"
+            return Step(path, buffered, compiles, device=compiles and not path.endswith(".ptx"))
+    if "COMMAND" in tokens:
+        step = _command(tokens["COMMAND"])
+        if step is not None:
+            return replace(step, buffered=buffered)
+    return Step(buffered=True) if buffered else None
+
+
+def _command(line: str) -> Step | None:
+    """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
+    words = _words(line)
+    made = compilation.parse(words)
+    if made is None or not (made.output or made.source):
+        return None
+    reports = _reports(made.tool, line, words)
+    return Step(
+        made.output or made.source,
+        compiles=made.compiles or bool(made.source),
+        relocatable=made.relocatable,
+        source=made.source,
+        device=reports is not None,
+        reports=reports,
+    )
+
+
+def _reports(tool: str, line: str, words: list[str]) -> bool | None:
+    """Whether ptxas says what kernels use of the machine code that a command of ``tool`` makes: as its options say;
+    ``None`` where they do not, and where it makes none of device code."""
+    if tool == "nvlink" or not compilation.holds_device_code(words) or _NO_MACHINE_CODE.search(line):
+        return None
+    if compilation.asks_for_report(line) or (tool == "ptxas" and {"-v", "--verbose"} & {*words}):
+        return True
+    virtual = _VIRTUAL.search(line) and not _REAL.search(line)
+    return None if virtual or _ELSEWHERE.search(line) else False
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command.replace("\\", "/"))
+    except ValueError:
+        return command.split()

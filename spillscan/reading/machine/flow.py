@@ -1,0 +1,439 @@
+"""The control flow of one function, as the loop finder wants it, from the instructions that move control: branches,
+calls, ways out, and Maxwell's stack of targets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.reading import grammar
+
+
+class Kind(IntEnum):
+    """What an instruction does to control; or that it sets how many registers its warp has."""
+
+    JUMP = 0
+    INDIRECT = 1
+    EXIT = 2
+    RETURN = 3
+    CALL = 4
+    FAR_CALL = 5
+    SYNC = 6
+    BREAK = 7
+    CONTINUE = 8
+    SET_REGISTERS = 9
+    PUSH_SYNC = 10
+    PUSH_BREAK = 11
+    PUSH_CONTINUE = 12
+
+
+KINDS = {
+    b"BRA": Kind.JUMP,
+    b"JMP": Kind.JUMP,
+    b"BRX": Kind.INDIRECT,
+    b"BRXU": Kind.INDIRECT,
+    b"JMX": Kind.INDIRECT,
+    b"JMXU": Kind.INDIRECT,
+    b"EXIT": Kind.EXIT,
+    b"RET": Kind.RETURN,
+    b"CALL": Kind.CALL,
+    b"CAL": Kind.CALL,
+    b"JCAL": Kind.FAR_CALL,
+    b"SYNC": Kind.SYNC,
+    b"BRK": Kind.BREAK,
+    b"CONT": Kind.CONTINUE,
+    b"USETMAXREG": Kind.SET_REGISTERS,
+    b"SSY": Kind.PUSH_SYNC,
+    b"PBK": Kind.PUSH_BREAK,
+    b"PCNT": Kind.PUSH_CONTINUE,
+}
+"""By opcode."""
+
+_FAR_MODIFIER = b"ABS"
+_ALWAYS = b"@PT "
+_NOWHERE = -1
+_FARTHEST = 1 << 48
+"""Bytes; no code is so long."""
+
+
+class KeptMoves(Protocol):
+    """Instructions that move control, until they are looked at. Hashable: equal ones do the same."""
+
+    def moves(self) -> Moves:
+        """What they are."""
+
+
+class AnyMoves(Protocol):
+    """Instructions that move control, whose columns may be found when they are asked for: see :class:`Moves`."""
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Byte offsets."""
+
+    @property
+    def targets(self) -> NDArray[np.int64]:
+        """Where each goes."""
+
+    @property
+    def kinds(self) -> NDArray[Any]:
+        """What each does."""
+
+    @property
+    def conditional(self) -> NDArray[np.bool_]:
+        """Whether a predicate decides."""
+
+    def at(self, which: NDArray[np.int64]) -> AnyMoves:
+        """Those of some numbers."""
+
+    def keep(self) -> KeptMoves:
+        """All, to be looked at later."""
+
+
+class Moves(NamedTuple):
+    """Instructions that move control, as columns."""
+
+    addresses: NDArray[np.int64]
+    """Byte offsets."""
+    targets: NDArray[np.int64]
+    """Where each goes; of what sets registers, to how many; -1: the text does not say."""
+    kinds: NDArray[Any]
+    """:class:`Kind`."""
+    conditional: NDArray[np.bool_]
+    """A predicate decides."""
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, int, bool]]) -> Moves:
+        """From rows of these columns."""
+        table = np.array(list(rows), np.int64).reshape(-1, 4)
+        return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3] != 0)
+
+    def at(self, which: NDArray[np.int64]) -> Moves:
+        """Those of some numbers."""
+        return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
+
+    def keep(self) -> Columns:
+        """All, to be looked at later."""
+        return Columns(*(column.astype(of).tobytes() for column, of in zip(self, _TYPES, strict=True)))
+
+    def part(self, begin: int, end: int) -> Moves:
+        """Some of them."""
+        part = slice(begin, end)
+        return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
+
+    @classmethod
+    def join(cls, parts: Iterable[AnyMoves]) -> Moves:
+        """All of them, by address. In a damaged dump one may stand twice: what it does decides then."""
+        rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
+        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        order = np.lexsort(columns[::-1])
+        return cls(*(column[order] for column in columns))
+
+
+_TYPES = (np.int64, np.int64, np.uint8, np.bool_)
+"""Of the columns."""
+
+
+class Columns(NamedTuple):
+    """Those of :class:`Moves`, as bytes."""
+
+    addresses: bytes
+    targets: bytes
+    kinds: bytes
+    conditional: bytes
+
+    def moves(self) -> Moves:
+        """What they hold."""
+        return Moves(*map(np.frombuffer, self, _TYPES))
+
+
+NO_MOVES = Moves.of(())
+
+
+class Form(NamedTuple):
+    """A line, its address and target apart."""
+
+    kind: Kind
+    conditional: bool
+    destination: slice | None
+    """Where in the operands the target stands as a number."""
+    label: bytes
+    """The target, where it is a label."""
+
+
+@lru_cache(maxsize=1 << 14)
+def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form:
+    """What the fields of an instruction say."""
+    kind = KINDS[opcode]
+    guarded = guard not in (b"", _ALWAYS)
+    if kind == Kind.CALL and _FAR_MODIFIER in modifiers:
+        kind = Kind.FAR_CALL
+    match = grammar.line("branch").match(operands)
+    if match is None:
+        return Form(kind, guarded, None, b"")
+    condition = kind == Kind.JUMP and match["condition"] is not None
+    where = match["destination"]
+    number = where.startswith(b"0x")
+    return Form(
+        kind, guarded or condition, slice(*match.span("destination")) if number else None, b"" if number else where
+    )
+
+
+def offset(digits: bytes) -> int:
+    """An address as printed, in hexadecimal."""
+    return min(int(digits, 16), _FARTHEST)
+
+
+def read(
+    address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
+) -> tuple[int, int, int, bool]:
+    """A line as a row of :class:`Moves`."""
+    found = form(guard, opcode, modifiers, operands)
+    if found.destination is not None:
+        return address, offset(operands[found.destination]), found.kind, found.conditional
+    return address, labels.get(found.label, _NOWHERE), found.kind, found.conditional
+
+
+_JUMP, _INDIRECT, _EXIT, _RETURN, _CALL, _FAR_CALL = map(
+    int, (Kind.JUMP, Kind.INDIRECT, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL)
+)
+"""Plain numbers: NumPy compares a column of bytes with one byte by byte, with a member of an enumeration far slower."""
+
+_SET_REGISTERS = int(Kind.SET_REGISTERS)
+
+_PUSHES = {
+    int(Kind.SYNC): int(Kind.PUSH_SYNC),
+    int(Kind.BREAK): int(Kind.PUSH_BREAK),
+    int(Kind.CONTINUE): int(Kind.PUSH_CONTINUE),
+}
+"""Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
+
+_FIRST_PUSH = min(_PUSHES.values())
+
+_STAYS = -1
+_FAR = 1 << 62
+"""Behind all code."""
+
+WORD = 8
+"""Bytes of code that one line of a dump shows."""
+
+
+class Controls(NamedTuple):
+    """Branches and ways out as columns, by address. A call is none: control comes back."""
+
+    addresses: NDArray[np.int64]
+    """Byte offsets."""
+    targets: NDArray[np.int64]
+    """Where each goes; -1: it leaves the function."""
+    conditional: NDArray[np.bool_]
+    """Control may also go on behind it."""
+    indirect: NDArray[np.bool_]
+    """It goes to addresses that the text does not give."""
+
+
+class Paths(NamedTuple):
+    """A function whose control is to be followed when its loops are looked at."""
+
+    kept: KeptMoves
+    last: int
+    parts: tuple[int, ...]
+    kernel: bool
+
+    def flow(self) -> Flow:
+        """What to follow."""
+        return Flow(self.kept.moves(), last=self.last, parts=self.parts, kernel=self.kernel)
+
+
+class Flow:
+    """Control of one function, looked at as far as is asked: of most functions that is little."""
+
+    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
+        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
+
+        ``kernel``: there may be callees behind it that no call names.
+        """
+        self._moves = moves
+        self._last = last
+        self._parts = sorted({*parts})
+        self._kernel = kernel
+        present = np.bincount(moves.kinds, minlength=len(Kind)).tolist()
+        self._returns = bool(present[_RETURN])
+        self._calls = bool(present[_CALL])
+        self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
+        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+
+    @cached_property
+    def entries(self) -> Sequence[int]:
+        """Where callees begin that the listing holds behind the function."""
+        if not self._returns:
+            return self._parts
+        called = self._called() if self._calls else set()
+        known = {*self._parts, *_returning(called, self._sure_ways_out)}
+        return sorted(known.union(self._unnamed(called, sorted(known)) if self._kernel else ()))
+
+    def entries_before(self, address: int) -> Sequence[int]:
+        """:attr:`entries`; of those behind the address some may be missing.
+
+        A callee that the listing does not name ends in a return, and begins behind the way out before that.
+        """
+        if self._returns and address > self._first_callee():
+            return self.entries
+        return self._parts
+
+    def _first_callee(self) -> int:
+        """An address that stands before all callees that the listing does not name."""
+        before = -1
+        for address, returns in self._sure_ways_out:
+            if returns:
+                return before
+            before = address
+        return _FAR
+
+    def _called(self) -> set[int]:
+        """Where calls go that stay in the listing. ptxas also uses calls as jumps: to where jumps from before lead,
+        too, and over a branch back, under a predicate (``@P0 CALL.REL.NOINC`` behind a loop; sm_80)."""
+        near = self._near
+        over = near.conditional & (near.targets > near.addresses) & (near.targets - near.addresses <= 4 * WORD)
+        called = {target for target in distinct(near.targets[~over]).tolist() if 0 < target <= self._last}
+        if called:
+            jumps = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0])
+            called.difference_update(jumps.targets[jumps.targets > jumps.addresses].tolist())
+        return called
+
+    @cached_property
+    def _near(self) -> AnyMoves:
+        """Calls that name their target."""
+        return self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
+
+    @cached_property
+    def _sure_ways_out(self) -> list[tuple[int, bool]]:
+        """Where control leaves in any case, and whether that is a return."""
+        kinds = self._moves.kinds
+        found = self._moves.at(((kinds == _EXIT) | (kinds == _RETURN)).nonzero()[0])
+        rows = zip(found.addresses.tolist(), found.kinds.tolist(), found.conditional.tolist(), strict=True)
+        return [(address, kind == _RETURN) for address, kind, conditional in rows if not conditional]
+
+    def _unnamed(self, called: set[int], known: Sequence[int]) -> list[int]:
+        """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
+        leads there, and the next sure way out is a return."""
+        found = [address for (address, _), (_, returns) in pairwise(self._sure_ways_out) if returns]
+        found = [address for address in found if not called & _behind(address)]
+        if found:
+            targets = self._moves.at((self._moves.kinds == _JUMP).nonzero()[0]).targets
+            found = _led_nowhere(found, targets[targets <= self._last])
+        if found and self.guessed:
+            found = _led_nowhere(found, controls(self._moves, self._last, known).targets)
+        return [address + WORD for address in found]
+
+    def only_returns(self, end: int | None) -> bool:
+        """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
+        kinds = self._moves.kinds
+        if end is not None:
+            kinds = kinds[self._moves.addresses < end]
+        return bool((kinds == _RETURN).any()) and not (kinds == _EXIT).any()
+
+    def calls(self) -> NDArray[np.int64]:
+        """Where something outside of the listing is called."""
+        near = self._near
+        outside = (near.targets <= 0) | (near.targets > self._last)
+        far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
+        return np.concatenate((far.addresses, near.addresses[outside]))
+
+    def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Addresses and targets of the calls of callees in the listing, and whether a predicate decides."""
+        near = self._near
+        inner = _among(near.targets, self.entries)
+        return near.addresses[inner], near.targets[inner], near.conditional[inner]
+
+    def returns(self) -> NDArray[np.int64]:
+        """Where it, or a callee in the listing, returns."""
+        return self._moves.at((self._moves.kinds == _RETURN).nonzero()[0]).addresses
+
+    def settings(self) -> list[tuple[int, int | None]]:
+        """Where the warp gets another number of registers, and which, by address; ``None``: the text does not say."""
+        found = self._moves.at((self._moves.kinds == _SET_REGISTERS).nonzero()[0])
+        counts = zip(found.addresses.tolist(), found.targets.tolist(), strict=True)
+        return [(address, None if count == _NOWHERE else count) for address, count in counts]
+
+    def controls(self) -> Controls:
+        """Branches and ways out."""
+        return controls(self._moves, self._last, self.entries)
+
+    def paths(self) -> Paths:
+        """What is needed to look for loops later."""
+        return Paths(self._moves.keep(), self._last, tuple(self._parts), self._kernel)
+
+
+def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:
+    """Branches and ways out of a function whose last instruction is at ``last``; callees begin at ``entries``."""
+    addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
+    ends = np.where((kinds == _JUMP) & (targets <= last), targets, _STAYS)
+    wanted = (kinds == _JUMP) | (kinds == _INDIRECT) | (kinds == _EXIT) | (kinds == _RETURN)
+    met = ((kinds == _CALL) & (targets > 0) & (targets <= last) & ~_among(targets, entries)).nonzero()[0]
+    if len(met):  # ptxas also uses a call as a jump to where warps meet again
+        ends[met] = targets[met]
+        wanted[met] = True
+        conditional = conditional.copy()
+        conditional[met] = True
+    _pop(moves, ends, wanted)
+    return Controls(addresses[wanted], ends[wanted], conditional[wanted], (kinds == _INDIRECT)[wanted])
+
+
+def _behind(address: int) -> set[int]:
+    """Where the next instruction may begin: on Maxwell a control word may stand between."""
+    return {address + WORD, address + 2 * WORD}
+
+
+def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+    """Those behind which the first sure way out is a return."""
+    places = [(begin, bisect_left(ways_out, (begin, False))) for begin in begins]
+    return [begin for begin, place in places if place < len(ways_out) and ways_out[place][1]]
+
+
+def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of the values are among some ascending ones."""
+    ordered = np.array((*known, _FAR), np.int64)
+    found: NDArray[np.bool_] = ordered[ordered.searchsorted(values)] == values
+    return found
+
+
+def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
+    """The addresses behind which no target is."""
+    near = np.array([sorted(_behind(end)) for end in ends])
+    ordered = np.append(np.sort(targets), _FAR)
+    led = (ordered[ordered.searchsorted(near)] == near).any(axis=1)
+    return [end for end, is_led in zip(ends, led.tolist(), strict=True) if not is_led]
+
+
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: NDArray[np.int64] = ordered[new]
+    return found
+
+
+def _pop(moves: AnyMoves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+    """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
+    if not (moves.kinds >= _FIRST_PUSH).any():
+        return
+    for kind, push in _PUSHES.items():
+        opened: list[int] = []
+        of_kind = np.flatnonzero((moves.kinds == kind) | (moves.kinds == push))
+        columns = (column[of_kind].tolist() for column in (moves.addresses, moves.targets, moves.kinds))
+        for index, address, target, which in zip(of_kind.tolist(), *columns, strict=True):
+            if which == push:
+                opened.append(target)
+                continue
+            while opened and opened[-1] <= address:
+                opened.pop()  # closed here, and everywhere behind
+            if opened:
+                ends[index], wanted[index] = opened[-1], True

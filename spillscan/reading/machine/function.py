@@ -1,0 +1,347 @@
+"""One function's machine code: what it is, and the classes and loop depths of its accesses to local memory, callee by
+callee; whoever read it, and from whatever. Of warp-specialised code also which instructions run with which number of
+registers.
+
+``setmaxnreg`` (PTX ISA 8.0, sm_90a and later) is USETMAXREG in machine code: DEALLOC gives registers back to the block,
+TRY_ALLOC takes some, in a loop that runs until it gets them. What control reaches from one of them without coming to
+another is one role's code; what it reaches from the kernel's start is that of the warps that keep what they were
+launched with, and of all on their way to their roles.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from spillscan.model import Role
+from spillscan.model.code import NO_TRAFFIC, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
+from spillscan.reading.machine import local, loops
+from spillscan.reading.machine.flow import AnyMoves, Flow
+from spillscan.reading.machine.local import Accesses, Part, StackUse
+from spillscan.reading.machine.loops import Line
+
+_MOST = 64
+"""More than a compiler writes into one kernel; then there are none."""
+
+
+def roles(flow: Flow, accesses: Accesses) -> tuple[WarpRole, ...]:
+    """The start, then by registers; none where the code sets no registers."""
+    settings = flow.settings()
+    if not settings or len(settings) > _MOST:
+        return ()
+    reached = _Reach(flow, [address for address, _ in settings])
+    found = [
+        WarpRole(
+            address=address,
+            registers=registers,
+            follows=address is not None and reached.follows(address),
+            spill=None if not spill.accesses and accesses.some(mine, "unknown").accesses else spill,
+            local=accesses.some(mine),
+        )
+        for address, registers in ((None, None), *settings)
+        for mine in (reached.among(accesses.addresses, address),)
+        for spill in (accesses.some(mine, "spill"),)
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(role: WarpRole) -> tuple[bool, int, int]:
+    return role.address is not None, role.registers or 0, role.address or 0
+
+
+class _Reach:
+    """What is reached from where. The code is a line of places, as the loop finder has it."""
+
+    def __init__(self, flow: Flow, settings: Sequence[int]) -> None:
+        self._line = Line(flow.controls(), sorted({*flow.entries, *settings}))
+        self._stops = {self._place(address) for address in settings}
+        callers, callees = flow.inner_calls()[:2]
+        self._calls: dict[int, list[int]] = {}
+        for caller, callee in zip(callers.tolist(), callees.tolist(), strict=True):
+            self._calls.setdefault(self._place(caller), []).append(self._place(callee))
+
+    def _place(self, address: int) -> int:
+        """The last one that is not behind an address."""
+        return int(np.searchsorted(self._line.keys, 4 * address, side="right")) - 1
+
+    def among(self, addresses: NDArray[np.int64], setting: int | None) -> NDArray[np.bool_]:
+        """Which of some addresses are reached from a setting, or from the start, without coming to another one."""
+        reached = np.zeros(len(self._line.keys), bool)
+        reached[list(self._from(self._place(setting or 0)))] = True
+        mine: NDArray[np.bool_] = reached[np.searchsorted(self._line.keys, 4 * addresses, side="right") - 1]
+        return mine
+
+    def follows(self, setting: int) -> bool:
+        """Whether another setting leads to one, past no third."""
+        place = self._place(setting)
+        others = (other for other in self._stops if other != place)
+        return any(place in self._ways(each) for other in others for each in self._from(other))
+
+    def _ways(self, place: int) -> list[int]:
+        return [*self._line.ways[place], *self._calls.get(place, ())]
+
+    def _from(self, begin: int) -> set[int]:
+        seen, work = {begin}, [begin]
+        while work:
+            for place in self._ways(work.pop()):
+                if place not in seen and place not in self._stops:
+                    seen.add(place)
+                    work.append(place)
+        return seen
+
+
+WORD = 8
+FIRST_WIDE_ARCH = 70
+
+
+def role_by(opcodes: Collection[str]) -> Role:
+    """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
+    if "RET" not in opcodes:
+        return "entry" if "EXIT" in opcodes else "unknown"
+    return "unknown" if "EXIT" in opcodes else "function"
+
+
+def instruction_bytes(arch: str | None, last_address: int) -> int:
+    """Two words from Volta on, one before; without an arch, what the address of the last instruction allows."""
+    number = "".join(filter(str.isdigit, arch or ""))
+    wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
+    return 2 * WORD if wide else WORD
+
+
+class Marked(NamedTuple):
+    """What matters for local memory in one function, by address."""
+
+    addresses: NDArray[np.int64]
+    """Of the accesses."""
+    lines: NDArray[np.int64] | None
+    """Of the dump, 1-based; ``None`` where it has none."""
+    accesses: NDArray[np.int64]
+    """What each says of itself, as :func:`spillscan.reading.machine.local.number` has it."""
+    registers: Callable[[], NDArray[np.int64]]
+    """What each stores, or loads into; asked only where it decides."""
+    sources: Sequence[SourceLine | None] | None
+    """Source lines; ``None`` where the dump has none."""
+    moves: AnyMoves
+
+    def part(self, begin: int, end: int) -> Marked:
+        """Some of the accesses."""
+        lines = None if self.lines is None else self.lines[begin:end]
+        sources = None if self.sources is None else self.sources[begin:end]
+        registers = self.registers
+        return self._replace(
+            addresses=self.addresses[begin:end],
+            lines=lines,
+            accesses=self.accesses[begin:end],
+            registers=lambda: registers()[begin:end],
+            sources=sources,
+        )
+
+
+class Analysis(Struct, kw_only=True, dict=True):
+    """Looks at one function; ``role`` is what its symbol or its opcodes say, else what its code does."""
+
+    marked: Marked
+    """Its accesses, and what moves control."""
+    role: Role
+    """Entry or device function."""
+    last_address: int
+    """Of its last instruction."""
+    parts: tuple[int, ...]
+    """Where callees begin in the same listing, if that is known; else the targets of its calls."""
+    stack_uses: Iterator[tuple[int, StackUse]]
+    """(address, use) of the instructions other than STL and LDL that name R1; taken only where it decides."""
+    annotations: bool
+    """ptxas marked the spills."""
+    followed: bool = True
+    """Everything that moves control is understood: else no depth is known."""
+
+    def __post_init__(self) -> None:
+        kernel = self.role != "function"
+        self._flow = Flow(self.marked.moves, last=self.last_address, parts=self.parts, kernel=kernel)
+        self._seen: list[tuple[int, StackUse]] = []
+        if self.role == "unknown":
+            end = self._starts[1] if len(self._starts) > 1 else None
+            self.role = "function" if self._flow.only_returns(end) else "entry"
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        """Where each part begins."""
+        return [0, *self._flow.entries]
+
+    def _part_of(self, address: int) -> int:
+        """0 for the function itself, n for the n-th callee in its listing."""
+        return bisect_right(self._starts, address) - 1
+
+    def _parts_of(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array(self._starts).searchsorted(addresses, side="right") - 1
+
+    @cached_property
+    def _callers(self) -> NDArray[np.bool_]:
+        """By part: whether it calls something which may look for arguments on the stack."""
+        found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
+        found[self._parts_of(self._flow.calls())] = True
+        inner, targets, _ = self._flow.inner_calls()
+        if len(inner):
+            using = np.zeros(len(self._starts), bool)
+            using[self._parts_of(self.marked.addresses)] = True
+            found[self._parts_of(inner[using[self._parts_of(targets)]])] = True
+        return found
+
+    def _stack_uses(self, part: int) -> Iterator[StackUse]:
+        """What names the stack pointer in one part; the code is read as far as it is asked for."""
+        yield from (use for where, use in self._seen if where == part)
+        for address, use in self.stack_uses:
+            where = self._part_of(address)
+            self._seen.append((where, use))
+            if where == part:
+                yield use
+
+    def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
+        """Loops around each of some ascending addresses."""
+        return loops.depths(self._flow.controls(), self._flow.entries, addresses)
+
+    def traffic(self) -> LocalTraffic:
+        """All accesses with their classes and depths."""
+        parts = self._classified
+        traffic = LocalTraffic(
+            accesses=self._accesses(self.marked, parts),
+            evidence="annotation" if self.annotations else "last-use",
+            flow=self._followed,
+        )
+        own = [part for part in parts if not part.number]
+        if self.role == "function":
+            return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
+        known = [] if own == parts else [counted for part in parts if (counted := self._counted(part)) is not None]
+        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(parts) else traffic
+
+    def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
+        """What a callee in the listing does, whose code begins at ``begin``, and the bytes of its own frame: 0 where it
+        shares the kernel's, else not known (ptxas prints more than the code takes)."""
+        number = self._part_of(begin)
+        traffic = NO_TRAFFIC
+        for part, (_, first, end) in zip(self._classified, self._extents, strict=True):
+            if part.number == number:
+                alone = part._replace(number=0, begin=0)
+                traffic = LocalTraffic(
+                    accesses=self._accesses(self.marked.part(first, end), [alone]),
+                    evidence="annotation" if self.annotations else "last-use",
+                    flow=self._followed,
+                    frame=self._counted(part),
+                )
+        return traffic, 0 if self._frame(number) is None else None
+
+    def roles(self) -> tuple[WarpRole, ...]:
+        """Which of its code runs with which number of registers, where it sets them."""
+        return roles(self._flow, self._accesses(self.marked, self._classified))
+
+    @property
+    def _followed(self) -> FlowKind:
+        return "none" if not self.followed else "guessed" if self._flow.guessed else "followed"
+
+    def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
+        return Accesses(
+            addresses=marked.addresses,
+            lines=marked.lines,
+            accesses=marked.accesses,
+            depths=loops.Depths(self._flow.paths(), marked.addresses)
+            if self.followed
+            else [None] * len(marked.addresses),
+            parts=parts,
+            sources=marked.sources,
+        )
+
+    @cached_property
+    def _extents(self) -> list[tuple[int, int, int]]:
+        """The parts that access local memory: their number, their first access and the one behind their last."""
+        addresses = self.marked.addresses
+        entries = self._flow.entries_before(int(addresses[-1])) if len(addresses) else []
+        cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
+        return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
+
+    @cached_property
+    def _classified(self) -> list[Part]:
+        """The same with their classes; parts that share a frame are judged together where ptxas marks nothing."""
+        shared = self._extents
+        if self.annotations or shared == [each for each in shared if not each[0]]:
+            return [self._part(number, [(number, begin, end)])[0] for number, begin, end in shared]
+        shared = [each for each in shared if not each[0] or self._frame(each[0]) is None]
+        alone = [self._part(each[0], [each])[0] for each in self._extents if each not in shared]
+        return sorted((*(self._part(0, shared) if shared else ()), *alone), key=lambda part: part.begin)
+
+    def _distinct(self, begin: int, end: int) -> dict[int, int]:
+        """How many there are of each access; the order is that in which they come last, from the end on."""
+        return Counter(self.marked.accesses[begin:end][::-1].tolist())
+
+    def _part(self, part: int, extents: Sequence[tuple[int, int, int]]) -> list[Part]:
+        """The parts of one frame, whose owner is ``part``."""
+        together = any(number != part for number, _, _ in extents)
+        counts = [self._distinct(begin, end) for _, begin, end in extents]
+        last: dict[int, None] = dict.fromkeys(chain.from_iterable(reversed(counts)))
+        around = local.Surroundings(
+            calls=lambda: together or bool(self._callers[part]),
+            frame=partial(self._frame, part),
+            taken=lambda: together or self._taken(part),
+            refilled=lambda: set() if part else self._refilled(),
+        )
+        kinds = local.classify(
+            [local.access(number) for number in reversed(last)],
+            around,
+            annotations=self.annotations,
+            device=bool(part) or self.role == "function",
+        )
+        of = dict(zip(last, reversed(kinds), strict=True))
+        return [
+            Part(number, begin, own, {each: of[each] for each in own})
+            for (number, begin, _), own in zip(extents, counts, strict=True)
+        ]
+
+    def _counted(self, part: Part) -> Traffic | None:
+        """What ptxas prints as the spills of one part; ``None`` where that is not known."""
+        device = self.role == "function" and not part.number
+        size = self._frame(part.number) if part.number or device else None
+        unknown = "unknown" in part.kinds.values()
+        if size is None:
+            if device and not self.annotations:  # without a frame, it loads arguments
+                return None if part.slots().stores else Traffic()
+            return None if unknown else part.traffic("spill")
+        numbers = [local.access(number) for number in part.counts]
+        if self.annotations:
+            rows = slice(part.begin, part.begin + sum(part.counts.values()))
+            accesses = map(local.access, self.marked.accesses[rows].tolist())
+            saved = local.saves([*accesses], self.marked.registers()[rows].tolist(), size)
+            return None if saved is None else part.traffic("spill") + local.traffic(saved)
+        stored, loaded = ({each.target.slot for each in numbers if each.store == way} for way in (True, False))
+        apart = None not in stored | loaded and not self._taken(part.number)
+        handed_over = stored - loaded and self._callers[part.number]
+        return part.slots(size) if apart and not handed_over else None
+
+    def _taken(self, part: int) -> bool:
+        """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
+        parts = [part] if part else range(len(self._starts))
+        return any(local.taken(use) for each in parts for use in self._stack_uses(each))
+
+    def _refilled(self) -> set[int]:
+        """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
+        found: set[int] = set()
+        for part, begin, end in self._extents:
+            if part:
+                slots = {
+                    target.slot for _, _, _, target in map(local.access, self._distinct(begin, end)) if target.last_use
+                }
+                found.update(slot - (self._frame(part) or 0) for slot in slots if slot is not None)
+        return found
+
+    def _frame(self, part: int) -> int | None:
+        """Bytes that a part takes from the stack, where its first change of the stack pointer is a subtraction."""
+        changes = (local.change(use) for use in self._stack_uses(part))
+        first = next((change for change in changes if change is not None), 0)
+        return -first if first < 0 else None

@@ -1,0 +1,416 @@
+"""A sweep in each of its formats: for people a table a kernel, its best points marked, and the trade-off in a sentence;
+values of JSON, rows of CSV, a page. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec.structs import asdict
+
+from spillscan.advice.sweep import timing
+from spillscan.advice.sweep.curves import damage
+from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Timing
+from spillscan.advice.sweep.timing import INTERRUPTED, figure
+from spillscan.model import symbols
+from spillscan.naming import Names
+from spillscan.occupancy.summary import whole
+from spillscan.output.chart import bar
+from spillscan.output.safe import printable
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
+from spillscan.reports import page
+from spillscan.reports.page.columns import letters
+
+NOT_SAID = "-"
+BEST, PLAIN = "*", " "
+_LONGEST_REASON = 400
+_HEADER = ["point", "regs", "spill st/ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
+_TIMES = ["time", "spread"]
+_LEFT = ("point", "limited by")
+_SPARE = ("spread", "warps", "stack")
+LEGEND = (
+    f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
+    "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
+)
+LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: largest less smallest, of the median"
+
+
+def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
+    """One kernel: title, table, failures, facts, flags, advice."""
+    yield paint(title(curve, names), BOLD, style)
+    shown = shown_points(curve)
+    timed = any(point.timing for point in shown)
+    header = [*_HEADER, *_TIMES] if timed else _HEADER
+    rows: list[Row] = [(cells(group) + (times(group[0]) if timed else []), _color(group)) for group in _alike(shown)]
+    for line in table(header, rows, style._replace(width=style.width - 2), left=_LEFT, spare=_SPARE):
+        yield f"  {line}"
+    yield from (f"  {line}" for line in sentences(curve))
+
+
+def shown_points(curve: Curve) -> list[Point]:
+    """What has a row: not what bounds of the kernel's own override, unless the program was run with it."""
+    return [point for point in curve.points if not point.overridden or point.timing]
+
+
+def sentences(curve: Curve) -> Iterator[str]:
+    """What is said below the table, on the page too: failures, facts, flags, advice."""
+    said = [(point, text) for point in shown_points(curve) for text in dict.fromkeys(_said(point))]
+    for text in dict.fromkeys(text for _, text in said):
+        labels = ", ".join(point.setting.label for point, its in said if its == text)
+        yield f"{labels}: {printable(text, _LONGEST_REASON)}"
+    yield from filter(None, (curve.facts, curve.measured))
+    yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
+    if curve.no_advice:
+        lead = "no step to more blocks" if curve.advice else "no advice"
+        yield f"{lead}: {printable(curve.no_advice, _LONGEST_REASON)}"
+    yield from advice_lines(curve)
+
+
+def title(curve: Curve, names: Names) -> str:
+    """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads, its launch bounds``."""
+    if curve.launch is None:
+        launch = "block size not known, best case shown (≤)"
+    else:
+        launch = f"{curve.launch.threads_per_block:,} threads"
+        if curve.launch.dynamic_shared_bytes:
+            launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
+        elif curve.launch.dynamic_shared_bytes is None:
+            launch += ", dynamic shared memory not known, best case shown (≤)"
+        launch += ", its launch bounds" if curve.launch.source == "bounds" else ""
+    return printable(f"{names.of(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
+
+
+def _alike(points: Sequence[Point]) -> list[list[Point]]:
+    """Neighbours of one kind of setting of which ptxas made the same share a row."""
+    groups: list[list[Point]] = []
+    for point in points:
+        if groups and point.setting.kind in ("cap", "maxnreg") and _figures(groups[-1][0]) == _figures(point):
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
+
+
+def _figures(point: Point) -> tuple[object, ...]:
+    plain = replace(point, setting=AS_IS, best=False)
+    return point.setting.kind, plain
+
+
+def cells(group: Sequence[Point]) -> list[str]:
+    """One row; of several points, ``cap 80-255``."""
+    point = group[0]
+    mark = BEST if any(each.best for each in group) else PLAIN
+    label = f"{mark} {point.setting.label}"
+    if len(group) > 1:
+        label = f"{mark} {point.setting.kind} {group[-1].setting.registers}-{point.setting.registers}"
+    if point.failure:
+        return [label, *([NOT_SAID] * (len(_HEADER) - 2)), "failed"]
+    assumed = "≤" if point.blocks is None else ""
+    fraction = point.fraction
+    return [
+        label,
+        _number(point.registers) + ("*" if point.final is False and point.registers is not None else ""),
+        f"{_number(point.spill_store_bytes)}/{_number(point.spill_load_bytes)}"
+        if point.spill_bytes
+        else _number(point.spill_bytes),
+        by_depth(point),
+        _number(point.stack_bytes),
+        _number(point.blocks),
+        NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
+        NOT_SAID if fraction is None else f"{assumed}{whole(100 * fraction, bool(assumed))}%",
+        "+".join(point.limiters) or NOT_SAID,
+    ]
+
+
+def times(point: Point) -> list[str]:
+    """What the program took, and how much its runs differ; ``failed`` where a run ended badly."""
+    timed = point.timing
+    if timed is None:
+        return [NOT_SAID, NOT_SAID]
+    if timed.failure and not timed.figures:
+        return ["failed" if timed.failure != INTERRUPTED else INTERRUPTED, NOT_SAID]
+    mark = "!" if timed.failure else ""
+    spread = NOT_SAID if timed.spread is None else f"{100 * timed.spread:.1f}%"
+    return [f"{mark}{figure(timed)}", spread]
+
+
+def by_depth(point: Point) -> str:
+    """``2:8 1:20 0:31``; ``0`` where nothing spills."""
+    if point.depths is None:
+        return NOT_SAID
+    return (
+        " ".join(f"{'?' if each.depth is None else each.depth}:{each.instructions:,}" for each in point.depths) or "0"
+    )
+
+
+def _said(point: Point) -> tuple[str, ...]:
+    """Why it failed, or what ptxas said of it, and how its runs ended."""
+    said = (point.failure,) if point.failure else tuple(f"ptxas: {text}" for text in point.remarks)
+    timing = point.timing
+    if timing is None or not timing.failure:
+        return said
+    runs = len(timing.figures)
+    after = f" after {runs} run{'' if runs == 1 else 's'}" if runs else ""
+    return (*said, f"run: {timing.failure}{after}")
+
+
+def advice_lines(curve: Curve) -> Iterator[str]:
+    """``__maxnreg__(64), at most 64 registers: ptxas uses 64, spills 96 B (none in loops); 3 -> 4 blocks/SM``.
+
+    Ways to one cap of which ptxas makes the same share a line; the best are marked.
+    """
+    ways: dict[tuple[int, str], list[Advice]] = {}
+    for entry in curve.advice:
+        made = "; ".join(
+            (_made(curve.as_is, entry), *(f"ptxas: {text}" for text in dict.fromkeys(entry.point.remarks)))
+        )
+        ways.setdefault((entry.cap, made), []).append(entry)
+    for (cap, made), entries in ways.items():
+        sources = " or ".join(entry.point.setting.source for entry in entries)
+        best = f"{BEST} " if any(entry.point.best for entry in entries) else ""
+        yield f"{best}{sources}, at most {cap} registers: {printable(made, _LONGEST_REASON)}"
+
+
+def _made(before: Point, entry: Advice) -> str:
+    point = entry.point
+    if point.failure:
+        return f"ptxas fails: {point.failure}"
+    spills = f"spills {point.spill_bytes:,} B" if point.spill_bytes else "no spills"
+    if point.spill_bytes and point.loop_spill_bytes is not None:
+        spills += f" ({point.loop_spill_bytes:,} B in loops)" if point.loop_spill_bytes else " (none in loops)"
+    blocks = f"{_number(before.blocks)} -> {_number(point.blocks)} blocks/SM"
+    if entry.direction == "no spills":
+        missed = ", the smallest step that ends its spills"
+        if point.spill_bytes:
+            missed = f", no bounds end its spills ({_number(before.spill_bytes)} B as it is)"
+    else:
+        missed = "" if entry.gain > 0 else ", the step is not reached"
+    return f"ptxas uses {_number(point.registers)}, {spills}; {blocks}{missed}"
+
+
+def legend(style: Style, timed: bool = False) -> Iterator[str]:
+    """What marks and columns mean; ``timed``: those of times, too."""
+    yield from (paint(line, DIM, style) for line in (*LEGEND, *([LEGEND_OF_TIMES] if timed else [])))
+
+
+def _color(group: Sequence[Point]) -> str:
+    if group[0].failure:
+        return RED
+    return GREEN if any(point.best for point in group) else ""
+
+
+def _number(value: int | None) -> str:
+    return NOT_SAID if value is None else f"{value:,}"
+
+
+def document(curves: Sequence[Curve]) -> dict[str, Any]:
+    """The curves as JSON."""
+    return {"version": VERSION, "curves": [curve_data(curve) for curve in curves]}
+
+
+def text(curves: Sequence[Curve], style: Style, plot: bool) -> Iterator[str]:
+    """The curves as lines, with ``plot`` drawn too; the kernel that spills most as it is first."""
+    ordered = worst_first(curves)
+    names = list(dict.fromkeys(curve.symbol for curve in ordered))
+    shown = names[: style.rows]
+    called = Names(names)
+    for curve in ordered:
+        if curve.symbol in shown:
+            yield from lines(curve, style, called)
+            if plot:
+                yield from _drawn(curve, style)
+            yield ""
+    if len(shown) < len(names):
+        yield f"… {len(names) - len(shown):,} more kernels (--all shows them)"
+    yield from legend(style, timed=any(point.timing for curve in curves for point in curve.points))
+
+
+def worst_first(curves: Sequence[Curve]) -> list[Curve]:
+    """The kernel that spills most as it is first; the curves of one kernel together, in their own order."""
+    place = {curve.symbol: at for at, curve in reversed(list(enumerate(sorted(curves, key=damage))))}
+    return sorted(curves, key=lambda curve: place[curve.symbol])
+
+
+def _drawn(curve: Curve, style: Style) -> Iterator[str]:
+    """The trade-off: a line for each register count, most registers first; nothing where there are fewer than two."""
+    points = _distinct(curve)
+    if len(points) < 2:
+        return
+    most = max(point.spill_bytes or 0 for point in points)
+    width = max((style.width - 30) // 2, 8)
+    yield f"  regs  {'occupancy':<{width + 7}} spills"
+    for point in points:
+        share, spilled = point.fraction or 0, point.spill_bytes or 0
+        left = paint(bar(share, width, style), GREEN, style)
+        right = paint(bar(spilled / most if most else 0, width, style), RED, style)
+        mark, percent = "*" if point.best else " ", f"{100 * share:.0f} %"
+        yield f"{mark} {point.registers:>4}  {left} {percent:>5} {right} {spilled:,} B"
+
+
+def _distinct(curve: Curve) -> list[Point]:
+    """One point of each register count: a best one where there is one, else that which spills least."""
+    by_count: dict[int, Point] = {}
+    for point in curve.points:
+        if point.registers is None or point.fraction is None or point.overridden:
+            continue
+        kept = by_count.get(point.registers)
+        if kept is None or _rank(point) < _rank(kept):
+            by_count[point.registers] = point
+    return [by_count[count] for count in sorted(by_count, reverse=True)]
+
+
+def _rank(point: Point) -> tuple[bool, int]:
+    return not point.best, point.spill_bytes or 0
+
+
+VERSION = 1
+COLUMNS = (
+    *("input", "symbol", "name", "arch", "toolkit", "point", "registers_asked", "threads_asked", "blocks_asked"),
+    *("registers", "spill_store_bytes", "spill_load_bytes", "loop_spill_bytes", "spill_instructions_by_depth"),
+    *("stack_bytes", "shared_bytes", "threads_per_block", "resident_blocks", "resident_warps", "max_warps"),
+    *("limiters", "best", "overridden", "failure"),
+    *("time_median", "time_least", "time_spread", "time_unit", "time_runs", "time_failure"),
+)
+
+
+def curve_data(curve: Curve) -> dict[str, Any]:
+    """One kernel."""
+    launch = curve.launch
+    return {
+        **curve_data_head(curve),
+        "launch": None if launch is None else asdict(launch),
+        "points": [point_data(point) for point in curve.points],
+        "facts": curve.facts,
+        "measured": curve.measured,
+        "flags": list(curve.flags),
+        "advice": [
+            {
+                "direction": entry.direction,
+                "cap": entry.cap,
+                "gain_blocks": entry.gain,
+                "ends_spills": entry.direction == "no spills" and entry.point.spill_bytes == 0,
+                **point_data(entry.point),
+            }
+            for entry in curve.advice
+        ],
+        "no_advice": curve.no_advice,
+    }
+
+
+def point_data(point: Point) -> dict[str, Any]:
+    """One point; ``None`` where it is not known."""
+    setting = point.setting
+    depths = point.depths
+    return {
+        "kind": setting.kind,
+        "registers_asked": setting.registers,
+        "threads_asked": setting.threads,
+        "blocks_asked": setting.blocks,
+        "failure": point.failure,
+        "registers": point.registers,
+        "spill_store_bytes": point.spill_store_bytes,
+        "spill_load_bytes": point.spill_load_bytes,
+        "loop_spill_bytes": point.loop_spill_bytes,
+        "spills_by_depth": None
+        if depths is None
+        else [{"depth": each.depth, "instructions": each.instructions, "bytes": each.bytes} for each in depths],
+        "stack_bytes": point.stack_bytes,
+        "shared_bytes": point.shared_bytes,
+        "threads_per_block": point.threads,
+        "resident_blocks": point.blocks,
+        "resident_warps": point.warps,
+        "max_warps": point.max_warps,
+        "limiters": list(point.limiters),
+        "final": point.final,
+        "best": point.best,
+        "overridden": point.overridden,
+        "remarks": list(point.remarks),
+        "time": None if point.timing is None else timing_data(point.timing),
+    }
+
+
+def timing_data(timed: Timing) -> dict[str, Any]:
+    """What the program took at one cap; ``unit`` is ``None`` where only the program knows it."""
+    return {
+        "command": list(timed.command),
+        "figures": list(timed.figures),
+        "median": timed.median,
+        "least": timed.least,
+        "spread": timed.spread,
+        "unit": timed.unit or None,
+        "failure": timed.failure,
+    }
+
+
+def rows(curves: Sequence[Curve]) -> Iterator[list[Any]]:
+    """A row a point, the header first."""
+    yield list(COLUMNS)
+    for curve in curves:
+        for point in curve.points:
+            data = curve_data_head(curve) | point_data(point)
+            data["point"] = point.setting.label
+            data["limiters"] = "+".join(point.limiters)
+            data["spill_instructions_by_depth"] = " ".join(
+                f"{'?' if each.depth is None else each.depth}:{each.instructions}" for each in point.depths or ()
+            )
+            time = data["time"] or {}
+            data |= {f"time_{name}": time.get(name) for name in ("median", "least", "spread", "unit", "failure")}
+            data["time_runs"] = len(time["figures"]) if time else None
+            data |= {name: str(data[name]).lower() for name in ("best", "overridden")}
+            yield [data[column] for column in COLUMNS]
+
+
+def curve_data_head(curve: Curve) -> dict[str, Any]:
+    """What all rows of a kernel share."""
+    return {
+        "input": curve.input,
+        "symbol": curve.symbol,
+        "name": symbols.demangle(curve.symbol),
+        "arch": curve.arch,
+        "toolkit": curve.toolkit,
+    }
+
+
+def html(curves: Sequence[Curve]) -> Iterator[str]:
+    """The page, piece by piece, in the order of ``curves``; a kernel by several releases has a chart of each."""
+    inputs = list(dict.fromkeys(curve.input for curve in curves))
+    several = len({curve.toolkit for curve in curves}) > 1
+    called = Names(curve.symbol for curve in curves)
+    swept = tuple(_swept(curve, several, called) for curve in curves)
+    return page.sweep_document(
+        page.Sweep(title=", ".join(inputs), kernels=swept, legend=letters((curve.symbol for curve in curves), called))
+    )
+
+
+def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:
+    shown = list(shown_points(curve))
+    settings = {point.setting for point in shown}
+    shown += [entry.point for entry in curve.advice if entry.point.setting not in settings]
+    winner = timing.winner(curve.points)
+    return page.Swept(
+        name=called.of(curve.symbol),
+        arch=f"{curve.arch}, {curve.toolkit}" if several else curve.arch,
+        points=tuple(_point(point, point is winner) for point in shown),
+        facts=tuple(sentences(curve)),
+        time_unit=next((point.timing.unit for point in shown if point.timing), ""),
+    )
+
+
+def _point(point: Point, fastest: bool) -> page.Point:
+    setting, timed = point.setting, point.timing
+    failures = (point.failure, f"run: {timed.failure}" if timed and timed.failure else "")
+    return page.Point(
+        cap=setting.registers if setting.kind == "cap" else None,
+        label="" if setting.kind == "cap" else setting.label,
+        registers=point.registers,
+        spill_bytes=point.spill_bytes,
+        blocks=point.blocks,
+        warps=point.warps,
+        best=point.best,
+        failure="; ".join(filter(None, failures)),
+        time=timed.median if timed else None,
+        time_text=timing.figure(timed) if timed and timed.figures else "",
+        fastest=fastest,
+    )

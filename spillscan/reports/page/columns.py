@@ -1,0 +1,278 @@
+"""The kernels of a build as columns: what the table of a page sorts, filters and shows.
+
+100,000 kernels are twelve lists of numbers, not 100,000 objects; texts stand once and are numbered.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2s
+from typing import Any
+
+from spillscan.judging.places import source_of
+from spillscan.model import Kernel
+from spillscan.model.figures import BY_NAME, figure
+from spillscan.model.symbols import demangle, namespace
+from spillscan.model.usage import PRINTED, Figure
+from spillscan.naming import WIDTH, Key, Names, symbol_of
+from spillscan.naming.identity.symbol import canonical
+from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.summary import Summary, summarise, whole
+from spillscan.output.safe import clip, printable
+
+FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
+"""Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
+best block size, because it is not known how it is launched."""
+LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT, LONGEST_LEGEND = 120, 24, 300, 300
+"""Characters of what a table shows of them; the full name comes on demand."""
+
+
+def identifiers(kernels: Sequence[Kernel]) -> list[str]:
+    """A name for each kernel's address, the same in the page of another build: of its identity and arch; namesakes are
+    numbered."""
+    seen: dict[str, int] = {}
+    found = []
+    for kernel in kernels:
+        identity = f"{canonical(kernel.key.symbol)}\n{kernel.key.arch}".encode("utf-8", "replace")
+        digest = blake2s(identity, digest_size=5).hexdigest()
+        seen[digest] = number = seen.get(digest, 0) + 1
+        found.append(digest if number == 1 else f"{digest}-{number}")
+    return found
+
+
+def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
+    """The kernels in the order given; ``None`` where the input did not say."""
+    arches, units, limiters, files = Texts(), Texts(), Texts(), Texts()
+    families, namespaces = Texts(), Texts()
+    keys: dict[Key, int] = {}
+    table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for kernel in kernels:
+        found = summaries.of(kernel)
+        occupancy = found.occupancy if found else None
+        flags = {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
+        flags |= AMBIGUOUS if kernel.confidence == "ambiguous" else 0
+        flags |= NOT_FINAL if kernel.final is False else 0
+        if found and occupancy:
+            flags |= ASSUMED if found.assumed else AT_MOST if found.at_most else 0
+            flags |= BY_BOUNDS if found.by_bounds else 0
+        symbol = keys.setdefault(kernel.named_by, len(keys))
+        row = (
+            symbol,
+            None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
+            units.number(clip(kernel.key.unit, LONGEST_UNIT)),
+            files.number(shown_file(kernel)),
+            flags,
+            None if occupancy is None else whole(1000 * occupancy.fraction, bool(flags & (ASSUMED | AT_MOST))),
+            None if found is None or occupancy is None else limiters.number(words(found)),
+            None if kernel.role == "function" else LIMITERS.index(binds(found)),
+        )
+        for values, value in zip(table.values(), row, strict=True):
+            values.append(value)
+    figures = {each: [get(kernel) for kernel in kernels] for each, get in _FIGURES.items()}
+    shown = {each: figures[each] for each in figures if each.name in _KEYS or figures[each].count(None) < len(kernels)}
+    weigh = BY_NAME["code_bytes"].get
+    code = [weigh(kernel) if weigh is not None else None for kernel in kernels]
+    return {
+        "count": len(kernels),
+        "id": identifiers(kernels),
+        **({"code": code} if any(size is not None for size in code) else {}),
+        **table,
+        **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
+        "figures": [
+            {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
+            for each in shown
+        ],
+        "names": [shown_name(key, called) for key in keys],
+        "family": [families.number(shown_family(key, called)) for key in keys],
+        "namespace": [namespaces.number(shown_namespace(key)) for key in keys],
+        "families": families.texts,
+        "namespaces": namespaces.texts,
+        "files": files.texts,
+        "arches": arches.texts,
+        "units": units.texts,
+        "limiters": limiters.texts,
+        "full": packed([(printable(symbol), printable(demangle(symbol))) for symbol in map(symbol_of, keys)]),
+    }
+
+
+_COLUMNS = ("symbol", "arch", "unit", "file", "flags", "occupancy", "limiter", "bound")
+_KEYS = {
+    "registers": "registers",
+    "spill_store_bytes": "stores",
+    "spill_load_bytes": "loads",
+    "stack_bytes": "stack",
+    "shared_bytes": "shared",
+    "barriers": "barriers",
+}
+"""Figures that have a column even where they are known of no kernel, and what addresses of a page call them."""
+
+
+def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
+    """What is printed, as it is printed; spills that no line counts, as the code shows them."""
+    places = {name: place for place, name in enumerate(_KEYS)}
+    for each in sorted(PRINTED, key=lambda each: places.get(each.name, len(places))):
+        get = BY_NAME[each.name].get if each.name.startswith("spill") else each.get
+        if get is not None and each.kind == "number":
+            yield each, get
+
+
+_FIGURES = dict(_figures())
+
+
+def sorted_by(name: str) -> dict[str, str]:
+    """What addresses of a page call the order by a figure, of kernels and of changes."""
+    return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{figure(name).label}"}
+
+
+def shown_name(key: Key, called: Names) -> str:
+    """What tables call a kernel: short, printable."""
+    return called.of(key) or "(no name)"
+
+
+def shown_family(key: Key, called: Names) -> str:
+    """What tables call a kernel's family."""
+    return _base(called.base(key))
+
+
+def _base(base: str) -> str:
+    return clip(base, LONGEST_NAME) or "(no name)"
+
+
+def letters(keys: Iterable[Key], called: Names, least: int = WIDTH) -> list[tuple[str, str]]:
+    """(family, what letters in the names of its kernels stand for), as tables call them; ``least``: characters of
+    names where they are shortest."""
+    shown = list(keys)
+    found = {**(called.legend(shown, least) if least < WIDTH else {}), **called.legend(shown)}
+    return [(_base(base), clip(line, LONGEST_LEGEND)) for base, line in found.items()]
+
+
+def shown_namespace(key: Key) -> str:
+    """The namespace that a kernel is from."""
+    return clip(namespace(demangle(symbol_of(key))), LONGEST_NAME)
+
+
+def shown_file(kernel: Kernel) -> str:
+    """The name of the source that a kernel is from; empty where nothing says it."""
+    return clip(posixpath.basename(source_of(kernel).replace("\\", "/")), LONGEST_NAME)
+
+
+def shown_arch(arch: str | None) -> str | None:
+    """A target as tables show it."""
+    return None if arch is None else clip(arch, LONGEST_ARCH)
+
+
+class Texts:
+    """Texts by number, each once, in the order of coming."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The text's number."""
+        number = self._numbers.setdefault(text, len(self.texts))
+        if number == len(self.texts):
+            self.texts.append(text)
+        return number
+
+
+PLAIN_CHARACTERS = 60_000
+"""Names that together have no more are written as they are."""
+MOST_CHARACTERS = 96_000_000
+"""What a browser should hold: beyond it each name keeps its head and tail."""
+_LEAST_CHARACTERS = 300
+_CHUNK_CHARACTERS = 2_000_000
+
+
+def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
+    deflated, in base64. Symbols stand beside symbols: what names of one template share is then near enough to be found.
+
+    A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
+    """
+    total = sum(len(symbol) + len(name) for symbol, name in pairs)
+    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))
+    symbols = [_clip(symbol, cut) for symbol, _ in pairs]
+    names = ["" if name == symbol else _clip(name, cut) for symbol, name in pairs]
+    if total <= PLAIN_CHARACTERS:
+        return {"plain": [symbols, names], "cut": None}
+    return {"packed": [[_deflated(chunk) for chunk in _chunks(texts)] for texts in (symbols, names)], "cut": cut}
+
+
+def _clip(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[: most // 2]}…{text[-(most // 2) :]}"
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _deflated(texts: list[str]) -> str:
+    data = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
+    return b64encode(zlib.compress(data, 9)).decode()
+
+
+LIMITERS = (
+    *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),
+)
+"""What can limit a kernel, the parts that can be changed first."""
+_WORDS = {
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "block slots",
+    "barriers": "barriers",
+    "warps": "warp slots",
+    "virtual_resources": "virtual resources",
+}
+
+
+class Summaries:
+    """Occupancy of kernels, each distinct question asked once. Builds have many kernels and few distinct figures."""
+
+    def __init__(self, launches: Launches) -> None:
+        self._launches = launches
+        self._found: dict[tuple[object, ...], Summary] = {}
+
+    def of(self, kernel: Kernel) -> Summary | None:
+        """What residency knows of it; ``None`` for a device function, which is never launched."""
+        if kernel.role == "function":
+            return None
+        launch = self._launches.launch_of(kernel)
+        question = (kernel.usage, kernel.key.arch, launch)
+        if question not in self._found:
+            self._found[question] = summarise(kernel.usage, kernel.key.arch, launch)
+        return self._found[question]
+
+
+def binds(found: Summary | None) -> str:
+    """One of :data:`LIMITERS`. Where warp slots bind too, nothing that the kernel uses stands in the way."""
+    if found is None or found.occupancy is None:
+        return "unknown"
+    if not found.occupancy.can_launch:
+        return "cannot launch"
+    names = set(found.limiters)
+    if "warps" in names:
+        return "warp slots"
+    if len(names) == 1 and (name := _WORDS[names.pop()]) in LIMITERS:
+        return name
+    return "several" if names else "unknown"
+
+
+def words(found: Summary) -> str:
+    """All that binds: ``registers``, ``warp slots + registers``."""
+    if found.occupancy is not None and not found.occupancy.can_launch:
+        return "cannot launch"
+    return " + ".join(_WORDS[name] for name in found.limiters) or "unknown"

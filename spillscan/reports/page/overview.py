@@ -1,0 +1,279 @@
+"""What a page shows of a build as a whole, as JSON: how many kernels spill, how much, what limits them, what was not
+understood; and of changes, of findings, and of builds, archs or candidates side by side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from spillscan.judging.compare.figures import totals
+from spillscan.judging.compare.matrix import CandidateRow, Matrix
+from spillscan.model import Build, Change, Finding, Issue, Kernel, Metric, Severity
+from spillscan.model.figures import figure, rank
+from spillscan.model.symbols import natural
+from spillscan.naming import Names
+from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
+from spillscan.output.safe import clip
+from spillscan.reports.page.columns import (
+    LIMITERS,
+    LONGEST_ARCH,
+    LONGEST_UNIT,
+    Summaries,
+    binds,
+    shown_arch,
+    shown_family,
+    shown_file,
+    shown_name,
+    shown_namespace,
+)
+
+BIN_REGISTERS = 8
+"""Registers are allocated in eights: a bar of the histogram is one allocation step."""
+MOST_ISSUES, LONGEST_MESSAGE, LONGEST_PLACE = 200, 600, 300
+
+
+def overview(build: Build, summaries: Summaries) -> dict[str, Any]:
+    """The figures of the first page, as JSON."""
+    entries = [kernel for kernel in build.kernels if kernel.role != "function"]
+    return {
+        "kernels": _spilling(entries),
+        "functions": _spilling([kernel for kernel in build.kernels if kernel.role == "function"]),
+        "ambiguous": sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
+        "not_final": sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels),
+        "arches": _by_arch(entries, summaries),
+        "limiters": LIMITERS,
+        "registers": _registers(entries),
+        "read": {name: getattr(build.stats, name) for name in _READ},
+        "issues": issues(build.issues),
+    }
+
+
+_READ = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unknown_clauses")
+
+
+def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
+    known = [kernel.spills for kernel in kernels if kernel.spills is not None]
+    return {
+        "count": len(kernels),
+        "spilling": sum(sum(spills) > 0 for spills in known),
+        "stores": sum(stores for stores, _ in known),
+        "loads": sum(loads for _, loads in known),
+        "silent": len(kernels) - len(known),
+    }
+
+
+def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, Any]]:
+    """Of each arch its kernels, how many spill, and how many each limiter binds (as :data:`LIMITERS`)."""
+    groups: dict[str | None, list[Kernel]] = {}
+    for kernel in kernels:
+        groups.setdefault(kernel.key.arch, []).append(kernel)
+    found = []
+    for arch in sorted(groups, key=natural):
+        summed = [summaries.of(kernel) for kernel in groups[arch]]
+        bound = Counter(binds(each) for each in summed)
+        found.append(
+            {
+                "arch": shown_arch(arch),
+                **_spilling(groups[arch]),
+                "assumed": sum(each is not None and each.assumed and each.occupancy is not None for each in summed),
+                "bound": [bound[name] for name in LIMITERS],
+            }
+        )
+    return found
+
+
+def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
+    """Kernels by allocation step, those that spill and those that do not."""
+    bars = [[0, 0] for _ in range(256 // BIN_REGISTERS)]
+    unreported = 0
+    for kernel in kernels:
+        registers = kernel.usage.registers
+        if registers is None or not 0 <= registers <= 256:
+            unreported += 1
+            continue
+        step = max(0, -(-registers // BIN_REGISTERS) - 1)
+        bars[step][sum(kernel.spills or (0,)) > 0] += 1
+    return {
+        "step": BIN_REGISTERS,
+        "quiet": [bar[0] for bar in bars],
+        "spill": [bar[1] for bar in bars],
+        "unreported": unreported,
+    }
+
+
+def issues(found: Sequence[Issue]) -> dict[str, Any]:
+    """The most severe, and how many there are of each severity."""
+    order: tuple[Severity, ...] = ("error", "warning", "note")
+    ranked = sorted(found, key=lambda issue: order.index(issue.severity))
+    counts = Counter(issue.severity for issue in found)
+    return {
+        "counts": [[severity, counts[severity]] for severity in order if counts[severity]],
+        "shown": [
+            {
+                "severity": issue.severity,
+                "code": clip(issue.code, LONGEST_ARCH * 2),
+                "message": clip(issue.message, LONGEST_MESSAGE),
+                "place": "" if issue.origin is None else clip(str(issue.origin), LONGEST_PLACE),
+            }
+            for issue in ranked[:MOST_ISSUES]
+        ],
+    }
+
+
+Index = dict[int, int]
+"""A kernel's number in the table by the ``id`` of its object."""
+_LONGEST_SYMBOL = 400
+
+
+def findings(
+    found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], str]
+) -> list[dict[str, Any]]:
+    """Every finding, most severe first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
+    return [
+        {
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "message": clip(finding.message, LONGEST_MESSAGE),
+            "place": clip(place(finding), LONGEST_PLACE) if finding.origin else "",
+            "state": finding.baseline_state,
+            "excused": finding.excused,
+            "kernel": index.get(id(finding.kernel)),
+            **named(finding.kernel, called),
+        }
+        for finding in found
+    ]
+
+
+def named(kernel: Kernel, called: Names) -> dict[str, Any]:
+    """What tables call a kernel, and its arch."""
+    return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
+
+
+def changes(
+    base: Iterable[Kernel],
+    found: Sequence[Change],
+    severities: Mapping[int, Severity],
+    index: Index,
+    called: Names,
+    unsettled: int,
+    unchanged: int,
+) -> dict[str, Any]:
+    """Every change from ``base``, in the order given. Figures are (number in ``metrics``, before, after);
+    ``severities`` are those of the findings by the ``id`` of their kernel."""
+    metrics: dict[str, int] = {}
+    rows = []
+    for change in found:
+        kernel = change.kernel
+        row: dict[str, Any] = {
+            "state": change.state,
+            "severity": severities.get(id(change.after or change.before)),
+            "kernel": index.get(id(kernel)),
+            **named(kernel, called),
+            "figures": [[_number(metrics, each[0]), *each[1:]] for each in change.metrics if _worth(each)],
+        }
+        if row["kernel"] is None:
+            row |= {
+                "family": shown_family(kernel.named_by, called),
+                "namespace": shown_namespace(kernel.named_by),
+                "file": shown_file(kernel),
+                "object": clip(kernel.key.unit, LONGEST_UNIT),
+            }
+        if change.unknown:
+            row["unknown"] = [[_number(metrics, name), before, after] for name, before, after in change.unknown]
+        if change.state in ("added", "removed"):
+            row["registers"] = kernel.usage.registers
+            row["spills"] = kernel.spills
+        if change.state == "renamed" and change.before is not None:
+            row["old"] = clip(change.before.key.symbol, _LONGEST_SYMBOL)
+            row["old_name"] = shown_name(change.before.named_by, called)
+            row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
+            row["score"] = round(change.score, 3)
+        if change.appeared:
+            row["appeared"] = list(change.appeared)
+        rows.append(row)
+    known = [figure(name) for name in metrics]
+    return {
+        "metrics": [{"label": each.label, "unit": each.unit, "grows": each.worse == "more"} for each in known],
+        "rows": rows,
+        "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
+        "total": [
+            {
+                "label": figure(each.name).label,
+                "unit": figure(each.name).unit,
+                "before": each.before,
+                "after": each.after,
+                "up": each.up,
+                "down": each.down,
+            }
+            for each in sorted(totals(base, found), key=lambda each: rank(each.name))
+        ],
+        "unsettled": unsettled,
+        "equal": unchanged,
+    }
+
+
+def _worth(metric: Metric) -> bool:
+    """Whether a page shows it: not the little of a whole GPU that small stacks reserve."""
+    name, before, after = metric
+    return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
+
+
+def _number(metrics: dict[str, int], name: str) -> int:
+    return metrics.setdefault(name, len(metrics))
+
+
+_LONGEST_LABEL = 80
+
+
+def heat(matrix: Matrix, called: Names, index: Index) -> dict[str, Any]:
+    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``there`` says
+    which rows have a kernel in which column: 1 and 0; ``kernel`` is the number in the table of its last."""
+    return {
+        "by": matrix.by,
+        "builds": [clip(build, _LONGEST_LABEL) for build in matrix.builds],
+        "columns": [{"build": column.build, "arch": shown_arch(column.arch)} for column in matrix.columns],
+        "metrics": [
+            {"name": name, "label": figure(name).label, "unit": figure(name).unit, "summed": _summed(name)}
+            for name in matrix.metrics
+        ],
+        "rows": [
+            {
+                "name": shown_name(row.kernel.named_by, called),
+                "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
+                "kernel": next((index[id(cell)] for cell in reversed(row.cells) if id(cell) in index), None),
+                "there": [int(cell is not None) for cell in row.cells],
+                "values": [matrix.values(row, name) for name in matrix.metrics],
+            }
+            for row in matrix.ranked(matrix.metrics[0])
+        ],
+    }
+
+
+def _summed(name: str) -> bool:
+    """Whether a figure of many kernels has a sum that means something: bytes that code moves or takes, not what a
+    kernel reserves of a GPU or uses of an SM."""
+    return figure(name).unit == "B" and ("spill" in name or "local" in name or name == "code_bytes")
+
+
+CANDIDATE = ("threads", "registers", "spills", "shared bytes", "blocks per SM", "occupancy", "unbeaten")
+"""Figures of a candidate, as the heads of columns."""
+
+
+def tuned(rows: Sequence[CandidateRow]) -> dict[str, Any]:
+    """The candidates of each tuned kernel, in the order given: of each its texts in each build, as :data:`CANDIDATE`;
+    ``None`` where the build has no such candidate."""
+    called = Names(row.latest.kernel.key.symbol for row in rows)
+    return {
+        "heads": CANDIDATE,
+        "rows": [
+            {
+                "name": shown_name(row.latest.kernel.key.symbol, called),
+                "arch": shown_arch(row.latest.kernel.key.arch),
+                "configuration": clip(row.latest.configuration, _LONGEST_SYMBOL),
+                "cells": [None if cell is None else cell.texts("–") for cell in row.cells],
+            }
+            for row in rows
+        ],
+    }

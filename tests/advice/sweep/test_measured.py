@@ -1,0 +1,228 @@
+"""Times of the user's program beside the static curve. No figure here depends on how long anything takes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan.advice.sweep import timing
+from spillscan.advice.sweep.model import AS_IS, Curve, Timing
+from spillscan.advice.sweep.timing import INTERRUPTED
+from spillscan.cli import main
+from tests.advice.sweep.conftest import run
+from tests.advice.sweep.support import point, program, toolkit
+from tests.conftest import ROOT
+
+CAPS = (128, 96, 64, 32)
+PTXAS = """
+asked = [word for word in sys.argv if word.startswith("-maxrregcount=")]
+sys.stderr.write("ptxas info    : Compiling entry function 'k' for 'sm_90'\\n")
+sys.stderr.write("ptxas info    : Function properties for k\\n")
+sys.stderr.write("    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\\n")
+sys.stderr.write("ptxas info    : Used %s registers\\n" % (asked[0].split("=")[1] if asked else 200))
+pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_bytes(b"no cubin")
+"""
+KERNEL = ".version 8.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
+PROGRAM = """
+cap = int(sys.argv[1])
+if cap == 32:
+    sys.exit("\\x1b[31mtoo many resources</script>")
+if cap == 96 and os.path.exists("hang"):
+    pathlib.Path("hangs").touch()
+    time.sleep(1000)
+print("time_ms:", {128: 3.0, 96: 2.5, 64: 40}[cap])
+"""
+
+
+def measured(cap: int, *figures: float, unit: str = "s", failure: str = "") -> Timing:
+    return Timing(value=cap, command=("x", str(cap)), figures=figures, unit=unit, failure=failure)
+
+
+def curve(*timings: Timing) -> Curve:
+    """As it is and at four caps, with these times."""
+    points = (replace(point(200, 8), setting=AS_IS), *(point(cap, 16) for cap in CAPS))
+    plain = Curve(input="k.ptx", symbol="k", arch="sm_90", toolkit="13.0.88", points=points, facts="facts")
+    return timing.with_times([plain], timings)[0]
+
+
+def test_each_cap_has_its_own_time_and_the_kernel_as_it_is_none() -> None:
+    found = curve(measured(32, 1.0), measured(96, 0.5))
+    assert [each.timing and each.timing.value for each in found.points] == [None, None, 96, None, 32]
+    assert (found.facts, found.measured) == ("facts", "fastest measured: cap 96, 500 ms")
+
+
+def test_without_times_nothing_changes() -> None:
+    assert curve().measured == ""
+    assert all(each.timing is None for each in curve().points)
+
+
+@pytest.mark.parametrize(
+    ("timings", "said"),
+    [
+        ((measured(128, 3.0, 3.1, unit=""), measured(64, 9.0, unit="")), "fastest measured: cap 128, 3.05"),
+        (
+            (measured(128, 3.0, 3.4), measured(96, 3.3, 3.5), measured(64, 3.41)),
+            "fastest measured: cap 128, 3.2 s (not to be distinguished from cap 96)",
+        ),
+        ((measured(128, 1.0, failure="exit status 1"), measured(64, 2.0)), "fastest measured: cap 64, 2 s"),
+        (
+            (measured(128, 1.0, failure=INTERRUPTED), measured(64, failure=INTERRUPTED)),
+            "fastest measured: cap 128, 1 s",
+        ),
+        ((measured(128, failure="exit status 1"), measured(64, failure="exit status 1")), ""),
+    ],
+)
+def test_the_fastest(timings: tuple[Timing, ...], said: str) -> None:
+    assert curve(*timings).measured == said
+
+
+def test_a_cap_that_bounds_override_is_no_winner() -> None:
+    points = [replace(each, overridden="__launch_bounds__(64)") for each in curve(measured(64, 1.0)).points]
+    assert timing.winner(points) is None
+    assert timing.fastest(points) == ""
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=4))
+def test_no_other_point_has_a_smaller_median(figures: list[float]) -> None:
+    found = curve(*(measured(cap, figure) for cap, figure in zip(CAPS, figures, strict=False)))
+    winner = timing.winner(found.points)
+    assert winner is not None
+    assert winner.timing is not None
+    assert winner.timing.median == min(figures)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.00304, "3.04 ms"), (0.9999, "1,000 ms"), (2.5e-5, "25 us"), (1e-9, "0.001 us"), (158.5, "158 s"), (0, "0 us")],
+)
+def test_seconds_are_written_with_their_unit(seconds: float, text: str) -> None:
+    assert timing.figure(measured(1, seconds)) == text
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[str | Path, ...]:
+    """Words of a sweep by a stand-in for ptxas that times a real program."""
+    (tmp_path / "k.ptx").write_text(KERNEL)
+    toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS)
+    program(tmp_path / "a program", PROGRAM)
+    command = ("--run", "'./a program' {cap}", "--measure", r"time_ms: ([\d.]+)", "--runs", "2", "--warmups", "0")
+    return ("k.ptx", "--caps", "32,64,96,128", "--toolkits", tmp_path / "kit", "--no-cache", *command)
+
+
+def test_measured_times_stand_beside_the_figures(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
+    done = run(
+        *words,
+        "-f",
+        "text",
+        "-f",
+        "json:s.json",
+        "-f",
+        "csv:s.csv",
+        "-f",
+        "html:s.html",
+        folder=tmp_path,
+        COLUMNS="120",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = {found[1]: found[2].split() for found in re.finditer(r"^[ *]+(as is|cap \d+) +\d+ (.*)$", done.stdout, re.M)}
+    assert [rows[label][-2:] for label in ("as is", "cap 128", "cap 96", "cap 64", "cap 32")] == [
+        ["-", "-"], ["3", "0.0%"], ["2.5", "0.0%"], ["40", "0.0%"], ["failed", "-"]
+    ]  # fmt: skip
+    assert "  fastest measured: cap 96, 2.5\n" in done.stdout
+    assert re.search(r"cap 32: run: exit status 1: .*too many resources", done.stdout)
+    (curve,) = json.loads((tmp_path / "s.json").read_text())["curves"]
+    by_cap = {each["registers_asked"]: each["time"] for each in curve["points"]}
+    assert by_cap[None] is None
+    assert by_cap[96] == {
+        "command": ["./a program", "96"], "figures": [2.5, 2.5], "median": 2.5, "least": 2.5, "spread": 0.0,
+        "unit": None, "failure": "",
+    }  # fmt: skip
+    assert curve["measured"] == "fastest measured: cap 96, 2.5"
+    table = list(csv.DictReader(io.StringIO((tmp_path / "s.csv").read_text())))
+    assert [(row["point"], row["time_median"], row["time_runs"]) for row in table] == [
+        ("as is", "", ""), ("cap 128", "3.0", "2"), ("cap 96", "2.5", "2"), ("cap 64", "40.0", "2"), ("cap 32", "", "0")
+    ]  # fmt: skip
+    page = (tmp_path / "s.html").read_text()
+    payload = json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    (swept,) = payload["swept"]
+    assert [(each["label"], each["time"], each["fastest"]) for each in swept["points"]] == [
+        ("as is", None, False), ("cap 128", 3.0, False), ("cap 96", 2.5, True), ("cap 64", 40.0, False),
+        ("cap 32", None, False),
+    ]  # fmt: skip
+    for text in (done.stdout, page, (tmp_path / "s.csv").read_text(), (tmp_path / "s.json").read_text()):
+        assert "\x1b" not in text
+    assert "resources</script>" not in page
+
+
+def test_where_no_run_goes_well_the_figures_stand_and_the_status_is_2(
+    tmp_path: Path, words: tuple[str | Path, ...]
+) -> None:
+    done = run(*words, "--caps", "none", "--run", "./none-{cap}", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "spillscan: no run went well; the points say why\n")
+    assert "run: cannot run ./none-" in done.stdout
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
+    (tmp_path / "hang").touch()
+    command = [sys.executable, "-m", "spillscan", "sweep", *map(str, words), "-f", "json"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "hangs").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said == "spillscan: interrupted: the times are those of the runs until then\n"
+    by_cap = {each["registers_asked"]: each["time"] for each in json.loads(out)["curves"][0]["points"]}
+    assert (by_cap[128]["figures"], by_cap[128]["failure"]) == ([3.0], INTERRUPTED)
+    assert (by_cap[64]["figures"], by_cap[64]["failure"]) == ([], INTERRUPTED)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--run", "./same"), "the same for every value"),
+        (("--run", "'./{cap}"), "close its quotes"),
+        (("--run", "./x {cap}", "--caps", "none"), "--run has no cap"),
+        (("--run", "./x {cap}", "--measure", "("), "no regular expression"),
+        (("--runs", "3"), "--runs goes with --run"),
+        (("-f", "html:nowhere/s.html"), "there is no folder nowhere"),
+        (("-f", "yaml"), "there is no format 'yaml'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_compiled(
+    tmp_path: Path,
+    more: tuple[str, ...],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "k.ptx").write_text(KERNEL)
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", "k.ptx", "--toolkits", "/nowhere", *more]) == 2
+    out, said = capsys.readouterr()
+    assert (out, said.count("\n")) == ("", 1)
+    assert says in said

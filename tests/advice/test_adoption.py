@@ -1,0 +1,226 @@
+"""`init` and `doctor`, as somebody runs them who has a repository and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spillscan.advice import adoption
+from spillscan.judging.policy.reading import layer
+from spillscan.model.nodes import parse_yaml
+from spillscan.occupancy.launches import parse_launch
+from tests.conftest import FIXTURES, ROOT, run
+from tests.judging.baseline.support import kernel
+
+HEAD = FIXTURES / "demo" / "head.log"
+BOUNDED = FIXTURES / "binary" / "bounds-13.5.cubin.zst"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def spillscan(folder: Path, *arguments: str | Path) -> tuple[int, str]:
+    done = run(*arguments, cwd=folder, env=ENVIRONMENT)
+    assert b"Traceback" not in done.stderr
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / "CMakeLists.txt").write_text("project(x LANGUAGES CUDA)\n")
+    (tmp_path / ".gitlab-ci.yml").write_text("build:\n  script: [make]\n")
+    (tmp_path / ".pre-commit-config.yaml").write_text("repos:\n  - repo: local\n    hooks: []\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({"CMakeLists.txt": "", "Makefile": ""}, "CMake"),
+        ({"CMakeLists.txt": "", "pyproject.toml": "requires = ['scikit-build-core']"}, "scikit-build"),
+        ({"setup.py": "", "Makefile": ""}, "setuptools"),
+        ({"MODULE.bazel": ""}, "Bazel"),
+        ({"meson.build": "", "Makefile": ""}, "Meson"),
+        ({"Makefile": ""}, "make"),
+        ({"pyproject.toml": "[tool.ruff]"}, None),
+    ],
+)
+def test_the_build_system(files: dict[str, str], name: str | None) -> None:
+    found = adoption.build_system(files.get)
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize("system", adoption.BUILD_SYSTEMS, ids=lambda system: system.name)
+def test_jobs_of_every_build_system_stop_where_the_build_fails(system: adoption.BuildSystem) -> None:
+    (job,) = yaml.safe_load(adoption.workflow(system))["jobs"].values()
+    assert job["defaults"]["run"]["shell"] == "bash", "which has pipefail"
+    scripts = [step["run"] for step in job["steps"] if "run" in step]
+    (pipeline,) = yaml.safe_load(adoption.pipeline_job(system)).values()
+    assert pipeline["script"][0] == "set -eo pipefail"
+    for text in (*scripts, *pipeline["script"]):
+        subprocess.run(["bash", "-n", "-c", text], check=True)
+    built = "\n".join(system.commands)
+    assert any(built in text for text in scripts)
+    assert any(built in text for text in pipeline["script"])
+    assert system.inputs in scripts[-1]
+    assert system.inputs in pipeline["script"][-1]
+    assert yaml.safe_load(adoption.hook(system))[0]["hooks"][0]["args"] == [system.inputs]
+
+
+def test_nothing_is_written_unless_somebody_agrees(repository: Path) -> None:
+    before = tree(repository)
+    status, said = spillscan(repository, "init", HEAD)
+    assert status == 0
+    assert "+++ spillscan.yaml" in said
+    assert "nothing is written; --yes writes it" in said
+    assert tree(repository) == before
+
+
+def test_what_is_written_is_a_gate(repository: Path) -> None:
+    assert spillscan(repository, "init", HEAD, "--yes")[0] == 0
+    written = tree(repository)
+    assert {*written} >= {"spillscan.yaml", "spillscan-baseline.yaml", ".github/workflows/spillscan.yml"}
+    status, said = spillscan(repository, "check", HEAD)
+    assert (status, said.splitlines()[-1]) == (0, "baseline: 2 outstanding")
+    assert yaml.safe_load(written[".gitlab-ci.yml"]).keys() == {"build", "spillscan"}
+    repos = yaml.safe_load(written[".pre-commit-config.yaml"])["repos"]
+    assert [hook["id"] for repo in repos for hook in repo["hooks"]] == ["spillscan"]
+    for again in range(2):
+        status, said = spillscan(repository, "init", HEAD, "--yes")
+        assert status == 0
+        assert said.count("stays as it is") == 5, again
+        assert tree(repository) == written
+
+
+def test_a_policy_of_ones_own_gets_the_baseline_and_keeps_the_rest(repository: Path) -> None:
+    (repository / "spillscan.yml").write_text("max_registers: 200  # ours\n")
+    spillscan(repository, "init", HEAD, "--yes")
+    assert (repository / "spillscan.yml").read_text() == (
+        "max_registers: 200  # ours\nbaseline: spillscan-baseline.yaml\n"
+    )
+    assert not (repository / "spillscan.yaml").exists()
+    assert spillscan(repository, "check", HEAD)[0] == 0
+
+
+def test_half_a_build_is_not_adopted(repository: Path) -> None:
+    before = tree(repository)
+    status, _ = spillscan(repository, "init", FIXTURES / "ptxas" / "broken-13.0.log", "--yes")
+    assert status == 2
+    assert tree(repository) == before
+
+
+def test_the_launch_map_holds_what_is_known_and_names_the_rest(repository: Path) -> None:
+    spillscan(repository, "init", HEAD, "--yes")
+    path = repository / "spillscan.yaml"
+    text = path.read_text()
+    assert "kernels: []" in text
+    filled = text.replace("kernels: []", "kernels:").replace("\n#  ", "\n  ")
+    assert filled.count("\n  - match: ") == 4
+    path.write_text(filled)
+    assert "\n    min_blocks" not in filled
+    status, said = spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1")
+    assert (status, "unknown-blocks" in said) == (0, False)
+
+
+def test_launches_that_are_given_stand_in_the_policy(repository: Path) -> None:
+    assert spillscan(repository, "init", HEAD, "--yes", "--launch", "gemm*=256,1024", "--launch", "rotate=64")[0] == 0
+    text = (repository / "spillscan.yaml").read_text()
+    entries = {entry["match"]: entry["launch"] for entry in yaml.safe_load(text)["kernels"]}
+    assert entries == {
+        "gemm*": {"threads_per_block": 256, "dynamic_shared_bytes": 1024},
+        "rotate": {"threads_per_block": 64},
+    }
+    assert "threads_per_block: 64" in (repository / "spillscan-baseline.yaml").read_text()
+    assert text.count("#  - match: ") == 2, "softmax and gather are still open"
+    assert spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1", "--kernel", "gemm*")[0] == 0
+
+
+def test_known_launches_are_filled_in(tmp_path: Path) -> None:
+    spillscan(tmp_path, "init", BOUNDED, "--yes")
+    policy = yaml.safe_load((tmp_path / "spillscan.yaml").read_text())
+    assert policy["kernels"]
+    assert all(entry["launch"]["threads_per_block"] for entry in policy["kernels"])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\n- x: 1", "a: b #c", "*[x]?", "\u202ex", "{{}}", "_Z1fIXadL_Z1gEEEvv", ""])
+def test_no_name_can_act_in_the_policy(name: str) -> None:
+    kernels = [kernel(name), kernel("_Z4gemmPf")]
+    text = adoption.policy(kernels, True, [parse_launch("gemm=64")])
+    for written in (text, text.replace("\n#  ", "\n  ")):
+        found = layer(parse_yaml(written, "p.yaml"))
+        assert {*found.settings} == {"baseline"}
+        assert all(entry.match and entry.launch for entry in found.entries)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal")
+@pytest.mark.parametrize(("answer", "written"), [(b"y\n", True), (b"n\n", False), (b"\n", False)])
+def test_it_asks_a_person(tmp_path: Path, answer: bytes, written: bool) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, answer)
+    command = [sys.executable, "-m", "spillscan", "init", str(HEAD)]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, stdin=theirs, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"write these 2 files? [y/N]" in done.stdout
+    assert (tmp_path / "spillscan.yaml").exists() == (tmp_path / "spillscan-baseline.yaml").exists() == written
+
+
+# ---- doctor --------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_says_what_is_missing_and_what_it_costs(repository: Path) -> None:
+    status, said = spillscan(repository, "doctor", HEAD)
+    assert status == 1
+    for lack in (
+        "nothing says how 12 of 12 kernels (softmax: 4, gemm: 4, gather: 2, rotate: 2) are launched",
+        "no baseline",
+        "runs spillscan",
+        "no source file of 2 of 12 kernels (gemm)",
+    ):
+        assert lack in said
+
+
+def test_doctor_is_content_with_what_init_wrote_and_a_launch_map(tmp_path: Path) -> None:
+    log = FIXTURES / "demo" / "base.log"
+    spillscan(tmp_path, "init", log, "--yes")
+    assert spillscan(tmp_path, "doctor", log, "--launch", "*=128,0") == (0, "nothing is missing in 10 kernels\n")
+
+
+@pytest.mark.parametrize(
+    ("log", "lack"),
+    [
+        (FIXTURES / "hostile" / "nothing.log", "no ptxas or nvlink report"),
+        (FIXTURES / "parallel" / "13.0" / "capture-8.log.gz", "a parallel build tore the log"),
+        (FIXTURES / "ptxas" / "calls-c-13.0.log", "are final only after the link"),
+    ],
+)
+def test_doctor_knows_what_a_log_lacks(tmp_path: Path, log: Path, lack: str) -> None:
+    status, said = spillscan(tmp_path, "doctor", log)
+    assert status == 1
+    assert lack in said
+
+
+def test_doctor_reads_the_jobs(tmp_path: Path) -> None:
+    job = tmp_path / ".github" / "workflows" / "ci.yml"
+    job.parent.mkdir(parents=True)
+    job.write_text("steps:\n- run: make 2>&1 | tee build.log\n- run: spillscan check --baseline-from origin/main\n")
+    _, said = spillscan(tmp_path, "doctor", HEAD)
+    assert "ci.yml: a build that fails behind a pipe passes" in said
+    assert "ci.yml: --baseline-from needs the history" in said
+    job.write_text(adoption.workflow(adoption.BUILD_SYSTEMS[-1]))
+    _, said = spillscan(tmp_path, "doctor", HEAD)
+    assert ".github" not in said
+
+
+def test_doctor_knows_a_baseline_of_an_older_release(tmp_path: Path) -> None:
+    spillscan(tmp_path, "init", HEAD, "--yes")
+    path = tmp_path / "spillscan-baseline.yaml"
+    subprocess.run(["sed", "-i", "s/, figures: {[^}]*}//", str(path)], check=True)
+    assert "has no figures of 12 kernels" in spillscan(tmp_path, "doctor", HEAD)[1]

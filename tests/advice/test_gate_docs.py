@@ -1,0 +1,203 @@
+"""Every workflow, pipeline and hook of the documents, step by step: red for a spill and lost blocks, green else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spillscan.advice import adoption
+from spillscan.judging.baseline import file as baseline
+from spillscan.judging.policy.reading import read
+from tests.conftest import FIXTURES, ROOT, run
+from tests.services import Machine, git
+
+DEMO = FIXTURES / "effects"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```yaml\n(# (?P<file>[\w./-]+)\n)?(?P<text>.*?)```", re.S)
+POLICY = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
+CMAKE = next(each for each in adoption.BUILD_SYSTEMS if each.name == "CMake")
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """(document and number, file, text) of each piece of YAML."""
+    for path in DOCUMENTS:
+        for number, match in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8"))):
+            yield f"{path.name}:{number}", match["file"] or "", match["text"]
+
+
+BLOCKS = list(blocks())
+
+
+def of(file: str) -> list[Any]:
+    return [pytest.param(text, id=where) for where, name, text in BLOCKS if name == file]
+
+
+GATES = of(".github/workflows/spillscan.yml")
+
+
+def test_every_piece_of_yaml_is_run_or_read(tmp_path: Path) -> None:
+    """A policy says so in its first line, or is read as one; nothing else may stand there."""
+    known = {adoption.WORKFLOW, ".github/workflows/spillscan-comment.yml", adoption.PIPELINE, adoption.HOOKS}
+    for where, file, text in BLOCKS:
+        if file in known:
+            continue
+        if "\nkernels:\n  _Z" in text:
+            assert baseline.parse(text, where).entries
+            continue
+        place = tmp_path / "spillscan.yaml"
+        place.write_text(text)
+        assert read(str(place)), where
+
+
+def test_what_the_document_shows_is_what_init_writes() -> None:
+    shown = [text for _, _, text in BLOCKS]
+    assert adoption.workflow(CMAKE) in shown
+    assert adoption.pipeline_job(CMAKE) in shown
+    assert f"repos:\n{adoption.hook(CMAKE)}" in shown
+
+
+def change(text: str) -> str:
+    """The build that loses blocks: registers of one kernel."""
+    return text.replace("Used 32 registers, used 0 barriers", "Used 80 registers, used 0 barriers", 1)
+
+
+def both(text: str) -> str:
+    return spill(change(text))
+
+
+def spill(text: str) -> str:
+    old = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
+    return text.replace(old, old.replace("0 bytes spill", "16 bytes spill"), 1)
+
+
+@pytest.fixture(scope="module")
+def adopted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository that was adopted, in whose place a compiler's output is the source."""
+    checkout = tmp_path_factory.mktemp("adopted")
+    (checkout / "CMakeLists.txt").write_text("")
+    (checkout / ".gitignore").write_text("*\n!kernels.cu\n!spillscan*.yaml\n!CMakeLists.txt\n")
+    shutil.copy(DEMO / "base.log", checkout / "kernels.cu")
+    run("init", "kernels.cu", "--yes", cwd=checkout, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    policy = checkout / "spillscan.yaml"
+    policy.write_text(policy.read_text().replace("kernels: []", f'kernels:\n  - match: "*"\n    {POLICY}'))
+    written = ("baseline", "write", "kernels.cu")
+    assert run(*written, cwd=checkout, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode == 0
+    git(checkout, "init", "-q")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "adopted")
+    git(checkout, "update-ref", "refs/remotes/origin/main", "HEAD")
+    return checkout
+
+
+@pytest.fixture
+def machine(tmp_path: Path, adopted: Path) -> Machine:
+    """A runner with a checkout of it."""
+    return Machine(tmp_path, Path(shutil.copytree(adopted, tmp_path / "checkout")))
+
+
+def pull_request(machine: Machine, edit: Callable[[str], str]) -> None:
+    """Another branch with another source."""
+    git(machine.checkout, "clean", "-fdxq")
+    git(machine.checkout, "switch", "-qC", "change", "main")
+    source = machine.checkout / "kernels.cu"
+    text = edit(source.read_text())
+    if text != source.read_text():
+        source.write_text(text)
+        git(machine.checkout, "commit", "-qam", "change")
+
+
+def on(machine: Machine) -> dict[str, Any]:
+    return {"vars": {"DATASET": str(machine.folder / "data")}}
+
+
+@pytest.mark.parametrize("workflow", GATES)
+def test_a_gate_is_red_for_what_got_worse_and_green_for_the_rest(machine: Machine, workflow: str) -> None:
+    if "== 'push'" in workflow or "needs:" in workflow:  # what main leaves for pull requests
+        assert machine.run(workflow, "push", **on(machine)) == 0, machine.steps
+    for edit, status in ((str, 0), (both, 1)):
+        pull_request(machine, edit)
+        assert machine.run(workflow, **on(machine)) == status, machine.steps[-1].said
+        said = "".join(step.said for step in machine.steps)
+        assert said.count("::error ") == 2 * status, "the spill, and the lost blocks"
+
+
+@pytest.mark.parametrize("workflow", GATES)
+def test_a_build_that_fails_is_a_job_that_fails(machine: Machine, workflow: str) -> None:
+    machine.build_status = 3
+    assert machine.run(workflow, **on(machine)) == 3
+    assert machine.steps[-1].status == 3, "nothing runs after it"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_a_checkout_of_another_user(machine: Machine) -> None:
+    """As in a container: without safe.directory git answers nothing."""
+    text = adoption.workflow(CMAKE).replace(
+        "spillscan check build/", "spillscan check build/ --baseline-from origin/main"
+    )
+    pull_request(machine, change)
+    subprocess.run(["chown", "-R", "12345", str(machine.checkout)], check=True)
+    assert machine.run(text) == 1, machine.steps[-1].said
+    assert "blocks-lost" in machine.steps[-1].said
+    (machine.folder / "home" / ".gitconfig").unlink()
+    assert machine.run(text.replace("git config --global", "true")) == 2, machine.steps[-1].said
+    arguments = {"inputs": "build", "arguments": "--baseline-from origin/main"}
+    environment = machine.environment(RUNNER_TEMP=str(machine.folder))
+    machine.summary = ""
+    assert machine.action(arguments, environment, [])[0] == 1, machine.steps[-1].said
+
+
+def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Machine) -> None:
+    (comment,) = (text for _, file, text in BLOCKS if file.endswith("-comment.yml"))
+    asked = {"event": {"workflow_run": {"event": "pull_request", "id": 1, "head_branch": "change"}}}
+    github = {"event_name": "workflow_run", "token": "t", "repository": "o/r", **asked}
+    for edit, said in ((both, "blocks-lost"), (str, "no findings")):
+        pull_request(machine, edit)
+        machine.run(adoption.workflow(CMAKE))
+        assert machine.run(comment, github=github) == 0, machine.steps[-1].said
+        assert [*machine.comments] == ["1"]
+        assert said.lower() in machine.comments["1"].lower()
+    github["event"]["workflow_run"]["event"] = "push"
+    machine.run(comment, github=github)
+    assert machine.steps == [], "a push has no pull request"
+
+
+@pytest.mark.parametrize("text", of(adoption.PIPELINE))
+def test_pipelines_of_gitlab(machine: Machine, text: str) -> None:
+    pipeline = yaml.safe_load(text)
+    template = yaml.safe_load((ROOT / ".gitlab" / "spillscan.yml").read_text())[".spillscan"]
+    jobs = [job for job in pipeline.values() if {"script", "extends"} & {*job}]
+    whole = [{**template, **job, "variables": {**template["variables"], **job["variables"]}}
+             if "extends" in job else job for job in jobs]  # fmt: skip
+    for edit, status in ((str, 0), (both, 1)):
+        pull_request(machine, edit)
+        *before, last = [machine.script(job) for job in whole]
+        assert ([*before], last) == ([0] * (len(whole) - 1), status), machine.steps[-1].said
+        assert (machine.checkout / whole[-1]["artifacts"]["reports"]["junit"]).read_bytes().startswith(b"<?xml")
+    machine.build_status = 3
+    assert machine.script(whole[0]) == 3
+
+
+@pytest.mark.parametrize("text", of(adoption.HOOKS))
+def test_hooks_of_pre_commit(machine: Machine, text: str) -> None:
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    (used,) = (hook for repo in yaml.safe_load(text)["repos"] for hook in repo["hooks"])
+    hook = {**hooks[used["id"]], **used}
+    assert hook["pass_filenames"] is False
+    assert re.search(hook["files"], "src/gemm.cu")
+    for edit, status in ((str, 0), (both, 1)):
+        pull_request(machine, edit)
+        (machine.checkout / "build").mkdir()
+        shutil.copy(machine.checkout / "kernels.cu", machine.checkout / "build" / "kernels.log")
+        words = [sys.executable, "-m", *hook["entry"].split(), *hook["args"]]
+        own = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(words, cwd=machine.checkout, env=own, capture_output=True, check=False)
+        assert done.returncode == status, done.stdout

@@ -1,0 +1,203 @@
+"""Which GPUs can run a file, and what it must hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spillscan import cli, scan
+from spillscan.builds.coverage import Archs
+from spillscan.builds.releases import ISA_OF_RELEASE
+from tests.conftest import FIXTURES
+from tests.reading.binary.support import stored
+from tests.reading.binary.test_weight import zipped
+
+
+@pytest.mark.parametrize(
+    ("machine", "portable", "wanted", "lacking"),
+    [
+        ("sm_80 sm_90a", "", "sm_80 sm_90a", ""),
+        ("sm_80 sm_90a", "", "sm_90", "sm_90"),  # what only 9.0 itself runs is not asked for
+        ("sm_80", "", "sm_86", "sm_86"),
+        ("", "compute_90", "compute_90 compute_120", ""),
+        ("", "compute_90", "compute_80", "compute_80"),
+        ("", "compute_100", "compute_90 compute_120", "compute_90"),
+        ("", "compute_90a", "compute_90 compute_120", "compute_90 compute_120"),  # no later GPU compiles it
+        ("", "compute_90a", "compute_90a", ""),
+        ("sm_90", "", "compute_90", "compute_90"),
+        ("", "", "sm_80", "sm_80"),
+    ],
+)
+def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str) -> None:
+    held = Archs(machine=set(machine.split()), portable=set(portable.split()))
+    assert held.lacks(wanted.split()) == lacking.split()
+
+
+@pytest.mark.parametrize(
+    ("archs", "gpu", "runs"),
+    [
+        ("sm_80 sm_86", "sm_89", ["sm_80", "sm_86"]),
+        ("sm_86", "sm_80", []),
+        ("sm_90a", "sm_90", ["sm_90a"]),
+        ("sm_100f", "sm_103", ["sm_100f"]),
+        ("sm_100a", "sm_103", []),
+        ("sm_86 sm_87", "sm_87", ["sm_87"]),  # Tegra
+        ("sm_87", "sm_89", []),
+        ("compute_80", "sm_75", []),
+        ("compute_80", "sm_121", ["compute_80"]),
+        ("compute_90a", "sm_100", []),
+        ("compute_90a", "sm_90", ["compute_90a"]),
+    ],
+)
+def test_what_runs_where(archs: str, gpu: str, runs: list[str]) -> None:
+    held = Archs()
+    for arch in archs.split():
+        (held.machine if arch.startswith("sm_") else held.portable).add(arch)
+    assert [arch for found in held.for_gpu(gpu) for arch in found] == runs
+
+
+@pytest.mark.parametrize("command", ["size", "check"])
+def test_the_gate(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "gemm.o"
+    path.write_bytes(stored("plain-13.5.o"))
+    assert cli.main([command, str(path), "--require-archs", "sm_80,sm_90a"]) == 0
+    assert cli.main([command, str(path), "--require-archs", "sm_80,sm_86,compute_120"]) == 2
+    assert "no code for sm_86, compute_120, which the policy requires" in capsys.readouterr().err
+    accept = ["--accept", "arch-required"]
+    assert cli.main([command, str(path), "--require-archs", "sm_86", *accept]) == 0
+    assert cli.main([command, str(path), "--require-archs", "sm86"]) == 2
+    assert "'sm86' is no arch" in capsys.readouterr().err
+
+
+def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "package.whl"
+    members = ("a.o", stored("plain-13.5.o")), ("b.cubin", stored("sass-sm_75-13.5.cubin")), ("x.py", b"pass\n")
+    path.write_bytes(zipped(*members))
+    assert cli.main(["size", str(path), "--require-archs", "sm_80"]) == 2
+    found = capsys.readouterr().err
+    assert "b.cubin: no code for sm_80" in found
+    assert "more like it" not in found
+    assert cli.main(["size", str(path), "--gpus", "-f", "csv"]) == 0
+    rows = {row.split(",")[0]: row.split(",")[-2:] for row in capsys.readouterr().out.splitlines()}
+    assert rows["7.5"] == ["1", "1"]
+    assert rows["9.0"] == ["1", "1"]
+    assert rows["8.0"] == ["1", "1"]
+    assert rows["7.0"] == ["0", "2"]
+
+
+RELEASES = {"11.8": "7.8", "12.5": "8.5", "12.6": "8.5", "12.7": "8.6", "12.9": "8.8", "13.0": "9.0", "13.5": "9.5"}
+
+
+def test_what_drivers_take() -> None:
+    assert {release: ISA_OF_RELEASE[release] for release in RELEASES} == RELEASES
+    held = Archs()
+    for arch, version in (("compute_80", "7.8"), ("compute_90", "8.5"), ("compute_90", "8.0"), ("compute_75", None)):
+        held.add_ptx(arch, version)
+    assert held.too_new("12.6") == {"compute_75": ["unknown"]}
+    assert held.too_new("12.4") == {"compute_75": ["unknown"], "compute_90": ["8.5"]}
+    assert held.for_driver("12.4").lacks(["compute_80", "compute_75"]) == ["compute_75"]
+    assert held.for_driver(None).lacks(["compute_75"]) == []
+    assert held.for_driver("12.4").for_gpu("sm_90") == ([], ["compute_80"])
+
+
+@pytest.mark.parametrize(
+    ("archs", "alone"),
+    [
+        ("sm_90a", "sm_90a"),
+        ("sm_90a sm_80 compute_80", ""),
+        ("sm_90a compute_90a", "sm_90a"),
+        ("sm_90a compute_100", "sm_90a"),
+        ("sm_100f sm_120a compute_100", ""),
+        ("sm_90 sm_80", ""),
+    ],
+)
+def test_code_of_one_gpu_without_a_fallback(archs: str, alone: str) -> None:
+    held = Archs(
+        machine={arch for arch in archs.split() if arch.startswith("sm_")},
+        portable={arch for arch in archs.split() if arch.startswith("compute_")},
+    )
+    assert held.without_fallback() == alone.split()
+
+
+def test_versions_of_ptx_in_binaries_are_those_of_their_text(tmp_path: Path) -> None:
+    path = tmp_path / "linked.so"
+    path.write_bytes(stored("linked-13.5.so"))
+    modules = [module for module in scan(path).portable if module.form == "PTX"]
+    assert modules
+    assert {module.version for module in modules} == {"9.5"}
+    text = FIXTURES / "ptx" / "sweep.ptx"
+    (module,) = scan(text).portable
+    assert f".version {module.version}" in text.read_text()
+
+
+def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, policy = tmp_path / "package.whl", tmp_path / "policy.yaml"
+    data = stored("linked-13.5.so")
+    path.write_bytes(zipped(("a.o", data), ("lib/b.o", data)))
+    size = path.stat().st_size
+
+    def said(command: str, *options: str) -> tuple[int, str]:
+        return cli.main([command, str(path), "--config", str(policy), *options]), capsys.readouterr().err
+
+    def says(text: str) -> None:
+        policy.write_text(f"version: 1\n{text}")
+
+    says("driver_release: '13.5'\n")
+    assert said("size")[0] == 0
+    says("driver_release: '13.0'\n")
+    for command, *options in (("size",), ("check", "--severity", "spill=off", "--severity", "spill-in-loop=off")):
+        status, err = said(command, *options)
+        assert status == 2
+        assert "PTX ISA 9.5; drivers of CUDA 13.0 take PTX ISA 9.0 and older" in err
+    assert said("size", "--driver-release", "13.5")[0] == 0
+    says("driver_release: '13.0'\nfiles: [{match: '*.o', driver_release: '13.5'}]\n")
+    assert said("size")[0] == 0
+    says("files: [{match: [b.o, c.o], require_archs: sm_86}]\n")
+    status, err = said("size")
+    assert status == 2
+    assert "lib/b.o: no code for sm_86" in err
+    assert "code for" in err
+    assert "which the policy does not ask for" in err
+    assert said("size", "--require-archs", "sm_80")[0] == 0
+    for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):
+        says(f"max_file_bytes: {most}\n")
+        assert said("size")[0] == expected
+        says(f"files: [{{match: '*.whl', max_file_bytes: {most}, reason: as agreed}}]\n")
+        assert said("size")[0] == expected
+    assert said("size", "--max-file-bytes", str(size - 1))[0] == 1
+    says("files: [{match: '*.zip', max_file_bytes: 1}]\n")
+    assert said("size")[0] == 0
+    assert cli.main(["config", "--config", str(policy)]) == 0
+    assert '- {match: ["*.zip"], max_file_bytes: 1}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("files: [{max_file_bytes: 1}]", "must say which it means"),
+        ("files: [{match: x}]", "sets nothing"),
+        ("files: [{match: x, require_archs: sm86}]", "'sm86' is no arch"),
+        ("files: [{match: x, max_registers: 1}]", "unknown key 'max_registers'"),
+        ("files: {match: x}", "a list is wanted"),
+        ("files: [{match: 're:(', max_file_bytes: 1}]", "no regular expression"),
+        ("driver_release: 12.4", "is wanted here, not 12.4"),
+        ("driver_release: '99.1'", "is wanted here"),
+        ("max_file_bytes: 99999999999999999999", "a whole number"),
+    ],
+)
+def test_mistakes_in_a_policy(text: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, policy = tmp_path / "plain.o", tmp_path / "policy.yaml"
+    path.write_bytes(stored("plain-13.5.o"))
+    policy.write_text(f"version: 1\n{text}\n")
+    assert cli.main(["size", str(path), "--config", str(policy)]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_which_families_the_code_grew_by(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    old, new = tmp_path / "old.cubin", tmp_path / "new.cubin"
+    old.write_bytes(stored("roles-dropped-sm_90a-13.5.cubin"))
+    new.write_bytes(stored("roles-kept-sm_90a-13.5.cubin"))
+    sizes = [sum(k.sass.code_bytes for k in scan(path).kernels if k.sass is not None) for path in (old, new)]
+    assert cli.main(["diff", str(old), str(new)]) == 0
+    assert f"machine code {sizes[1] - sizes[0]:+,} B: " in capsys.readouterr().out

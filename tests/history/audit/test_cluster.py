@@ -1,0 +1,67 @@
+"""Dask: a real scheduler and workers that are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.history.audit.conftest import Reference
+from tests.history.audit.support import customised, kept, run
+from tests.history.audit.test_runs import waited_for
+
+
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[str]:
+    """The address of a scheduler with so many workers, of one thread each, none of which is started again."""
+    told = folder / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    host = ["--host", "127.0.0.1", "--no-dashboard"]
+    commands = [[*dask, "scheduler", *host, "--port", "0", "--scheduler-file", str(told)]]
+    worker = [*dask, "worker", "--scheduler-file", str(told), *host, "--nthreads", "1", "--no-nanny"]
+    commands += [[*worker, "--local-directory", str(folder / f"worker{number}")] for number in range(workers)]
+    processes = [subprocess.Popen(command, **quiet) for command in commands]  # type: ignore[call-overload]
+    try:
+        address = ""
+        while not address:  # the file is there before all of it is
+            with suppress(ValueError):
+                address = json.loads(waited_for(told))["address"]
+        yield address
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Reference, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    waiting = reference.tree / "part0" / "3" / "waits.log"
+    with customised(tmp_path / "custom"):
+        os.environ["GATE"] = str(gate)
+        with cluster(tmp_path, 2) as address:
+            summary = run(reference.tree, tmp_path / "data", scheduler=address)
+            assert summary.text() == reference.summary.text()
+            assert kept(tmp_path / "data") == kept(reference.data)
+
+            waiting.write_text("WAITS AT THE GATE\n" * 5000)  # read early, at least before the small ones
+            command = [sys.executable, "-m", "spillscan", "audit", reference.tree, "--into", tmp_path / "killed"]
+            try:
+                with subprocess.Popen(
+                    [*command, "--label", "v1", "--scheduler", address], stdout=subprocess.PIPE
+                ) as going:
+                    worker, _ = map(int, waited_for(gate / "arrived").split())
+                    os.kill(worker, signal.SIGKILL)
+                    (gate / "open").touch()
+                    output, _ = going.communicate(timeout=120)
+            finally:
+                waiting.unlink()
+            assert going.returncode == 2, "one file is broken on purpose, and one log has holes"
+            assert output.decode().splitlines()[0] == summary.text().splitlines()[0]
+            assert kept(tmp_path / "killed") == kept(reference.data)

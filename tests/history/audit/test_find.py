@@ -1,0 +1,169 @@
+"""What is found of what the user names, and what is left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from spillscan.history.audit.find import Selection, find
+from spillscan.history.audit.messages import MOST_BYTES, Item, dealt
+from spillscan.history.audit.stores import shown
+from spillscan.output.errors import InputError, UsageError
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("a.log", "sub/b.log", "sub/deep/c.o", ".hidden/d.log", "third_party/e.log", "sub/f.tmp"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names(inputs: list[str], **options: object) -> list[str]:
+    items, _ = find(inputs, "v1", Selection(**options), "/nowhere")  # type: ignore[arg-type]
+    return [item.uri for item in items]
+
+
+def reasons(inputs: list[str], **options: object) -> dict[str, str]:
+    _, left = find(inputs, "v1", Selection(**options), "/nowhere")  # type: ignore[arg-type]
+    return {outcome.uri: outcome.reason for outcome in left}
+
+
+@pytest.mark.usefixtures("tree")
+def test_inputs_of_all_kinds_together_each_file_once() -> None:
+    everything = ["./a.log", "./sub/b.log", "./sub/deep/c.o", "./sub/f.tmp", "./third_party/e.log"]
+    assert names(["."]) == everything
+    assert names(["a.log", "sub"]) == ["a.log", "sub/b.log", "sub/deep/c.o", "sub/f.tmp"]
+    assert names(["sub/*"]) == names(["sub"]) == names(["sub/**"])
+    assert names(["**/*.log"]) == ["a.log", "sub/b.log", "third_party/e.log"]
+    assert names(["a.log", "*.log", "a.log"]) == ["a.log"]
+    assert names([f"file://{os.getcwd()}/sub/b.log"]) == [f"{os.getcwd()}/sub/b.log"]
+
+
+@pytest.mark.usefixtures("tree")
+def test_the_same_file_by_two_inputs_is_one() -> None:
+    items, left = find(["sub", os.path.abspath("sub")], "v1", Selection(), "/nowhere")
+    assert len(items) == 3
+    assert len(left) == 3
+
+
+@pytest.mark.usefixtures("tree")
+def test_exclude_by_name_folder_and_path() -> None:
+    assert names(["."], exclude=["*.tmp", "third_party"]) == ["./a.log", "./sub/b.log", "./sub/deep/c.o"]
+    assert names(["."], exclude=["sub/deep/*", "sub/*.tmp"]) == ["./a.log", "./sub/b.log", "./third_party/e.log"]
+    assert names(["."], exclude=["sub/"]) == ["./a.log", "./third_party/e.log"]
+
+
+def test_limits_of_size(tree: Path) -> None:
+    (tree / "large.log").write_bytes(bytes(11))
+    (tree / "empty.log").touch()
+    assert "./large.log" not in names(["."], most_bytes=10)
+    told = reasons(["."], most_bytes=10)
+    assert told["./large.log"] == "larger than 10 bytes"
+    assert told["./empty.log"] == "empty"
+
+
+def test_links_loops_and_special_files(tree: Path) -> None:
+    (tree / "loop").symlink_to(tree)
+    (tree / "self").symlink_to(tree / "self")
+    (tree / "gone").symlink_to(tree / "nothing")
+    (tree / "0-link.log").symlink_to(tree / "a.log")
+    os.link(tree / "a.log", tree / "z-hard.log")
+    os.mkfifo(tree / "fifo")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("socket")
+        found, told = names(["."]), reasons(["."])
+    assert found == ["./a.log", "./sub/b.log", "./sub/deep/c.o", "./sub/f.tmp", "./third_party/e.log"]
+    assert told["./fifo"] == told["./socket"] == "not a regular file"
+    assert told["./0-link.log"] == told["./z-hard.log"] == "another name of a file"
+    assert told["./self"].startswith("cannot be opened: ")
+    assert told["./gone"].startswith("cannot be opened: ")
+    assert not any("loop" in name for name in (*found, *told)), "a link to a folder is not entered"
+    assert names(["loop/sub/b.log"]) == ["loop/sub/b.log"]
+
+
+def test_the_dataset_is_no_input(tree: Path) -> None:
+    (tree / "data").mkdir()
+    (tree / "data" / "x.json").write_text("{}")
+    items, _ = find(["."], "v1", Selection(), str(tree / "data"))
+    assert "./data/x.json" not in [item.uri for item in items]
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_folder_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert reasons(["."])["./sub/deep"] == "cannot be read: Permission denied"
+
+
+def test_inputs_behind_which_there_is_nothing() -> None:
+    with pytest.raises(InputError, match="there is no /no/where"):
+        names(["/no/where"])
+    with pytest.raises(InputError, match=r"there is no nothing\*"):
+        names(["nothing*"])
+    with pytest.raises(UsageError, match="standard input is none"):
+        names(["-"])
+
+
+def test_a_missing_driver_is_one_line_that_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.registry import known_implementations
+
+    monkeypatch.setitem(known_implementations, "gs", {"class": "absent_gcsfs.FileSystem", "err": "Please install"})
+    with pytest.raises(UsageError, match="gs:// needs the package absent_gcsfs; pip install absent_gcsfs"):
+        names(["gs://bucket/a"])
+    with pytest.raises(UsageError, match=r"nosuch://x cannot be opened: Protocol not known"):
+        names(["nosuch://x"])
+
+
+def test_passwords_are_not_kept() -> None:
+    assert shown("https://me:secret@host:80/x@y.so") == "https://host:80/x@y.so"
+    assert shown("s3://bucket/key@1") == "s3://bucket/key@1"
+
+
+def test_batches_hold_each_file_once_large_ones_first() -> None:
+    items = [Item(uri=f"{n}", path=f"/{n}", size_bytes=size) for n, size in enumerate([5, MOST_BYTES * 9, 7, 0] * 90)]
+    parts = list(dealt(items, 2))
+    assert sorted(item.uri for part in parts for item in part) == sorted(item.uri for item in items)
+    assert [len(part) for part in parts[:90]] == [1] * 90
+    assert len(parts) < 110
+    assert list(dealt([], 3)) == []
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of CUDA code; one that is not built is not passed over."""
+    monkeypatch.chdir(tmp_path)
+    where = tmp_path / "build" if inside else Path("build")
+    Path("build").mkdir()
+    Path("build/a.o").write_bytes(b"x")
+    entries = [
+        {"directory": str(where) if inside else ".", "command": f"nvcc -c /src/{name}.cu -o {name}.o", "file": "x.cu"}
+        for name in "ab"
+    ]
+    entries.append({"directory": "/", "arguments": ["g++", "-c", "c.cpp", "-o", "c.o"], "file": "c.cpp"})
+    Path("build/compile_commands.json").write_text(json.dumps(entries))
+    items, left = find(["build/compile_commands.json"], "v1", Selection(), "data")
+    assert [item.uri for item in items] == ["build/a.o"]
+    assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
+    for text, message in (
+        ("[]", "names no compilation of CUDA code, of 0"),
+        ("{", "is no JSON"),
+        ("{}", "is no list of compilations"),
+        ('[{"directory": 1}]', "entry 1 is no compilation"),
+        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \'"}]', "entry 1 is no compilation"),
+    ):
+        Path("build/compile_commands.json").write_text(text)
+        with pytest.raises(InputError, match=message):
+            find(["build/compile_commands.json"], "v1", Selection(), "data")

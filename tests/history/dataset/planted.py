@@ -1,0 +1,287 @@
+"""Histories in which it is known what happens: kernels that come, go, are away for a while, get other names, change for
+good or for one build, and builds that know nothing of them. What ``bisect``, ``trend``, ``history`` and ``diff`` say is
+held against it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spillscan import diff
+from spillscan.history.dataset import Unit, write_batch
+from spillscan.model import Build, Kernel, KernelKey, Usage
+from tests.history.dataset.support import command
+
+_TILES = ("64x64x32", "128x64x32", "128x128x64")
+_PARAMETERS = ("Pf", "Pd", "Pfi", "Pdi", "PKfPf", "PKdPdi", "Pfii", "Piii")
+METRICS = ("registers", "spill_bytes")
+
+
+@dataclass
+class Life:
+    """One kernel from its first build to its last."""
+
+    symbols: dict[int, str] = field(default_factory=dict)
+    """What it is called, by the build that has it; a build in between does not."""
+    figures: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    """Registers and spill bytes."""
+    tile: str = ""
+    """What it was tuned for, of a candidate."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What it is called last."""
+        return self.symbols[max(self.symbols)], self.tile
+
+    def kernel(self, at: int) -> Kernel:
+        """Its record in a build."""
+        registers, spill = self.figures[at]
+        return Kernel(
+            key=KernelKey(symbol=self.symbols[at], arch="sm_90a"),
+            role="entry",
+            usage=Usage(registers=registers, spill_store_bytes=spill, spill_load_bytes=None if spill is None else 0),
+            configuration=(("tile", self.tile),) if self.tile else (),
+        )
+
+
+class Said(NamedTuple):
+    """One thing that happened to a kernel."""
+
+    name: tuple[str, str]
+    event: str
+    metric: str | None
+    before: int | None
+    after: int | None
+    last: int
+    first: int
+
+
+@dataclass
+class Past:
+    """A history."""
+
+    builds: int
+    empty: set[int]
+    """Builds that hold no kernel."""
+    lives: list[Life]
+
+    def kernels(self, at: int) -> list[Kernel]:
+        """Those of one build."""
+        return [life.kernel(at) for life in self.lives if at in life.symbols]
+
+    def expected(self) -> Counter[Said]:
+        """What happened, read off the lives."""
+        filled = [at for at in range(self.builds) if at not in self.empty]
+        return Counter(said for life in self.lives for said in _expected(life, filled))
+
+
+def _expected(life: Life, filled: Sequence[int]) -> Iterator[Said]:
+    there = sorted(life.symbols)
+    place = {at: number for number, at in enumerate(filled)}
+    if there[0] != filled[0]:
+        yield Said(life.name, "new", None, None, None, filled[place[there[0]] - 1], there[0])
+    if there[-1] != filled[-1]:
+        yield Said(life.name, "gone", None, None, None, there[-1], filled[place[there[-1]] + 1])
+    for last, first in pairwise(there):
+        if place[first] > place[last] + 1:
+            yield Said(life.name, "back", None, None, None, last, first)
+        elif life.symbols[last] != life.symbols[first]:
+            yield Said(life.name, "renamed", None, None, None, last, first)
+    for number, metric in enumerate(METRICS):
+        known = [(at, value) for at in there if (value := life.figures[at][number]) is not None]
+        for (last, before), (first, after) in pairwise(known):
+            if before != after:
+                yield Said(life.name, "changed", metric, before, after, last, first)
+
+
+def past(rng: random.Random, builds: int, kernels: int) -> Past:
+    """A history of that many builds and, at its start, kernels."""
+    empty = {at for at in range(1, builds - 1) if rng.random() < 0.03}
+    made = Past(builds=builds, empty=empty, lives=[])
+    words = _words(rng)
+    for _ in range(kernels):
+        made.lives.append(_life(rng, words, made, 0, builds))
+    for _ in range(max(2, builds // 8)):
+        made.lives.append(_life(rng, words, made, rng.randrange(1, builds), builds))
+    for life in rng.sample(made.lives, len(made.lives) // 4):
+        _end(life, rng.randrange(1, builds))
+    symbol = _symbol(rng, words)
+    for number, tile in enumerate(_TILES):
+        life = _life(rng, words, made, 0, builds, symbol)
+        life.tile = tile
+        if number == 2:
+            _end(life, rng.randrange(1, builds))
+        made.lives.append(life)
+    made.lives = [life for life in made.lives if life.symbols]
+    return made
+
+
+def _end(life: Life, at: int) -> None:
+    for later in [each for each in life.symbols if each >= at]:
+        del life.symbols[later], life.figures[later]
+
+
+def _words(rng: random.Random) -> Iterator[str]:
+    seen = set[str]()
+    while True:
+        word = "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(4))
+        if word not in seen:
+            seen.add(word)
+            yield word
+
+
+def _mangled(scope: str, base: str, number: int, parameters: str) -> str:
+    return f"_ZN{len(scope)}{scope}{len(base)}{base}ILi{number}EEEv{parameters}"
+
+
+def _symbol(rng: random.Random, words: Iterator[str]) -> str:
+    return _mangled(next(words), f"{next(words)}_{next(words)}", rng.choice((4, 8, 16)), rng.choice(_PARAMETERS))
+
+
+def _life(rng: random.Random, words: Iterator[str], made: Past, start: int, stop: int, symbol: str = "") -> Life:
+    life = Life()
+    tuned = bool(symbol)
+    scope, base = next(words), f"{next(words)}_{next(words)}"
+    number, parameters = rng.choice((4, 8, 16)), rng.choice(_PARAMETERS)
+    symbol = symbol or _mangled(scope, base, number, parameters)
+    registers, spill = rng.randrange(16, 200), rng.choice((0, 0, 0, rng.randrange(4, 400, 4)))
+    chance = 3 / stop
+    away, flap = 0, 0
+    for at in range(start, stop):
+        if at in made.empty:
+            continue
+        if not tuned and life.symbols and rng.random() < chance / 3:
+            away = rng.randrange(1, 4)
+        if away:
+            away -= 1
+            continue
+        if rng.random() < chance:
+            registers = rng.randrange(16, 256)
+        if rng.random() < chance:
+            spill = rng.choice((0, rng.randrange(4, 900, 4)))
+        before = max((each for each in range(at) if each not in made.empty), default=-1)
+        if not tuned and before in life.symbols and rng.random() < chance / 3:
+            if rng.random() < 0.5:
+                scope = next(words)
+            else:
+                base = f"{base}{rng.randrange(2, 9)}"
+            symbol = _mangled(scope, base, number, parameters)
+            if rng.random() < 0.5:
+                spill += 360
+        flap = rng.randrange(1, 60) if rng.random() < chance else 0
+        life.symbols[at] = symbol
+        unknown = rng.random() < chance / 3
+        life.figures[at] = (None if unknown else registers + flap, None if unknown else spill)
+    return life
+
+
+def write(made: Past, root: Path) -> None:
+    """The history as a dataset, a build a day."""
+    for at in range(made.builds):
+        unit = Unit(uri="build.log", content_hash=f"{at}")
+        write_batch(str(root), label(at), [(unit, Build(kernels=tuple(made.kernels(at))))], {"time": _day(at)})
+
+
+def label(at: int) -> str:
+    """What a build is called."""
+    return f"b{at}"
+
+
+def _day(at: int) -> str:
+    return f"2026-{at // 28 + 1:02}-{at % 28 + 1:02}" if at < 336 else f"2027-01-01T00:{at - 336:02}:00"
+
+
+def disagreements(made: Past, root: Path) -> list[str]:
+    """What ``bisect``, ``trend``, ``history`` and ``diff`` of each build with the next say otherwise than planted."""
+    found = []
+    rows = json.loads(command("bisect", "*", "-d", root, "-f", "json").out)
+    told = Counter(said for row in rows if (said := _said(row)) is not None)
+    expected = made.expected()
+    found += [f"bisect misses {said}" for said in (expected - told)]
+    found += [f"bisect invents {said}" for said in (told - expected)]
+    found += _of_trend(made, root)
+    found += _of_history(made, root, rows)
+    found += _of_diff(made, expected)
+    return found
+
+
+def _said(row: dict[str, Any]) -> Said | None:
+    name = row["canonical"], row["configuration"].replace("×", "x")
+    at = int(row["last_build_before"][1:]), int(row["first_build"][1:])
+    if row["event"] != "changed":
+        return Said(name, row["event"], None, None, None, *at)
+    if row["metric"] not in METRICS:
+        return None
+    return Said(name, "changed", row["metric"], row["before"], row["after"], *at)
+
+
+def _of_trend(made: Past, root: Path) -> Iterator[str]:
+    told: dict[tuple[str, str], dict[int, tuple[Any, ...]]] = defaultdict(dict)
+    for row in json.loads(command("trend", "*", "-d", root, "-f", "json").out):
+        name = row["canonical"], row["configuration"].replace("×", "x")
+        told[name][int(row["label"][1:])] = tuple(row[metric] for metric in METRICS)
+    for life in made.lives:
+        if told.pop(life.name, None) != life.figures:
+            yield f"trend says otherwise of {life.name}"
+    yield from (f"trend invents {name}" for name in told)
+
+
+def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Totals are those of the kernels, changes those of ``bisect``, and jumps are steps of totals."""
+    told = json.loads(command("history", root, "--last", made.builds, "-f", "json").out)
+    totals = {}
+    for at, build in enumerate(told["builds"]):
+        kernels = made.kernels(at)
+        spills = [kernel.usage.spill_store_bytes for kernel in kernels]
+        known = [spill for spill in spills if spill is not None]
+        totals[label(at)] = sum(known)
+        planted = len(kernels), sum(map(bool, known)), sum(known), spills.count(None)
+        said = tuple(build[name] or 0 for name in ("kernels", "spilling_kernels", "spill_bytes", "spill_bytes_unknown"))
+        if said != planted:
+            yield f"history says {said} of {label(at)}, which has {planted}"
+    names = ("canonical", "event", "metric", "before", "after", "last_build_before", "first_build")
+    if Counter(tuple(map(row.get, names)) for row in told["changes"]) != Counter(
+        tuple(map(row.get, names)) for row in rows
+    ):
+        yield "history lists other changes than bisect"
+    for jump in told["jumps"]:
+        ends = totals[jump["last_build_before"]], totals[jump["first_build"]]
+        if jump["total"] == "spill_bytes" and ends != (jump["before"], jump["after"]):
+            yield f"history invents {jump}"
+
+
+def _of_diff(made: Past, expected: Counter[Said]) -> Iterator[str]:
+    """Neighbours differ in what happened between them."""
+    filled = [at for at in range(made.builds) if at not in made.empty]
+    ends = {life.name: life for life in made.lives}
+    for last, first in pairwise(filled):
+        told = Counter[tuple[str, ...]]()
+        for change in diff(Build(kernels=tuple(made.kernels(last))), Build(kernels=tuple(made.kernels(first)))):
+            if change.state in ("added", "removed", "renamed"):
+                told[change.state, change.kernel.key.symbol] += 1
+            told.update(
+                ("changed", change.kernel.key.symbol, name, str(before), str(after))
+                for name, before, after in change.metrics
+                if name in ("registers", "spill_store_bytes")
+            )
+        planted = Counter[tuple[str, ...]]()
+        for said in expected:
+            life = ends[said.name]
+            if said.event in ("new", "back") and said.first == first:
+                planted["added", life.symbols[first]] += 1
+            if said.event in ("gone", "back") and said.last == last:
+                planted["removed", life.symbols[last]] += 1
+            if (said.last, said.first) == (last, first) and said.event == "renamed":
+                planted["renamed", life.symbols[first]] += 1
+            if (said.last, said.first) == (last, first) and said.metric is not None:
+                name = "registers" if said.metric == "registers" else "spill_store_bytes"
+                planted["changed", life.symbols[first], name, str(said.before), str(said.after)] += 1
+        if told != planted:
+            yield f"diff of {label(last)} and {label(first)}: {told - planted} for {planted - told}"

@@ -1,0 +1,68 @@
+"""What the tests of datasets share."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spillscan import scan
+from spillscan.cli import main
+from spillscan.history.dataset import Unit, write_batch
+from spillscan.model import Build
+from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
+
+BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
+VERSION1 = Path(__file__).parent / "version1"
+"""What the first version of the schema wrote: base.log and an unreadable unit as v1, head.log and a cubin as v2."""
+
+
+def unit_of(path: Path) -> Unit:
+    data = path.read_bytes()
+    return Unit(uri=str(path), content_hash=sha256(data).hexdigest(), size_bytes=len(data))
+
+
+def read(*paths: Path) -> list[tuple[Unit, Build | None]]:
+    """Each file as a unit of its own."""
+    return [(unit_of(path), scan(path)) for path in paths]
+
+
+def append(root: Path | str, label: str, *paths: Path, **meta: str) -> None:
+    write_batch(str(root), label, read(*paths), meta)
+
+
+def plain(build: Build) -> dict[str, Any]:
+    """All of a build that a snapshot tells."""
+    return {
+        "kernels": [kernel_to_json(kernel) for kernel in build.kernels],
+        "issues": [issue_to_json(issue) for issue in build.issues],
+        "stats": build.stats,
+    }
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """All files below ``root``."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def command(*words: Path | str | int) -> Done:
+    """The command in this process: starting one for each question takes longer than the questions."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(list(map(str, words)))
+    finally:
+        gc.enable()
+    out.flush()
+    return Done(status, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]

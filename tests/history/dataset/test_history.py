@@ -1,0 +1,389 @@
+"""One kernel over many builds, and the worst of one build."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.history.dataset import Unit, answers, builds, history, links, open_dataset, write_batch, writing
+from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.occupancy.launches import LaunchMap, parse_launch
+from spillscan.output import chart
+from spillscan.output.errors import InputError, UndecidedError
+from spillscan.output.terminal import Style
+from tests.history.dataset import planted
+from tests.history.dataset.support import command
+
+GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"
+REGISTERS = (96, 96, None, 128, 128, 64, 64, 255)
+SPILLS = (0, 0, 0, 0, 8, 520, None, 1000)
+
+
+def kernel(symbol: str, registers: int | None, spill: int | None = 0, arch: str = "sm_90a", unit: str = "") -> Kernel:
+    usage = Usage(registers=registers, spill_store_bytes=spill, spill_load_bytes=None if spill is None else 0)
+    return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), role="entry", usage=usage)
+
+
+def put(root: Path, label: str, *kernels: Kernel, **meta: str) -> None:
+    write_batch(str(root), label, [(Unit(uri="build.log", content_hash=label), Build(kernels=kernels))], meta)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight builds, appended out of order; the sixth lost softmax, and two copies of it stand in the seventh."""
+    place = tmp_path_factory.mktemp("history") / "data"
+    order = (3, 0, 1, 2, 7, 6, 5, 4)
+    for at in order:
+        kernels = [kernel(GEMM, REGISTERS[at], SPILLS[at])]
+        if at != 5:
+            kernels.append(kernel(SOFT, 40 + at))
+        if at == 6:
+            kernels.append(kernel(SOFT, 33, unit="other.o"))
+        put(place, f"b{at}", *kernels, time=f"2026-01-{at + 1:02}", number=str(at * 5))
+    return place
+
+
+def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
+    dataset = open_dataset(str(root))
+    launches = LaunchMap(tuple(parse_launch(text) for text in launch.values()))
+    return history.histories(dataset, dataset.builds, pattern, launches)
+
+
+def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
+    held = open_dataset(str(root)).builds
+    assert [build.label for build in held] == [f"b{at}" for at in range(8)]
+    assert [build.label for build in builds.ordered(held, "number")] == [f"b{at}" for at in range(8)]
+    with pytest.raises(InputError, match="8 builds have no meta 'x'"):
+        builds.ordered(held, "x")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        GEMM,
+        "gemm",
+        "ns::gemm<8>",
+        "gemm<8>",
+        "void ns::gemm<8>(float*)",
+        "gemm*",
+        "*emm<?>",
+        "re:.*gemm.*",
+        "_ZN2ns4g*",
+    ],
+)
+def test_any_name_finds_a_kernel(pattern: str, root: Path) -> None:
+    (found,) = series(root, pattern)
+    assert found.canonical == GEMM
+    assert found.values("registers") == list(REGISTERS)
+    assert found.values("spill_bytes") == list(SPILLS)
+
+
+def test_all_names_and_none(root: Path) -> None:
+    assert [each.canonical for each in series(root, "*")] == [GEMM, SOFT]
+    for pattern in ("gem", "nothing*", "re:gem", "x" * 5000, "\x1b", "'"):
+        with pytest.raises(InputError, match="no kernel is called"):
+            series(root, pattern)
+
+
+def test_of_copies_the_worst_counts_and_what_is_gone_is_not_known(root: Path) -> None:
+    (found,) = series(root, "softmax*")
+    assert found.values("registers") == [40, 41, 42, 43, 44, None, 46, 47]
+    assert found.copies == 2
+
+
+def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
+    assert set(series(root, GEMM)[0].values("resident_blocks")) == {None}
+    (found,) = series(root, GEMM, gemm="gemm*=256")
+    assert found.values("resident_blocks") == [2, 2, None, 2, 2, 4, 4, 1]
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "resident_blocks")] == [
+        (2, 4, 4, 5),
+        (4, 1, 6, 7),
+    ]
+
+
+def test_steps_leap_over_what_is_not_known(root: Path) -> None:
+    (found,) = series(root, GEMM)
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "registers")] == [
+        (96, 128, 1, 3),
+        (128, 64, 4, 5),
+        (64, 255, 6, 7),
+    ]
+    assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "spill_bytes")] == [
+        (0, 8, 3, 4),
+        (8, 520, 4, 5),
+        (520, 1000, 5, 7),
+    ]
+
+
+def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
+    """The hash of an unnamed namespace is of the path: it is another one in each checkout."""
+    for at, digest in enumerate(("8ef9f9cf", "16820cae")):
+        symbol = f"_ZN42_GLOBAL__N__{digest}_7_names_cu_{digest}4kernEv"
+        put(tmp_path, f"b{at}", kernel(symbol, 32 + at), time=f"2026-01-0{at + 1}")
+    (found,) = series(tmp_path, "*kern*")
+    assert found.values("registers") == [32, 33]
+
+
+def test_trend_draws(root: Path) -> None:
+    done = command("trend", "gemm<8>", "-d", root, "--launch", "gemm*=256")
+    assert done.status == 0
+    assert "gemm<8>  sm_90a  in 8 of 8 builds" in done.out
+    assert "registers: 96 → 255" in done.out
+    assert "b7: 64 → 255 (+191)" in done.out
+    assert "blocks/SM: 2 → 1" in done.out
+    assert "█" in done.out
+    rows = json.loads(command("trend", "gemm<8>", "-d", root, "-f", "json").out)
+    assert [row["registers"] for row in rows] == list(REGISTERS)
+    table = list(csv.DictReader(io.StringIO(command("trend", "gemm<8>", "-d", root, "-f", "csv", "--last", "2").out)))
+    assert [(row["label"], row["spill_bytes"]) for row in table] == [("b6", ""), ("b7", "1000")]
+    assert command("trend", "nothing", "-d", root).err == (
+        "spillscan: no kernel is called nothing; give its symbol, its name or a glob\n"
+    )
+
+
+def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
+    aim = tmp_path / "trend.html"
+    done = command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
+    assert (done.status, done.out) == (0, "")
+    page = aim.read_text()
+    assert page == command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
+    payload = json.loads(
+        page.partition('<script type="application/json"')[2].partition(">")[2].partition("</script>")[0]
+    )
+    told = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
+    assert told["gemm<8>", "registers"] == list(REGISTERS)
+    assert told["gemm<8>", "spill_bytes"] == list(SPILLS)
+    assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
+    assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
+    assert payload["builds"] == [f"b{at}" for at in range(8)]
+    asked = [word for name in ("registers", "spill_bytes", "resident_blocks") for word in ("--metric", name)]
+    changes = json.loads(command("bisect", "*", "-d", root, "--launch", "gemm*=256", *asked, "-f", "json").out)
+    steps = [
+        (each["before"], each["after"], payload["builds"][each["first"]]) for each in payload["turns"] if each["metric"]
+    ]
+    assert steps == [
+        (each["before"], each["after"], each["first_build"]) for each in changes if each["event"] == "changed"
+    ]
+    for word in ("pdf", "html:", "html:no/such/folder/x", ""):
+        assert command("trend", "*", "-d", root, "-f", word).status == 2
+
+
+def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
+    words = ("bisect", "gemm", "-d", root, "--metric", "spill_bytes", "--metric", "registers")
+    done = json.loads(command(*words, "-f", "json").out)
+    columns = ("metric", "before", "after", "last_build_before", "first_build", "holds")
+    changes = [
+        ("spill_bytes", 8, 520, "b4", "b5", False),
+        ("spill_bytes", 520, 1000, "b5", "b7", True),
+        ("spill_bytes", 0, 8, "b3", "b4", False),
+        ("registers", 64, 255, "b6", "b7", True),
+        ("registers", 96, 128, "b1", "b3", False),
+        ("registers", 128, 64, "b4", "b5", False),
+    ]
+    assert [tuple(map(row.get, columns)) for row in done] == changes
+    worse = json.loads(command(*words, "--worse", "-f", "json").out)
+    assert [tuple(map(row.get, columns)) for row in worse] == changes[:-1]
+    short = command(*words, "--top", "2").out.splitlines()
+    assert len(short) == 4
+    assert short[-1] == "… 4 more changes (--all shows them)"
+    since = command("bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3").out.splitlines()
+    assert since[1].split() == ["gemm<8>", "sm_90a", "registers", "64", "255", "b7", "b6", "yes"]
+    assert since[2].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4", "no"]
+    assert command("bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
+        "nothing changed in 2 builds\n"
+    )
+    for words in (["--metric", "resident_blocks"], ["--since", "b9"]):
+        assert command("bisect", "gemm", "-d", root, *words).status == 2
+
+
+def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -> None:
+    """A kernel that was renamed and gained 360 B, one that spills from birth, one that vanished, and one with a gap."""
+    kept = [kernel(f"_Z4keptILi{number}EEvPf", 30 + number) for number in range(5)]
+    for at in range(6):
+        held = [*kept, kernel(GEMM, 96) if at < 3 else kernel("_ZN2ns7gemm_v2ILi8EEEvPf", 97, 360)]
+        held += [kernel("_Z5freshPi", 40, 12)] * (at > 3) + [kernel("_Z3oldPii", 44)] * (at < 5)
+        held += [kernel("_Z6awayedPd", 50)] * (at not in (1, 2))
+        put(tmp_path, f"b{at}", *held, time=f"2026-01-0{at + 1}")
+    rows = json.loads(command("bisect", "*", "-d", tmp_path, "-f", "json").out)
+    columns = ("canonical", "event", "was", "metric", "before", "after", "last_build_before", "first_build")
+    new = "_ZN2ns7gemm_v2ILi8EEEvPf"
+    assert [tuple(map(row.get, columns)) for row in rows] == [
+        (new, "changed", None, "spill_bytes", 0, 360, "b2", "b3"),
+        ("_Z5freshPi", "new", None, "spill_bytes", None, 12, "b3", "b4"),
+        (new, "changed", None, "spill_store_bytes", 0, 360, "b2", "b3"),
+        (new, "changed", None, "registers", 96, 97, "b2", "b3"),
+        ("_Z6awayedPd", "back", None, None, None, None, "b0", "b3"),
+        (new, "renamed", GEMM, None, None, None, "b2", "b3"),
+        ("_Z3oldPii", "gone", None, "registers", 44, None, "b4", "b5"),
+    ]
+    for pattern in ("gemm", "gemm_v2<8>", GEMM):
+        (found,) = series(tmp_path, pattern)
+        assert found.values("registers") == [96, 96, 96, 97, 97, 97]
+    named = ("bisect", "*", "-d", tmp_path, "--metric", "registers", "--metric", "spill_bytes", "--worse", "-f", "json")
+    assert [row["event"] for row in json.loads(command(*named).out)] == ["changed", "new", "changed"]
+    text = command("trend", "gemm", "-d", tmp_path).out
+    assert "gemm_v2<8>  sm_90a  in 6 of 6 builds\n  b3: renamed from gemm<8>, after b2\n" in text
+
+
+def test_candidates_of_a_tuner_are_several_kernels(tmp_path: Path) -> None:
+    tiles = [replace(kernel("mm", 64), configuration=(("tile", tile),)) for tile in ("64x64", "128x64")]
+    put(tmp_path, "b0", *tiles, time="2026-01-01")
+    put(tmp_path, "b1", tiles[0], replace(tiles[1], usage=Usage(registers=255)), time="2026-01-02")
+    assert [found.values("registers") for found in series(tmp_path, "mm")] == [[64, 255], [64, 64]]
+    (row,) = json.loads(command("bisect", "mm", "-d", tmp_path, "--metric", "registers", "-f", "json").out)
+    assert (row["configuration"], row["after"]) == ("128x64", 255)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
+    """Small histories; `python -m tests.oracle.history_oracle` has large ones."""
+    made = planted.past(random.Random(seed), 12, 8)
+    assert {said.event for said in made.expected()} >= {"changed", "renamed", "back", "gone", "new"}
+    planted.write(made, tmp_path)
+    assert planted.disagreements(made, tmp_path) == []
+
+
+def test_a_compaction_keeps_what_goes_on_under_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planted.past(random.Random(11), 20, 12)
+    planted.write(made, tmp_path)
+    writing.compact(open_dataset(str(tmp_path)))
+    dataset = open_dataset(str(tmp_path))
+    pairs = [(before, after) for after, before in links.neighbours(dataset).items()]
+    found = dict(links.found(dataset, pairs))
+    assert any(found.values())
+    assert links.kept(dataset, pairs) == found
+    with monkeypatch.context() as patched:
+        patched.delattr(links, "pair")
+        assert planted.disagreements(made, tmp_path) == []
+    assert not links.kept(dataset, [(after, before) for before, after in pairs]), "in another order nothing is known"
+    label = pairs[3][1]
+    unit = Unit(uri="another.log", content_hash="another")
+    write_batch(str(tmp_path), label, [(unit, Build(kernels=(kernel(GEMM, 40),)))], {})
+    dataset = open_dataset(str(tmp_path))
+    kept = links.kept(dataset, pairs)
+    assert kept == {both: some for both, some in found.items() if label not in both}, "these were written to since"
+    writing.compact(dataset)
+    dataset = open_dataset(str(tmp_path))
+    assert links.kept(dataset, pairs) == dict(links.found(dataset, pairs))
+    monkeypatch.setattr(links, "__version__", "0.0")
+    assert not links.kept(dataset, pairs), "another version may pair otherwise"
+
+
+def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> None:
+    """What is not known of a kernel makes a total a lower bound, which is compared with its like alone."""
+    spills = (0, 4, 4, None, 500, 504)
+    for at, spill in enumerate(spills):
+        meta = {"time": f"2026-01-0{at + 1}", "commit": f"{at}" * 40, "link": f'https://example.org/c?{at}|"<x>'}
+        put(tmp_path, f"b{at}", kernel(GEMM, 96, spill), kernel(SOFT, 255, 100, arch="sm_80"), **meta)
+    put(tmp_path, "b6", time="2026-01-07")
+    done = json.loads(command("history", tmp_path, "--last", "3", "-f", "json").out)
+    assert [build["spill_bytes"] for build in done["builds"]] == [100, 104, 104, 100, 600, 604, None]
+    assert [build["spill_bytes_unknown"] for build in done["builds"]] == [0, 0, 0, 1, 0, 0, 0]
+    jumps = [(each["total"], each["before"], each["after"], each["first_build"]) for each in done["jumps"]]
+    assert jumps == [("spill_bytes", 104, 600, "b4"), ("spilling_kernels", 1, 2, "b1")]
+    assert done["jumps"][0]["last_build_before"] == "b2", "of b3 nobody knows the total"
+    assert {build["low_occupancy_kernels"] for build in done["builds"]} == {2, None}
+    changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["changes"]]
+    assert changed[0] == ("spill_bytes", 500, 504, "b5")
+    assert [each["name"] for each in done["archs"]] == []
+    text = command("history", "-d", tmp_path, "--top", "2", "--threshold", "50").out
+    assert "Jumps: a change of more than 50 % and thrice the usual one\n" in text
+    assert "… 5 more (--all shows them)" in text
+    lines = command("history", tmp_path, "-f", "markdown").out.splitlines()
+    assert any("](https://example.org/c?5%7C%22%3Cx%3E)" in line for line in lines), "a link acts as one alone"
+    assert not any("<x>" in line for line in lines)
+    assert command("history", tmp_path, "-d", tmp_path).status == 2
+
+
+def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None:
+    for number in range(12):
+        spill = 640 if number >= 8 else 0
+        meta = {"time": f"2026-01-{number + 1:02}", "commit": f"{number:040}", "link": f"https://example.com/{number}"}
+        kernels = [kernel("gemm", 64 + number // 6, spill), *([kernel("born", 32, 8)] if number > 9 else [])]
+        put(tmp_path / "data", f"b{number:02}", *kernels, **meta)
+    page = tmp_path / "history.html"
+    assert command("history", tmp_path / "data", "-f", f"html:{page}").status == 0
+    payload = json.loads(page.read_text().partition('id="payload">')[2].partition("</script>")[0])
+    spills = next(each for each in payload["courses"] if each["label"] == "spill bytes")
+    assert spills["values"] == [0] * 8 + [640, 640, 648, 648]
+    assert spills["jumps"] == [[7, 8, 0.0]]
+    assert payload["builds"][8] == {
+        "label": "b08",
+        "date": "2026-01-09",
+        "commit": "0" * 12,
+        "link": "https://example.com/8",
+    }
+    document = json.loads(command("history", tmp_path / "data", "-f", "json").out)
+    changes = next(each for each in payload["tables"] if each["title"].startswith("Changes"))
+    labels = [each["label"] for each in payload["builds"]]
+    assert [[labels[at] for at in ends] for ends in changes["ends"]] == [
+        [each["last_build_before"], each["first_build"]] for each in document["changes"]
+    ]
+    metrics = [each["label"] for each in payload["metrics"]]
+    followed = {
+        name: (there, dict(zip(metrics, columns, strict=True))) for name, _, there, *columns in payload["kernels"]
+    }
+    assert followed["born"][0] == [0, 0, 10, 1]
+    assert followed["gemm"][1]["spills"] == [0, 0, 8, 640]
+    assert followed["gemm"][1]["registers"] == [0, 64, 6, 65]
+
+
+def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
+    rows = json.loads(command("top", "-d", root, "--registers", "-f", "json").out)
+    assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
+        ("void ns::gemm<8>", 255),
+        ("void ns::softmax<float>", 47),
+    ]
+    assert "gemm<8>" in command("top", "-d", root).out
+    assert "softmax" not in command("top", "-d", root).out, "it spills nothing"
+    assert json.loads(command("top", "-d", root, "--label", "b0", "-f", "json").out) == []
+    assert command("top", "-d", root, "--label", "b9").err == "spillscan: there is no build 'b9'; the last one is b7\n"
+    copies = json.loads(command("top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
+    assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
+        ("void ns::gemm<8>", 64, 1),
+        ("void ns::softmax<float>", 46, 2),
+    ]
+    put(tmp_path, "x", kernel(GEMM, None, None))
+    for measure in ("--spills", "--registers", "--lost-blocks"):
+        assert command("top", measure, "-d", tmp_path).status == 2, "nothing is known is not nothing is wrong"
+
+
+def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
+    bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256), dynamic_shared=False)
+    put(tmp_path, "x", kernel(GEMM, 64), bounded, kernel("_Z4freev", 16))
+    dataset = open_dataset(str(tmp_path))
+    ranking = answers.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))
+    assert [(each.kernel.short_name, each.lost_blocks) for each in ranking.entries] == [("softmax", 6), ("gemm", 4)]
+    assert ranking.unknown == 1
+    put(tmp_path, "y", kernel("_Z4freev", 16))
+    dataset = open_dataset(str(tmp_path))
+    with pytest.raises(UndecidedError, match="is known to lose blocks"):
+        answers.rank(dataset, "y", "lost-blocks", 10, LaunchMap())
+
+
+@pytest.mark.parametrize("count", [1, 2, 39, 40, 41, 200, 1000])
+@pytest.mark.parametrize("width", [10, 60, 100])
+def test_charts_fit_and_show_the_worst(count: int, width: int) -> None:
+    values: list[int | None] = [None if at % 7 == 3 and count > 2 else at for at in range(count)]
+    *lines, ends = chart.builds(values, "first", "last", Style(width=width))
+    assert all(len(line) <= max(width, 19) for line in lines)
+    assert lines[-1].endswith("─")
+    assert f"{max(value for value in values if value is not None) or 1:,}" in lines[0]
+    assert len(ends) <= max(width, 10 + len("first … last"))
+    plain = chart.builds(values, "", "", Style(width=width, ascii_only=True))[:-1]
+    assert set("".join(plain)) <= set("0123456789 ,|#?+-")
+
+
+def test_a_single_bad_build_among_many_is_seen() -> None:
+    values: list[int | None] = [4] * 1000
+    values[777] = 1
+    assert "█" not in {
+        line[10 + 38 * 777 // 1000] for line in chart.builds(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
+    }
+    assert "?" in "".join(chart.builds([1, None, 2], "a", "b", Style(width=40)))

@@ -1,0 +1,15 @@
+"""An append that is killed loses nothing that was finished, and leaves nothing half-written that anybody sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.history.dataset import killing
+
+
+def test_killed_appends_lose_nothing_and_are_completed(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    # A batch puts four objects: two archs, the units, the record. Each is one fsync and one replace.
+    assert killing.kill_once(root, call=6).units == 0, "parts without a record do not count"
+    assert killing.kill_once(root, call=16).units == killing.BATCH, "the second record was on its way"
+    killing.complete(root)

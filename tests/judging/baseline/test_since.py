@@ -1,0 +1,234 @@
+"""A build held against the figures that a baseline keeps: what `diff` finds between two builds, `check` finds here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from spillscan.judging.baseline.file import parse, text_of
+from spillscan.judging.baseline.model import Baseline
+from spillscan.judging.baseline.recording import Since, since
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options
+from spillscan.judging.rules import check, recorded_as, regressions
+from spillscan.model import Build, Kernel, LaunchBounds, Usage
+from tests.conftest import FIXTURES, run
+from tests.judging.baseline.support import build, kernel, pruned, written
+
+BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
+LAUNCHED = Policy((from_options({}, (), ("*=256",)),))
+
+
+def sized(of: Kernel, **figures: int | None) -> Kernel:
+    return replace(of, usage=replace(of.usage, **figures))  # type: ignore[arg-type]
+
+
+def became(now: Build, baseline: Baseline, policy: Policy | None = None) -> Since:
+    policy = policy or Policy()
+    judgement = check(now, policy)
+    return since(now, now, baseline, policy, judgement.findings, judgement.undecided)
+
+
+def rules(of: Since) -> Sequence[str]:
+    return sorted(each.rule for each in of.worse)
+
+
+# ---- as diff finds it ----------------------------------------------------------------------------------------------
+
+REGISTERS = st.sampled_from([None, 16, 32, 33, 40, 64, 72, 128, 255])
+SHARED = st.sampled_from([0, 1024, 48 << 10])
+SPILLS = st.tuples(*[st.sampled_from([0, 8, 64])] * 2)
+KERNELS = st.dictionaries(
+    st.sampled_from(["_Z1aPf", "_Z1bPf", "_ZN1n1cEPf"]), st.tuples(REGISTERS, SHARED, SPILLS), min_size=1
+)
+
+
+def made(kernels: dict[str, tuple[int | None, int, tuple[int, int]]]) -> Build:
+    return build(
+        *(
+            sized(kernel(symbol, spills, registers=registers), shared_bytes=shared, barriers=1)
+            for symbol, (registers, shared, spills) in kernels.items()
+        )
+    )
+
+
+@given(KERNELS, KERNELS, st.booleans())
+def test_it_is_what_diff_finds(before: dict, after: dict, launched: bool) -> None:  # type: ignore[type-arg]
+    after = {symbol: figures for symbol, figures in after.items() if symbol in before} or before
+    policy = LAUNCHED if launched else Policy()
+    base, head = made(before), made(after)
+    text = text_of(written(base, policy=policy))
+    changes = [each for each in comparison(base, head, policy).changes if each.before and each.after]
+    spilling = {each.kernel.key.symbol for each in check(head, policy).findings}
+    wanted = sorted(
+        (each.kernel.key.symbol, each.rule, each.message)
+        for each in regressions(changes, policy)
+        if each.severity != "note" and not (recorded_as(each.rule) == "spill" and each.kernel.key.symbol in spilling)
+    )
+    found = became(head, parse(text, "b.yaml"), policy)
+    assert sorted((each.kernel.key.symbol, each.rule, each.message) for each in found.worse) == wanted
+    lost = {symbol for symbol in after if before[symbol][0] is not None and after[symbol][0] is None}
+    assert {each.kernel.key.symbol for each in found.undecided} == lost
+
+
+# ---- blocks --------------------------------------------------------------------------------------------------------
+
+
+def test_lost_blocks_fail_where_the_launch_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    assert run("baseline", "write", BASE, "-o", path, "--launch", "*=256").returncode == 0
+    assert run("check", BASE, "--baseline", path, "--launch", "*=256").returncode == 0
+    result = run("check", HEAD, "--baseline", path, "--launch", "*=256")
+    assert result.returncode == 1
+    said = result.stdout.decode()
+    assert (
+        "sums (sm_90): blocks per SM 8 → 5 on sm_90 at 256 threads, limited by registers [blocks-lost, worse]" in said
+    )
+    assert "pick" not in said, "nothing that only got better, and no note"
+    assert run("baseline", "write", HEAD, "-o", path, "--launch", "*=256").returncode == 0
+    assert run("check", HEAD, "--baseline", path, "--launch", "*=256").returncode == 0
+
+
+def test_a_launch_that_the_policy_no_longer_says_is_as_it_was_recorded() -> None:
+    lean, greedy = (build(sized(kernel(registers=64), shared_bytes=size)) for size in (0, 96 << 10))
+    baseline = written(lean, policy=LAUNCHED)
+    assert rules(became(greedy, baseline, LAUNCHED)) == ["blocks-lost"]
+    assert rules(became(greedy, baseline)) == ["blocks-lost"]
+    assert rules(became(greedy, written(lean))) == [], "shared memory alone is a note where no launch is known"
+
+
+def test_another_block_size_of_the_code_leaves_the_blocks_open() -> None:
+    def bounded(threads: int, registers: int) -> Build:
+        bounds = LaunchBounds(max_threads=threads)
+        return build(replace(kernel(registers=registers), launch_bounds=bounds, dynamic_shared=False))
+
+    baseline = written(bounded(256, 64))
+    assert rules(became(bounded(256, 72), baseline)) == ["blocks-lost"]
+    assert rules(became(bounded(128, 72), baseline)) == ["registers"], "the blocks of two launches say nothing"
+
+
+# ---- registers, spills ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [(64, 72, ["registers"]), (65, 72, []), (72, 64, []), (64, 64, []), (None, 64, [])],
+)
+def test_registers_in_steps(before: int | None, after: int, found: list[str]) -> None:
+    assert rules(became(build(kernel(registers=after)), written(build(kernel(registers=before))))) == found
+
+
+def test_registers_that_are_not_reported_any_more_are_a_hole(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    log, unlinked = (FIXTURES / "ptxas" / f"calls-{name}13.0.log" for name in ("", "c-"))
+    run("baseline", "write", log, "-o", path)
+    assert run("check", log, "--baseline", path).returncode == 0
+    spills_aside = ("--max-spill-bytes", "none", "--max-spill-growth-bytes", "none")
+    result = run("check", unlinked, "--baseline", path, "--allow-fewer", *spills_aside)
+    assert result.returncode == 2, result.stdout
+    assert b"relocatable code is not linked in the head" in result.stderr
+    assert b"[unknown-registers]" in result.stderr
+
+
+def test_growth_below_a_limit_is_growth() -> None:
+    """A limit says what any kernel may spill; that one spills now which did not is a change for the worse."""
+    limits = Policy((from_options({"max_spill_bytes": "96"}, (), ()),))
+    baseline = written(build(kernel()), policy=limits)
+    assert rules(became(build(kernel(spills=(8, 8))), baseline, limits)) == ["spill"]
+    tolerant = Policy((from_options({"max_spill_bytes": "96", "max_spill_growth_bytes": "16"}, (), ()),))
+    assert rules(became(build(kernel(spills=(8, 8))), baseline, tolerant)) == []
+
+
+def test_it_is_said_once() -> None:
+    baseline = written(build(kernel()))
+    assert rules(became(build(kernel(spills=(8, 8))), baseline)) == [], "the rule of builds says it"
+
+
+def test_policies_and_suppressions_hold(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    launch = ("--launch", "*=256")
+    run("baseline", "write", BASE, "-o", path, *launch)
+    off = ("--severity", "blocks-lost=off", "--max-spill-bytes", "none", "--max-spill-growth-bytes", "none")
+    assert run("check", HEAD, "--baseline", path, *launch, *off).returncode == 0
+    excuse = "suppressions:\n- {kernel: sums, rule: blocks-lost, reason: r, until: 2030-01-31}\n"
+    path.write_text(path.read_text().replace("suppressions: []\n", excuse))
+    result = run("check", HEAD, "--baseline", path, *launch, *off[2:], "--today", "2026-01-31")
+    assert result.returncode == 0, result.stdout
+    assert b"1 suppressed" in result.stdout
+
+
+# ---- which kernel --------------------------------------------------------------------------------------------------
+
+
+def test_each_copy_is_held_to_one_of_its_own() -> None:
+    def copies(*registers: int) -> Build:
+        return build(*(kernel(registers=each, unit=f"{unit}.o") for unit, each in enumerate(registers)))
+
+    assert rules(became(copies(128, 64), written(copies(64, 128)))) == []
+    assert rules(became(copies(64, 64, 64), written(copies(64, 64)))) == []
+    assert rules(became(copies(64, 72), written(copies(64, 64)))) == ["registers"]
+    assert rules(became(copies(64, 128, 128), written(copies(64, 128)))) == ["registers"], "a further one, to the least"
+
+
+def test_a_renamed_kernel_carries_its_figures() -> None:
+    def called(name: str, registers: int) -> Build:
+        return build(kernel(f"_ZN6solver{len(name)}{name}EPKfPfi", registers=registers))
+
+    baseline = written(called("relax_columns", 64))
+    assert rules(became(called("relax_columns_v2", 128), baseline)) == ["registers"]
+
+
+def test_a_selection_holds_only_what_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    run("baseline", "write", BASE, "-o", path, "--launch", "*=256")
+    arguments = ("--baseline", path, "--launch", "*=256", "--kernel")
+    assert run("check", HEAD, *arguments, "stage").returncode == 0
+    assert run("check", HEAD, *arguments, "sums").returncode == 1
+
+
+# ---- the file ------------------------------------------------------------------------------------------------------
+
+
+def test_a_baseline_without_figures_is_read_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    run("baseline", "write", BASE, "-o", path)
+    path.write_text(re.sub(r", figures: \{[^}]*\}", "", path.read_text()))
+    result = run("check", HEAD, "--baseline", path, "--max-spill-bytes", "none")
+    assert result.returncode == 0
+    assert b"an older release recorded no figures of 6 kernels" in result.stderr
+
+
+def test_prune_lowers_and_raises_nothing() -> None:
+    old = written(build(kernel(registers=64)))
+    assert rules(became(build(kernel(registers=64)), pruned(build(kernel(registers=40)), old))) == ["registers"]
+    assert pruned(build(kernel(registers=72)), old) == old
+    unknown = build(replace(kernel(), usage=Usage(spill_store_bytes=0, spill_load_bytes=0)))
+    assert pruned(unknown, old) == old
+    assert written(unknown, old) == old, "what this input does not report stays recorded"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("registers: 32", "registrs: 32"),
+        ("launch: {", "launch: {blocks: 1, "),
+        ("threads_per_block: 256", "threads_per_block: 4096"),
+        ("threads_per_block: 256", "threads_per_block: 0"),
+    ],
+)
+def test_a_figure_that_no_release_writes_is_refused(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "b.yaml"
+    run("baseline", "write", BASE, "-o", path, "--launch", "*=256")
+    text = path.read_text()
+    line = text[: text.index(before)].count("\n") + 1
+    path.write_text(text.replace(before, after, 1))
+    result = run("check", BASE, "--baseline", path)
+    assert result.returncode == 2
+    assert result.stderr.decode().startswith(f"spillscan: {path}:{line}: a figure or launch that no release writes; ")

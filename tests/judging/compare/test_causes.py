@@ -1,0 +1,121 @@
+"""Why registers grew: causes of code made by hand, and ``why`` on real cubins."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spillscan.cli import main
+from spillscan.judging.compare.causes import Kind, causes, held, open_questions, risen
+from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.model.code import Maker, SassStats, SourceLine
+from spillscan.reading.binary.pressure import Pressure
+from spillscan.reading.machine.liveness import WORDS, Live
+from tests.reading.binary.support import stored
+
+CALLED = SourceLine(file="/x/k.cu", line=3)
+INLINED = SourceLine(file="/x/k.cu", line=3, inlined_at=SourceLine(file="/x/k.cu", line=9))
+
+
+def line(number: int) -> SourceLine:
+    return SourceLine(file="/x/k.cu", line=number)
+
+
+def kernel(options: str = "", version: str = "13.0.1", threads: int | None = None, **opcodes: int) -> Kernel:
+    stats = SassStats(
+        instructions=sum(opcodes.values()),
+        code_bytes=16 * sum(opcodes.values()),
+        opcodes=tuple(opcodes.items()),
+        maker=Maker(tool="ptxas", version=version, options=options),
+    )
+    bounds = None if threads is None else LaunchBounds(max_threads=threads)
+    key = KernelKey(symbol="k", arch="sm_90", unit="")
+    return Kernel(key=key, role="entry", usage=Usage(), sass=stats, launch_bounds=bounds)
+
+
+def code(rows: list[tuple[SourceLine, int]], accesses: dict[tuple[str, int], int] | None = None) -> Pressure:
+    """Instructions with their lines, and how many registers are live at each: those from R2 on."""
+    data = b"".join(((1 << live) - 1 << 2).to_bytes(8 * WORDS, "little") for _, live in rows)
+    sets = np.frombuffer(data, np.uint64).reshape(-1, WORDS)
+    return Pressure(Live(sets, False), [source for source, _ in rows], Counter(accesses or {}))
+
+
+PLAIN = code([(line(5), 4)] * 8)
+CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
+    ("equal", kernel(), kernel(), PLAIN, PLAIN, []),
+    ("cap", kernel("-arch sm_90"), kernel("-maxrregcount 32 -arch sm_90"), PLAIN, PLAIN, ["cap"]),
+    ("bounds", kernel(), kernel(threads=1024), PLAIN, PLAIN, ["bounds"]),
+    ("blocks", kernel(threads=128), kernel(threads=128), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
+    ("explained", kernel(), kernel("-maxrregcount 40"), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
+    ("toolkit", kernel(), kernel(version="13.5.37"), PLAIN, PLAIN, ["toolkit"]),
+    ("options", kernel("-O3 -v"), kernel("-O1"), PLAIN, PLAIN, ["options"]),
+    ("unrolled", kernel(), kernel(), PLAIN, code([(line(5), 9)] * 32), ["repeated"]),
+    ("a little more", kernel(), kernel(), PLAIN, code([(line(5), 4)] * 9), []),
+    ("new", kernel(), kernel(), PLAIN, code([(line(5), 4)] * 8 + [(line(6), 5)] * 4), ["new-code"]),
+    ("wide", kernel(), kernel(), code([], {("LDG", 4): 8}), code([], {("LDG", 16): 2}), ["wider"]),
+    ("double", kernel(FADD=8), kernel(DADD=8), PLAIN, PLAIN, ["wider"]),
+    (
+        "inlined",
+        kernel(CALL=2, FADD=8),
+        kernel(FADD=16),
+        code([(line(9), 4)] * 4 + [(CALLED, 4)] * 4)._replace(calls=2),
+        code([(line(9), 4)] * 2 + [(INLINED, 4)] * 8),
+        ["inlined"],
+    ),
+    (
+        "outlined",
+        kernel(FADD=16),
+        kernel(CALL=2, FADD=8),
+        code([(line(9), 4)] * 2 + [(INLINED, 4)] * 8),
+        code([(line(9), 4)] * 4 + [(CALLED, 4)] * 4)._replace(calls=2),
+        ["outlined"],
+    ),
+    ("jumps", kernel(FADD=8), kernel(CALL=2, FADD=8), PLAIN, PLAIN, []),
+    (
+        "several",
+        kernel(),
+        kernel("-maxrregcount=24", threads=64),
+        PLAIN,
+        code([(line(5), 9)] * 32),
+        ["bounds", "cap", "repeated"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after", "old", "new", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_causes(name: str, before: Kernel, after: Kernel, old: Pressure, new: Pressure, expected: list[Kind]) -> None:
+    assert [each.kind for each in causes(before, after, old, new)] == expected
+
+
+def test_lines_where_more_is_live_and_held() -> None:
+    new = code([(line(5), 4), (line(6), 9), (line(5), 6)])
+    assert risen(code([(line(5), 4), (line(6), 5)]), new) == [("k.cu:6", 5, 9), ("k.cu:5", 4, 6)]
+    assert held(PLAIN, new) == [("k.cu:6", 0, 5)]
+
+
+def test_what_is_not_known_is_said() -> None:
+    bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage())
+    said = list(open_questions(bare, bare, None, None))
+    heads = ["live registers, and which lines grew", "toolkit and options of both builds"]
+    assert [each.split(":")[0] for each in said] == heads
+    assert causes(bare, bare, None, None) == []
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for side, name in (("old", "sass-sm_90a-12.3.cubin"), ("new", "sass-sm_90a-13.5.cubin")):
+        (tmp_path / side).write_bytes(stored(name))
+    call = ["why", "array_and_spills", str(tmp_path / "old"), str(tmp_path / "new")]
+    assert main([*call, "-f", "json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert [cause["kind"] for cause in report["causes"]][-1] == "toolkit"
+    assert report["figures"]["live_registers"] == [30, 30]
+    assert main(call) == 0
+    text = capsys.readouterr().out
+    assert "CUDA 12.3 → 13.5.37" in text
+    assert "not known: which lines grew: compile both builds with -lineinfo" in text
+    assert main(["why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
+    assert "no kernel of both builds" in capsys.readouterr().err

@@ -1,0 +1,427 @@
+"""``spillscan diff`` as users and CI run it. ``python -m tests.judging.compare.test_diff`` writes golden texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan import scan
+from spillscan.judging.compare.pairing import changed, comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import all_rules, regressions, undecided_changes
+from spillscan.model import Build, Change, Kernel, at_least
+from spillscan.occupancy.launches import LaunchMap
+from spillscan.output.terminal import Style
+from spillscan.reports import Report, text
+from tests import test_readme
+from tests.conforming import conforms
+from tests.conftest import FIXTURES, ROOT, read_text, run
+from tests.reporting import kernel
+
+DOCUMENT = ROOT / "docs" / "diff.md"
+GOLDEN = ROOT / "tests" / "golden"
+BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
+SPILLS = [FIXTURES / "ptxas" / f"spill-{release}.log" for release in ("11.8", "12.9", "13.5")]
+TORN = FIXTURES / "parallel" / "13.0" / "capture-8.log.gz"
+
+CALLS = {
+    "effects": ("diff", BASE, HEAD),
+    "effects-launched": ("diff", BASE, HEAD, "--launch", "*=256", "--fail-on", "note"),
+    "effects-devices": ("diff", BASE, HEAD, "--launch", "sums=256", "--device", "H100", "--device", "H200"),
+    "back": ("diff", HEAD, BASE, "--top", "3"),
+    "demo": ("diff", FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"),
+    "equal": ("diff", HEAD, HEAD),
+    "messages": ("diff", FIXTURES / "ptxas" / "wgmma-12.4.log", FIXTURES / "ptxas" / "wgmma-13.0.log", "--top", "4"),
+    "unknown": ("diff", FIXTURES / "parallel" / "13.0" / "sequential", TORN),
+    "by-build": ("diff", *SPILLS),
+    "by-arch": ("diff", *SPILLS[1:], "--by", "arch"),
+    "archs": (
+        "diff",
+        FIXTURES / "demo" / "head.log",
+        "--by",
+        "arch",
+        "--metric",
+        "resident_blocks",
+        "--launch",
+        "*=256",
+    ),
+}
+WIDTHS = ("80", "160")
+
+
+def printed(call: tuple[str | Path, ...], width: str) -> str:
+    """What a person sees at the top of a checkout."""
+    words = [part.relative_to(ROOT) if isinstance(part, Path) else part for part in call]
+    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": width}
+    return run(*words, env=environment).stdout.decode()
+
+
+def document(*arguments: str | Path) -> dict[str, Any]:
+    result = run(*arguments, "-f", "json")
+    assert result.stdout, result.stderr
+    value: dict[str, Any] = json.loads(result.stdout)
+    conforms(value)
+    return value
+
+
+def status(*arguments: str | Path, stdin: bytes = b"") -> int:
+    return run("diff", *arguments, stdin=stdin).returncode
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", CALLS)
+def test_text(name: str, width: str) -> None:
+    found = printed(CALLS[name], width)
+    assert found == (GOLDEN / f"diff-{name}-{width}.txt").read_text(encoding="utf-8")
+    table = found.split("\n\n")[0]
+    assert all(len(line) <= int(width) for line in table.splitlines())
+
+
+def test_one_line_where_nothing_changed() -> None:
+    assert printed(CALLS["equal"], "80").count("\n") == 1
+
+
+def test_colors_are_where_it_got_worse_or_better() -> None:
+    painted = run(*CALLS["effects-launched"], env=os.environ | {"FORCE_COLOR": "1"}).stdout.decode().splitlines()
+    assert any(line.startswith("\x1b[31m") and "868 B" in line for line in painted)
+    assert any(line.startswith("\x1b[32m") and "(-112)" in line for line in painted)
+
+
+def renamed(score: float) -> tuple[Kernel, Kernel, Change]:
+    """A pair as pairing by likeness gives it."""
+    before, after = (next(k for k in scan(path).kernels if k.key.symbol == "sums") for path in (BASE, HEAD))
+    after = replace(after, key=replace(after.key, symbol="_Z9sums_wideILi16EEvPKfPfi"))
+    change = changed(before, after, LaunchMap())
+    assert change is not None
+    return before, after, replace(change, state="renamed", score=score)
+
+
+def test_renamed_pairs_show_both_names_and_the_score() -> None:
+    before, after, change = renamed(0.83)
+    report = Report(
+        kind="diff",
+        base=Build(kernels=(before,)),
+        build=Build(kernels=(after,)),
+        changes=(change,),
+        findings=tuple(regressions([change], Policy())),
+    )
+    lines = "".join(text.render(report, Style(width=100))).splitlines()
+    assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
+    assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
+    assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
+    assert any(line.startswith("  error [") for line in lines), "a rename carries its regression along"
+
+
+# ---- JSON and CSV -------------------------------------------------------------------------------------------------
+
+
+def test_json_of_a_diff() -> None:
+    value = document("diff", BASE, HEAD, "--launch", "*=256")
+    assert {change["state"] for change in value["changes"]} == {"changed"}
+    changes = {change["after"]["symbol"]: change for change in value["changes"]}
+    assert list(changes) == ["solve", "sums", "count", "pick", "stage", "relax"]
+    sums = changes["sums"]
+    assert (sums["before"]["arch"], sums["score"]) == ("sm_90", 1)
+    assert sums["metrics"] == {"resident_blocks": [8, 5], "active_warps": [64, 40], "registers": [32, 48]}
+    assert sums["occupancy"][0]["limiters"] == [["warps", "registers"], ["registers"]]
+    assert changes["pick"]["unknown"] == {"cumulative_stack_bytes": [None, 64]}
+    assert value["unsettled"] == value["holes"] == []
+    assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost", "stack-reserve"}
+
+
+def test_figures_of_one_build_alone_are_unknown() -> None:
+    old, new = (FIXTURES / "ptxas" / f"plain-{release}.log" for release in ("11.8", "12.9"))
+    value = document("diff", old, new, "--arch", "sm_80")
+    assert value["changes"] == [], "11.8 prints no barriers: neither equal nor different"
+    assert {tuple(pair["unknown"]["barriers"]) for pair in value["unsettled"]} == {(None, 0)}
+    assert {pair["state"] for pair in value["unsettled"]} == {"unknown"}
+    assert status(old, new, "--arch", "sm_80", "--fail-on", "error") == 0, "no rule needs them"
+
+
+def test_csv_has_a_row_a_figure() -> None:
+    rows = list(csv.DictReader(io.StringIO(run("diff", BASE, HEAD, "-f", "csv").stdout.decode())))
+    (row,) = [row for row in rows if (row["symbol"], row["metric"]) == ("sums", "registers")]
+    assert (row["state"], row["before"], row["after"], row["old_symbol"]) == ("changed", "32", "48", "sums")
+
+
+def test_matrix_as_json_and_csv() -> None:
+    value = document("diff", *SPILLS)
+    assert value["builds"] == [path.name for path in SPILLS]
+    assert [column["build"] for column in value["columns"]] == [0, 1, 2]
+    truth = [
+        {(k.key.symbol, k.key.arch): k.usage.registers for k in scan(path).kernels if k.role == "entry"}
+        for path in SPILLS
+    ]
+    found = {
+        (row["symbol"], row["arch"]): [cell and cell["metrics"]["registers"] for cell in row["cells"]]
+        for row in value["rows"]
+    }
+    assert found == {key: [build.get(key) for build in truth] for key in {key for build in truth for key in build}}
+    rows = list(csv.DictReader(io.StringIO(run("diff", *SPILLS, "--metric", "registers", "-f", "csv").stdout.decode())))
+    assert {(row["symbol"], row["arch"]): [row[path.name] for path in SPILLS] for row in rows} == {
+        key: ["" if figure is None else str(figure) for figure in figures] for key, figures in found.items()
+    }
+
+
+def test_matrix_by_arch_has_one_row_a_kernel() -> None:
+    value = document("diff", *SPILLS[1:], "--by", "arch")
+    arches = [column["arch"] for column in value["columns"]]
+    assert arches == sorted(arches, key=lambda arch: int("".join(filter(str.isdigit, arch))))
+    assert len({row["symbol"] for row in value["rows"]}) == len(value["rows"]) == 6
+    for row in value["rows"]:
+        for column, cell in zip(value["columns"], row["cells"], strict=True):
+            assert cell is None or (cell["arch"], cell["symbol"]) == (column["arch"], row["symbol"])
+            assert cell is not None
+
+
+def test_matrix_keeps_namesakes_of_several_units_apart() -> None:
+    value = document("diff", FIXTURES / "build" / "cmake-ninja-13.0.log", "--by", "arch")
+    kernels = document("scan", FIXTURES / "build" / "cmake-ninja-13.0.log")["kernels"]
+    cells = [(cell["symbol"], cell["arch"]) for row in value["rows"] for cell in row["cells"] if cell]
+    assert sorted(cells) == sorted((kernel["symbol"], kernel["arch"]) for kernel in kernels)
+
+
+def test_hostile_names_do_not_act(tmp_path: Path) -> None:
+    log = (
+        "ptxas info    : Compiling entry function 'k{}' for 'sm_80'\nptxas info    : Function properties for k{}\n"
+        "    {} bytes stack frame, {} bytes spill stores, 0 bytes spill loads\nptxas info    : Used {} registers\n"
+    )
+    names = ["\x1b[31m", "\x9b2J", "\u202e", "=cmd()", "|<b>`"]
+    for path, figures in (("a\x1b[2J.log", (0, 0, 24)), ("b.log", (8, 8, 40))):
+        (tmp_path / path).write_text("".join(log.format(name, name, *figures) for name in names))
+    builds = [tmp_path / "a\x1b[2J.log", tmp_path / "b.log"]
+    for arguments in ((), ("--by", "build"), ("--by", "arch")):
+        shown = run("diff", *builds, *arguments, "--all").stdout.decode()
+        assert shown.count("\n") >= len(names)
+        assert all(sign.isprintable() or sign == "\n" for sign in shown)
+        cells = [
+            cell
+            for row in csv.reader(io.StringIO(run("diff", *builds, *arguments, "-f", "csv").stdout.decode()))
+            for cell in row
+        ]
+        assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
+# ---- the gate -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("launch", "fail_on", "expected"),
+    [
+        ((), "error", 1),
+        ((), "never", 0),
+        (("--kernel", "stage"), "error", 0),
+        (("--kernel", "stage"), "warning", 0),
+        (("--kernel", "stage"), "note", 1),
+        (("--kernel", "count"), "error", 0),
+        (("--kernel", "count"), "warning", 1),
+        (("--kernel", "sums"), "error", 1),
+        (("--kernel", "sums", "--launch", "*=32"), "error", 0),
+        (("--kernel", "sums", "--launch", "*=32"), "warning", 1),
+        (("--kernel", "sums", "--launch", "*=256"), "error", 1),
+    ],
+)
+def test_fail_on(launch: tuple[str, ...], fail_on: str, expected: int) -> None:
+    assert status(BASE, HEAD, *launch, "--fail-on", fail_on) == expected
+
+
+def test_the_short_form_is_fail_on_error() -> None:
+    assert status(BASE, HEAD, "--fail-on-regression") == 1
+    assert status(BASE, HEAD, "--kernel", "count", "--fail-on-regression") == 0
+    assert status(BASE, HEAD, "--fail-on-regression", "--fail-on", "note") == 2, "one or the other"
+
+
+def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
+    # spills of the base unknown, those of the head not 0: it may have got worse
+    log = read_text(HEAD)
+    lines = log.splitlines(keepends=True)
+    base = tmp_path / "base.log"
+    base.write_text("".join(line for line in lines if "bytes stack frame" not in line and "Function prop" not in line))
+    result = run("diff", base, HEAD, "--fail-on", "error")
+    assert result.returncode == 2
+    assert b"does not say" in result.stderr
+    # where the head has none, there is no growth, whatever the base was
+    assert status(base, HEAD, "--fail-on", "error", "--kernel", "sums") == 0
+    # registers known of neither side
+    (tmp_path / "torn.log").write_text(read_text(TORN) + "\n")
+    torn = run("diff", TORN, tmp_path / "torn.log", "--fail-on", "error")
+    assert torn.returncode == 2
+    assert b"interleaved" in torn.stderr
+
+
+def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.log.gz"
+    copy.write_bytes(TORN.read_bytes())
+    for one, other in ((TORN, TORN), (TORN, copy)):
+        result = run("diff", one, other, "--fail-on", "error", "-f", "json")
+        assert result.returncode == 0
+        value = json.loads(result.stdout)
+        assert {hole["accepted"] for hole in value["holes"]} == {"both inputs are the same, byte by byte"}
+        assert status(one, other, "--fail-on", "error", "--strict") == 2
+    assert status(TORN, copy, "--fail-on", "error", "--expect-kernels", "9999") == 2
+    folders = tmp_path / "old", tmp_path / "new"
+    for folder in folders:
+        (folder / "sub").mkdir(parents=True)
+        (folder / "sub" / "torn.log.gz").write_bytes(TORN.read_bytes())
+    assert status(*folders, "--fail-on", "error") == 0
+    (folders[1] / "sub" / "more.log").write_bytes(HEAD.read_bytes())
+    assert status(*folders, "--fail-on", "error", "--kernel", "unit_*") == 2
+    nothing = FIXTURES / "ptxas" / "wgmma-12.0.log"
+    assert status(nothing, nothing, "--fail-on", "error") == 2, "no kernel was compared"
+
+
+def test_a_base_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
+    whole = read_text(HEAD)
+    (tmp_path / "cut.log").write_text(whole[: whole.rindex("ptxas info    : Used")])
+    assert status(tmp_path / "cut.log", HEAD, "--fail-on", "error", "--kernel", "sums") == 2
+    (tmp_path / "empty.log").write_text("ptxas info    : 0 bytes gmem\n")
+    assert status(tmp_path / "empty.log", HEAD, "--fail-on", "error", "--kernel", "sums") == 2
+    assert status(HEAD, tmp_path / "empty.log", "--fail-on", "error", "--kernel", "sums") == 2
+
+
+def test_a_deleted_kernel_excuses_no_spill_of_a_new_one(tmp_path: Path) -> None:
+    """`solve` goes, and another kernel that spills as it did comes: no likeness below near certainty makes it known."""
+    new = tmp_path / "new.log"
+    new.write_text(read_text(HEAD).replace("solve", "solve_fast"))
+    result = run("diff", HEAD, new, "--fail-on", "error")
+    assert result.returncode == 1
+    text = " ".join(result.stdout.decode().split())
+    assert "error [spill] new.log:27: is new and spills: 868 B stores, 884 B loads per thread; perhaps solve" in text
+    assert re.search(r"solve under another name \(\d+% alike\), which spilled 1,752 B ", text)
+    binary = HEAD.with_name("head.sass.zst")
+    with_code = [scan([log, binary]) for log in (HEAD, HEAD)]
+    renamed = replace(with_code[1], kernels=tuple(map(_another_name, with_code[1].kernels)))
+    found = comparison(with_code[0], renamed)
+    assert {change.after.key.symbol for change in found.changes if change.after} == {"solve_fast"}
+    assert all(change.score > 0.95 for change in found.changes)
+    assert not [each for each in regressions(found.changes, Policy()) if each.rule == "spill"], "it has the same code"
+
+
+def _another_name(kernel: Kernel) -> Kernel:
+    return replace(kernel, key=replace(kernel.key, symbol=kernel.key.symbol.replace("solve", "solve_fast")))
+
+
+def test_another_set_of_features_of_an_arch_is_compared(tmp_path: Path) -> None:
+    new = tmp_path / "new.log"
+    new.write_text(read_text(HEAD).replace("'sm_90'", "'sm_90a'"))
+    value = document("diff", BASE, new, "--launch", "*=256")
+    assert {change["state"] for change in value["changes"]} == {"changed"}
+    assert {(change["before"]["arch"], change["after"]["arch"]) for change in value["changes"]} == {("sm_90", "sm_90a")}
+    assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost"}
+    assert status(BASE, new, "--fail-on", "error") == 1
+    assert status(HEAD, new, "--fail-on", "error") == 0
+
+
+def test_builds_of_different_archs_are_undecided() -> None:
+    old, new = (FIXTURES / "ptxas" / f"plain-{release}.log" for release in ("11.8", "12.9"))
+    base = run("scan", old, "--arch", "sm_80", "-f", "json").stdout
+    result = run(
+        "diff", "-", new, "--arch", "sm_80", "--arch", "sm_120", "--kernel", "saxpy", "--fail-on", "error", stdin=base
+    )
+    assert result.returncode == 0
+    head = run("scan", new, "--arch", "sm_120", "-f", "json").stdout
+    result = run("diff", old, "-", "--arch", "sm_80", "--arch", "sm_120", "--fail-on", "error", stdin=head)
+    assert result.returncode == 2
+    assert b"no arch in common (sm_80 and sm_120)" in result.stderr
+    assert b"--by arch" in result.stdout
+
+
+def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
+    base, head = scan([BASE]), scan([HEAD, HEAD.with_name("head.sass.zst")])
+    found = comparison(base, head)
+    everything = (*found.changes, *found.unsettled)
+    undecided = undecided_changes(everything, Policy())
+    assert not any(at_least(each.severity, "error") for each in undecided)
+    names = {each.kernel.key.symbol for each in undecided}
+    assert names == {"solve", "relax", "pick", "count"}, "sums and stage use no local memory now"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((HEAD,), b"nothing to compare with"),
+        ((HEAD, "--by", "arch", "--fail-on", "error"), b"cannot have got worse"),
+        ((BASE, HEAD, "--metric", "registers"), b"--by"),
+        ((BASE, HEAD, "--device", "H900"), b"unknown device"),
+        ((BASE, HEAD, "--device", "A100"), b"no kernel runs on A100"),
+        ((BASE, HEAD, "--by", "arch", "--device", "H100"), b"--device"),
+        ((BASE, HEAD, "--kernel", "no_such"), b"no kernel matches"),
+    ],
+)
+def test_wrong_calls_are_one_clear_line(arguments: tuple[str | Path, ...], why: bytes) -> None:
+    result = run("diff", *arguments)
+    assert result.returncode == 2
+    assert why in result.stderr
+    assert result.stderr.count(b"\n") == 1
+
+
+def test_a_matrix_compares_the_first_build_with_the_last() -> None:
+    assert status(BASE, BASE, HEAD, "--fail-on", "error") == 1
+    assert status(BASE, HEAD, BASE, "--fail-on", "error", "--kernel", "sums") == 0
+
+
+def test_a_matrix_shows_findings_as_a_diff_does() -> None:
+    for threshold in ("error", "note"):
+        pair, table = (run("diff", BASE, HEAD, *by, "--fail-on", threshold).stdout for by in ((), ("--by", "build")))
+        tail = pair[pair.index(b"2 errors, ") :]
+        assert table.endswith(tail)
+        assert (b"note: " in table) == (b"note [" in pair) == (threshold == "note")
+
+
+def documented() -> str:
+    """``docs/diff.md`` with what the command prints now."""
+    return test_readme.EXAMPLE.sub(
+        lambda match: f"```console\n$ {match[1]}\n{test_readme.printed(match[1])}```",
+        DOCUMENT.read_text(encoding="utf-8"),
+    )
+
+
+def test_the_document_shows_what_the_command_prints() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == documented()
+
+
+def test_the_document_names_the_rules_and_their_severities() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    table = text[text.index("| change | rule |") : text.index("Registers across a step")]
+    known = all_rules()
+    for row in table.strip().splitlines()[2:]:
+        _, _, rules, severities, _ = row.split("|")
+        groups, levels = rules.split(";"), [level.strip() for level in severities.split(";")]
+        assert len(levels) in (1, len(groups))
+        for at, group in enumerate(groups):
+            for name in re.findall(r"`([\w-]+)`", group):
+                assert known[name].severity == levels[at if len(levels) > 1 else 0], name
+    judged = {rule.id for rule in known.values() if rule.judges == ("change",)}
+    assert judged <= set(re.findall(r"`([\w-]+)`", table))
+
+
+def write() -> None:
+    """Put the command's present output into ``golden/`` and ``docs/diff.md``."""
+    DOCUMENT.write_text(documented(), encoding="utf-8")
+    for name, call in CALLS.items():
+        for width in WIDTHS:
+            (GOLDEN / f"diff-{name}-{width}.txt").write_text(printed(call, width), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
+
+
+def test_a_namesake_in_doubt_may_be_the_one_that_had_them() -> None:
+    """Two kernels of one key: 48 registers before, of the other nothing is known; 64 now, and of the other nothing."""
+    known = kernel("k", registers=48)
+    unknown = replace(kernel("k"), usage=replace(known.usage, registers=None), confidence="ambiguous", reasons=("x",))
+    more = replace(known, usage=replace(known.usage, registers=64))
+    found = comparison(Build(kernels=(known, unknown)), Build(kernels=(more, unknown)))
+    assert not found.changes
+    assert {change.state for change in found.unsettled} == {"unknown"}
+    (sure,) = comparison(Build(kernels=(known,)), Build(kernels=(more,))).changes
+    assert sure.state == "changed"

@@ -1,0 +1,173 @@
+"""Kernels that are gone from the newer build: deleted, as it shows, or not compiled, so that no gate can pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.compare.vanished import vanished
+from spillscan.model import Build, Hole, Kernel
+from spillscan.model.serialize import build_of as build_of_json
+from spillscan.output.terminal import Style
+from spillscan.reading.pipeline import build_of, scan
+from spillscan.reports import Report
+from spillscan.reports import json as as_json
+from tests.conftest import FIXTURES, read_log, read_text, run
+
+MAKE = FIXTURES / "build" / "make-13.0.log"
+"""13 sources, each for sm_80 and sm_90a; the log names each object."""
+MIXED = FIXTURES / "build" / "make-j12-13.0.log"
+"""The same, with all compilers writing at once: no line says whose a kernel is."""
+
+
+def without(build: Build, gone: Callable[[Kernel], bool]) -> Build:
+    return replace(build, kernels=tuple(kernel for kernel in build.kernels if not gone(kernel)))
+
+
+def holes(base: Build, head: Build, most: int | None = None) -> list[Hole]:
+    return vanished(comparison(base, head).changes, base, head, most)
+
+
+def unit(kernel: Kernel) -> str:
+    return kernel.key.unit
+
+
+def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_hole() -> None:
+    """Its module line is there, and names no arch."""
+    module = "ptxas info    : 0 bytes gmem\n"
+    command = "nvcc -arch=sm_80 -Xptxas -v -c {0}.cu -o {0}.o\n" + module
+    kernel = (
+        "ptxas info    : Compiling entry function '{0}' for 'sm_80'\nptxas info    : Function properties for {0}\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 8 registers, used 0 barriers, 360 bytes cmem[0]\n"
+    )
+    units = [command.format(name) + "".join(kernel.format(f"{name}_{n}") for n in range(9)) for name in ("one", "two")]
+    base, emptied = (build_of(read_log(text)) for text in ("".join(units), units[0] + command.format("two") + "done\n"))
+    assert emptied.empty_units == ("two.o",)
+    assert holes(base, emptied) == []
+    assert build_of_json(b"".join(as_json.render(Report(kind="scan", build=emptied), Style()))) == emptied
+    (hole,) = holes(base, build_of(read_log(units[0])))
+    assert (hole.code, hole.names) == ("unit-missing", ("two.o",))
+
+
+def test_a_kernel_deleted_from_a_unit_that_was_compiled_is_no_hole() -> None:
+    base = scan([MAKE])
+    for gone in {kernel.key.symbol for kernel in base.kernels}:
+        head = without(base, lambda kernel, gone=gone: kernel.key.symbol == gone)  # type: ignore[misc]
+        assert comparison(base, head).changes
+        assert holes(base, head) == []
+
+
+def test_a_unit_that_was_not_compiled_is_a_hole() -> None:
+    base = scan([MAKE])
+    units = {unit(kernel) for kernel in base.kernels}
+    assert len(units) == 13
+    for gone in units:
+        (hole,) = holes(base, without(base, lambda kernel, gone=gone: unit(kernel) == gone))  # type: ignore[misc]
+        count = sum(unit(kernel) == gone for kernel in base.kernels) // 2
+        assert (hole.code, hole.hides, hole.names) == ("unit-missing", ("kernels",), (gone,))
+        assert hole.message.startswith(f"{gone} is not in the newer build: {count} kernels of the older one gone (")
+        assert hole.message.endswith(f"(sm_80: {count}, sm_90a: {count})")
+
+
+@pytest.mark.parametrize("other", ["cmake-make-13.0.log", "ninja-j12-13.0.log", "cmake-ninja-verbose-13.0.log"])
+def test_units_are_known_again_under_other_names(other: str) -> None:
+    """`gemm.o`, `gemm.cuda.o` and `CMakeFiles/library.dir/gemm.cu.o` are of one source."""
+    base, head = scan([MAKE]), scan([FIXTURES / "build" / other])
+    assert not {unit(kernel) for kernel in base.kernels} & {unit(kernel) for kernel in head.kernels}
+    assert holes(base, head) == holes(head, base) == []
+    found = holes(base, without(head, lambda kernel: "gemm." in unit(kernel)))
+    assert [(hole.code, hole.names) for hole in found] == [("unit-missing", ("gemm.o",))]
+    moved = [replace(k, key=replace(k.key, unit=f"obj/{ord(unit(k)[0])}{unit(k)[1:]}")) for k in head.kernels]
+    assert holes(base, Build(kernels=tuple(moved))) == [], "what only one unit had shows which it is"
+
+
+def test_an_arch_that_is_gone_is_a_hole() -> None:
+    base = scan([MAKE])
+    (hole,) = holes(base, without(base, lambda kernel: kernel.key.arch == "sm_80"))
+    assert hole.code == "arch-missing"
+    assert hole.names == ("sm_80",)
+    assert "for sm_80: " in hole.message
+    assert "13 units" in hole.message
+    one = without(base, lambda kernel: kernel.key.arch == "sm_80" and unit(kernel) == "fft.o")
+    (hole,) = holes(base, one)
+    assert (hole.code, hole.names) == ("arch-missing", ("fft.o", "sm_80"))
+    mixed = scan([MIXED])
+    (hole,) = holes(mixed, without(mixed, lambda kernel: kernel.key.arch == "sm_80"))
+    assert hole.code == "arch-missing"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "gone", "expected"),
+    [(1, 0, 0), (2, 1, 0), (10, 1, 0), (10, 2, 0), (10, 3, 1), (10, 9, 1), (22, 3, 0), (22, 4, 1), (22, 21, 1)],
+)
+def test_more_than_a_few_are_a_hole_where_units_are_not_known(kernels: int, gone: int, expected: int) -> None:
+    mixed = scan([MIXED])
+    symbols = sorted({kernel.key.symbol for kernel in mixed.kernels if kernel.role == "entry"})
+    assert len(symbols) == 22
+    base = without(mixed, lambda kernel: kernel.key.symbol not in symbols[:kernels])
+    found = holes(base, without(base, lambda kernel: kernel.key.symbol in symbols[:gone]))
+    assert [hole.code for hole in found] == ["kernels-missing"] * expected
+    if found:
+        assert f"{gone} kernels of the older one gone" in found[0].message
+        assert f", of {kernels}, and no line says which sources were compiled (sm_80: " in found[0].message
+
+
+def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
+    """One log a source, none of which names its source: a lost log is a hole, however few kernels it had."""
+    blocks = read_text(FIXTURES / "ptxas" / "plain-12.9.log").split("ptxas info    : Compiling entry")
+    whole = [f"ptxas info    : Compiling entry{block}" for block in blocks[1:] if "'sm_80'" in block.splitlines()[0]]
+    assert len(whole) > 3
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        for number, block in enumerate(whole):
+            (tmp_path / folder / f"{number}.log").write_text(block)
+    assert run("diff", tmp_path / "old", tmp_path / "new", "--fail-on-regression").returncode == 0
+    (tmp_path / "new" / "1.log").unlink()
+    result = run("diff", tmp_path / "old", tmp_path / "new", "--fail-on-regression")
+    assert result.returncode == 2
+    assert b"1.log is not in the newer build: 1 kernel of the older one gone (" in result.stdout + result.stderr
+
+
+def test_a_binary_shows_what_it_has_no_more() -> None:
+    base = scan([FIXTURES / "binary" / "fat-13.5.fatbin.zst"])
+    few = {kernel.key.symbol for kernel in base.kernels} - {base.kernels[0].key.symbol}
+    assert len(few) >= 1
+    head = without(base, lambda kernel: kernel.key.symbol in few)
+    assert comparison(base, head).changes
+    assert {hole.code for hole in holes(base, head)} <= {"arch-missing"}
+
+
+def test_what_is_allowed(tmp_path: Path) -> None:
+    text = read_text(MAKE)
+    lines = text.splitlines(keepends=True)
+    begin = next(at for at, line in enumerate(lines) if " -c fft.cu " in line)
+    end = next(at for at in range(begin + 1, len(lines)) if lines[at].startswith("nvcc"))
+    (tmp_path / "head.log").write_text("".join(lines[:begin] + lines[end:]))
+    call = ("diff", MAKE, tmp_path / "head.log", "--fail-on-regression")
+    result = run(*call, "-f", "json")
+    assert result.returncode == 2
+    (hole,) = json.loads(result.stdout)["holes"]
+    assert hole["code"] == "unit-missing"
+    assert ": 5 kernels of the older one gone (" in hole["message"]
+    assert run("diff", MAKE, tmp_path / "head.log").returncode == 0, "no gate, no verdict"
+    assert run(*call, "--kernel", "conv*").returncode == 0, "what is not asked for is not missed"
+    for allowed, expected in (("4", 2), ("5", 0), ("100", 0)):
+        assert run(*call, "--max-removed", allowed).returncode == expected
+    for accepted, expected in (("unit-missing", 0), ("unit-missing=fft.o", 0), ("unit-missing=conv.o", 2)):
+        assert run(*call, "--accept", accepted).returncode == expected
+    (tmp_path / "spillscan.yaml").write_text("version: 1\nmax_removed: 5\n")
+    assert run(*call, "--config", tmp_path / "spillscan.yaml").returncode == 0
+
+
+def test_few_may_be_gone_unless_the_policy_says_none() -> None:
+    base = scan([MIXED])
+    head = without(base, lambda kernel: kernel.key.symbol == base.kernels[0].key.symbol)
+    assert holes(base, head) == []
+    assert [hole.code for hole in holes(base, head, 0)] == ["kernels-missing"]
+    assert holes(base, head, 100) == []

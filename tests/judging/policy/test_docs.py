@@ -1,0 +1,49 @@
+"""``docs/policy.md`` says what is so. ``python -m tests.judging.policy.test_docs`` writes its table of keys anew."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spillscan.judging.policy.keys import LAUNCH_KEYS, keys
+from spillscan.judging.policy.reading import layer
+from spillscan.model.nodes import parse_yaml
+from tests.conftest import ROOT
+
+DOCUMENT = ROOT / "docs" / "policy.md"
+TABLE = re.compile(r"(?<=test_docs -->\n).*?(?=<!-- end)", re.DOTALL)
+PAGES = (DOCUMENT, ROOT / "README.md", ROOT / "docs" / "rules.md")
+
+
+def table() -> str:
+    """The keys as Markdown."""
+    rows = ["| key | default | in entries | what |", "|---|---|---|---|"]
+    for key in keys().values():
+        nothing = "none" if key.kind == "limit" else ""
+        default = nothing if key.default in (None, ()) else str(key.default).lower()
+        rows.append(f"| `{key.name}` | {default} | {'yes' if key.per_kernel else ''} | {key.help} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_table_has_every_key() -> None:
+    found = TABLE.search(DOCUMENT.read_text(encoding="utf-8"))
+    assert found
+    assert found[0] == table()
+
+
+def test_launches_are_documented() -> None:
+    assert all(f"`{name}`" in DOCUMENT.read_text(encoding="utf-8") for name in LAUNCH_KEYS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_are_policies(page: object) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)  # type: ignore[attr-defined]
+    assert blocks
+    for block in blocks:
+        layer(parse_yaml(block, "example"))
+
+
+if __name__ == "__main__":
+    written = TABLE.sub(lambda _: table(), DOCUMENT.read_text(encoding="utf-8"))
+    DOCUMENT.write_text(written, encoding="utf-8")

@@ -1,0 +1,122 @@
+"""Globs and expressions: what they fit, and that the quick way finds what the plain one does."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan import scan
+from spillscan.judging.policy.effective import Matcher, Override
+from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model.patterns import compiled, matches, names_of, text_of
+from spillscan.model.symbols import spellings
+from spillscan.output.errors import UsageError
+from tests.conftest import FIXTURES
+
+GEMM = "_ZN5model4gemmILi8EEEvPKfS2_Pfi"
+LETTERS = st.text(alphabet="ab<>:_ []!-^\\", max_size=6)
+GLOBS = st.lists(st.one_of(st.sampled_from(["*", "?", "[ab]", "[!a]", "[]", "[", "a", "b", "ab", "::"]), LETTERS)).map(
+    "".join
+)
+
+
+def kernel(symbol: str, arch: str | None = "sm_90a", unit: str = "") -> Kernel:
+    return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), role="entry", usage=Usage())
+
+
+def fits(pattern: str, *names: str) -> bool:
+    return compiled(pattern).fits(text_of(names), names)
+
+
+@given(GLOBS, st.lists(LETTERS, min_size=1, max_size=3))
+def test_a_glob_fits_as_fnmatch_says(pattern: str, names: list[str]) -> None:
+    assert fits(pattern, *names) == any(fnmatchcase(name, pattern) for name in names)
+
+
+@given(st.text(alphabet="ab.*|", max_size=5), st.lists(LETTERS, min_size=1, max_size=3))
+def test_an_expression_must_fit_a_whole_name(expression: str, names: list[str]) -> None:
+    try:
+        wanted = re.compile(expression)
+    except re.error:
+        with pytest.raises(UsageError):
+            compiled("re:" + expression)
+        return
+    assert fits("re:" + expression, *names) == any(wanted.fullmatch(name) for name in names)
+
+
+@given(
+    st.lists(
+        st.tuples(GLOBS.filter(bool), st.sampled_from(["", "sm_9*", "sm_80"]), st.sampled_from(["", "*.o"])), max_size=6
+    ),
+    st.lists(
+        st.tuples(LETTERS.filter(bool), st.sampled_from([None, "sm_80", "sm_90a"]), st.sampled_from(["", "a.o"])),
+        max_size=6,
+    ),
+)
+def test_the_matcher_finds_what_one_by_one_finds(
+    entries: list[tuple[str, str, str]], keys: list[tuple[str, str | None, str]]
+) -> None:
+    known = [
+        Override(match=(match,), arch=(arch,) if arch else (), unit=(unit,) if unit else ())
+        for match, arch, unit in entries
+    ]
+    matcher = Matcher(known)
+    for symbol, arch, unit in keys:
+        each = kernel(symbol, arch, unit)
+        naive = [
+            index
+            for index, entry in enumerate(known)
+            if any(fnmatchcase(name, entry.match[0]) for name in spellings(symbol))
+            and (not entry.arch or fnmatchcase(arch or "", entry.arch[0]))
+            and (not entry.unit or fnmatchcase(unit, entry.unit[0]))
+        ]
+        assert matcher.entries(matcher.mask(each)) == naive
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (GEMM, True),
+        ("gemm", True),
+        ("gemm<8>", True),
+        ("model::gemm<8>", True),
+        ("model::*", True),
+        ("gemm<*", True),
+        ("*gemm*", True),
+        ("void model::gemm<8>(float const*, float const*, float*, int)", True),
+        ("re:gemm<[0-9]+>", True),
+        ("re:gemm", True),
+        ("gemm<4>", False),
+        ("gem", False),
+        ("GEMM", False),
+        ("re:gem", False),
+        ("re:emm<8>", False),
+        ("*gemm<4>*", False),
+    ],
+)
+def test_a_kernel_is_known_by_all_its_names(pattern: str, found: bool) -> None:
+    assert matches(kernel(GEMM), pattern) == found
+
+
+def test_a_demangled_log_is_known_by_the_same_names() -> None:
+    name = "void model::gemm<8>(float const*, float const*, float*, int)"
+    assert set(spellings(name)) >= {"model::gemm<8>", "gemm<8>", "gemm"}
+
+
+def test_short_and_full_names_are_among_the_spellings() -> None:
+    for each in scan([FIXTURES / "nvcc", FIXTURES / "demo"]).kernels:
+        assert {each.key.symbol, each.name, each.short_name} <= set(spellings(each.key.symbol))
+
+
+def test_a_name_of_several_lines_is_one_name() -> None:
+    assert names_of("a\nb") == ("a b",)
+    assert not matches(kernel("a\nb"), "a")
+
+
+def test_a_broken_expression_is_refused() -> None:
+    with pytest.raises(UsageError, match="no regular expression"):
+        compiled("re:gemm(")

@@ -1,0 +1,176 @@
+"""Every rule is documented, and shown to find something and to find nothing (``examples.yaml``)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import NODEFAULT
+from msgspec.structs import replace
+
+from spillscan import scan
+from spillscan.judging import rules
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.keys import keys
+from spillscan.judging.policy.reading import from_options, layer
+from spillscan.judging.rule_docs import explanations
+from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
+from spillscan.model.code import LocalTraffic, SassStats
+from spillscan.model.nodes import parse_yaml
+from tests.conftest import FIXTURES, ROOT, read_text
+
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load(
+    (ROOT / "tests" / "judging" / "rules" / "examples.yaml").read_text(encoding="utf-8")
+)
+RULES = list(rules.all_rules().values())
+ORIGIN = Origin(input="k.sass", line=1, format="sass")
+SENTENCE = re.compile(r"[A-Z`'a-z].*\.$", re.DOTALL)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_documented(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", rule.id)
+    assert rule.judges
+    assert set(rule.judges) <= {"build", "change"}
+    about = explanations("rules")[rule.id]
+    for text in about.parts.values():
+        assert SENTENCE.fullmatch(text), text
+        assert "  " not in text
+        assert text.count("`") % 2 == 0
+        assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(keys()), "keys that a policy knows"
+    assert all(f"`{limit.name}`" in about.parts["How to tune it"] for limit in rule.limits)
+
+
+def test_ids_are_unique() -> None:
+    declared = [rule.id for family in rules.families() for rule in family.RULES]
+    assert sorted(declared) == list(rules.all_rules())
+
+
+@pytest.mark.parametrize("log", ["demo/head.log", "sass/cuobjdump-sm_120-13.5.sass.zst"])
+def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
+    """Families of which no rule has one are not asked."""
+    kernels = scan(FIXTURES / log).kernels
+    free = {rule.id for rule in RULES if not any(limit.judges == "build" for limit in rule.limits)}
+    unset = dict.fromkeys((limit.name for limit in rules.all_limits()), None)
+    said = {}
+    for limits in (unset, dict.fromkeys(unset, 0)):
+        terms = rules.Terms(limits=limits)
+        said[limits is unset] = {
+            each.rule
+            for family in rules.families()
+            if hasattr(family, "findings")
+            for kernel in kernels
+            for each in family.findings(kernel, terms)
+        } | {
+            open_end[0].id
+            for family in rules.families()
+            if hasattr(family, "undecided")
+            for kernel in kernels
+            if (open_end := family.undecided(kernel, terms))
+        }
+    assert said[True] <= free
+    assert said[False] - free, "with limits they do"
+
+
+def test_every_rule_has_examples() -> None:
+    shown = {(example["rule"], example["judges"]) for example in EXAMPLES}
+    assert shown == {(rule.id, judged) for rule in RULES for judged in rule.judges}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['rule']}-{example['judges']}")
+def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
+    for outcome in ("fails", "passes"):
+        found = findings(example[outcome], tmp_path)
+        assert (example["rule"] in {finding.rule for finding in found}) == (outcome == "fails")
+        for finding in found:
+            assert finding.rule in rules.all_rules()
+
+
+WITHOUT_FIGURES = ("spill-mismatch", "setmaxnreg-mismatch")
+"""Rules whose findings no baseline can hold: they are about the input, not about the kernel."""
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES if "build" in rule.judges])
+def test_every_finding_in_a_build_has_figures_by_which_it_gets_worse(rule: str, tmp_path: Path) -> None:
+    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
+    policy = policy_of(example)
+    for finding in (each for each in findings(example, tmp_path) if each.rule == rule):
+        figures = rules.measure(rule, finding.kernel, policy.terms_of(finding.kernel))
+        assert (figures is None) == (rule in WITHOUT_FIGURES)
+        assert figures is None or any(value > 0 for _, value in figures)
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES if "build" in rule.judges])
+def test_a_kernel_of_the_same_figures_excuses_none(rule: str, tmp_path: Path) -> None:
+    """Equal kernels are judged once: what a rule judges by must be part of what makes them equal."""
+    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
+    all_found = findings(example, tmp_path)
+    objected = Counter(id(finding.kernel) for finding in all_found)
+    found = min((each for each in all_found if each.rule == rule), key=lambda each: objected[id(each.kernel)])
+    for name, default in zip(reversed(Kernel.__struct_fields__), reversed(Kernel.__struct_defaults__), strict=False):
+        if name == "key" or default is NODEFAULT:
+            continue
+        for value in (default, *((0.5,) if isinstance(getattr(found.kernel, name), float) else ())):
+            twin = replace(found.kernel, **{name: value})
+            judged = rules.check(Build(kernels=(twin, found.kernel)), policy_of(example)).findings
+            assert any(each.rule == rule and each.kernel is found.kernel for each in judged), name
+
+
+def test_a_finding_has_the_id_and_severity_of_its_rule() -> None:
+    kernel = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
+    for rule in RULES:
+        finding = rules.finding(rule, "so it is", kernel)
+        assert (finding.rule, finding.severity) == (rule.id, rule.severity)
+
+
+def policy_of(case: dict[str, Any]) -> Policy:
+    """An example's policy."""
+    return Policy((layer(parse_yaml(yaml.safe_dump(case.get("policy", {})), "example")),))
+
+
+def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
+    """What the rules find in an example's build or change."""
+    paths, base = (
+        [FIXTURES / name for name in (given if isinstance(given, list) else [given])]
+        for given in (case["input"], case.get("base", []))
+    )
+    if "first_line" in case:
+        (folder / "example.log").write_text(case["first_line"] + "\n" + read_text(paths[0]))
+        paths[0] = folder / "example.log"
+    head = scan(paths)
+    policy = policy_of(case)
+    if base:
+        found = comparison(scan(base), head, policy, all_pairs=True)
+        return rules.regressions((*found.changes, *found.equal), policy)
+    return list(rules.check(head, policy).findings)
+
+
+def test_shared_memory_before_the_link_is_not_judged() -> None:
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
+    usage = Usage(registers=24, spill_store_bytes=0, spill_load_bytes=0)
+    unlinked = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, final=False)
+    (open_end,) = rules.check(Build(kernels=(unlinked,)), policy).undecided
+    assert open_end.rule.id == "shared"
+    assert "link" in open_end.reason
+    larger = replace(unlinked, usage=replace(usage, shared_bytes=2048))
+    judged = rules.check(Build(kernels=(larger,)), policy)
+    assert [finding.rule for finding in judged.findings] == ["shared"]
+    assert judged.undecided == ()
+    assert rules.measure("shared", larger, policy.terms_of(larger)) is None
+
+
+def test_a_finding_of_another_rule_hides_no_open_limit() -> None:
+    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
+    sass = SassStats(
+        instructions=9, code_bytes=144, opcodes=(("NOP", 9),), local=LocalTraffic(), shared_spills=3, origin=ORIGIN
+    )
+    usage = Usage(spill_store_bytes=0, spill_load_bytes=0)
+    spilling = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, sass=sass)
+    judged = rules.check(Build(kernels=(spilling,)), policy)
+    assert [finding.rule for finding in judged.findings] == ["shared-spill"]
+    assert [each.rule.id for each in judged.undecided] == ["shared"]

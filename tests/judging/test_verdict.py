@@ -1,0 +1,183 @@
+"""The verdict: findings first, then what may hide something that is judged, then what is accepted on record."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.cli import main
+from spillscan.judging import rules
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options, read
+from spillscan.judging.verdict import holes_of, verdict
+from spillscan.model import Build, Hidden, Hole, Issue, Origin, Severity, Usage
+from spillscan.model.holes import KINDS
+from spillscan.output.errors import UsageError
+from tests.conftest import FIXTURES, run
+from tests.reporting import kernel
+
+CLEAN = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'clean' for 'sm_80'
+ptxas info    : Function properties for clean
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers, used 0 barriers, 360 bytes cmem[0]
+"""
+LINKED = """nvlink info    : Function properties for 'linked':
+nvlink info    : used 40 registers, 0 stack, 0 bytes smem, 360 bytes cmem[0], 0 bytes lmem
+"""
+
+
+def policy(*accepted: str, fail_on: str = "error", **options: str) -> Policy:
+    return Policy((from_options({"fail_on": fail_on, **options}, (), (), accepted),))
+
+
+def holes(build: Build, held: Policy) -> list[Hole]:
+    needs = rules.judged(held.terms_of_all(build.kernels), "build", held.fail_on)
+    return list(holes_of(build, rules.check(build, held).undecided, needs, held))
+
+
+@pytest.mark.parametrize(
+    ("finds", "hides", "accepts", "fail_on"),
+    list(product((False, True), (False, True), (False, True), ("error", "warning", "never"))),
+)
+def test_the_table_of_verdicts(finds: bool, hides: bool, accepts: bool, fail_on: str) -> None:
+    held = policy(*(["truncated"] if accepts else []), fail_on=fail_on)
+    findings = rules.check(Build(kernels=(kernel("k", spills=8),)), held).findings if finds else ()
+    found = [Hole(code="truncated", message="m", hides=("spills",))] if hides else []
+    outcome = verdict(findings, found, held)
+    if fail_on == "never":
+        assert outcome.status == 0
+    elif finds:
+        assert outcome.status == 1
+    else:
+        assert outcome.status == (2 if hides and not accepts else 0)
+    assert len(outcome.holes) + len(outcome.accepted) == hides, "a hole is never lost"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 2),
+        (("--max-registers", "40"), 1),
+        (("--accept", "unknown-blocks"), 0),
+        (("--fail-on", "never"), 0),
+        (("--severity", "blocks-per-sm=warning"), 0),
+    ],
+)
+def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
+    arguments: tuple[str, ...], status: int
+) -> None:
+    log = FIXTURES / "demo" / "base.log"
+    for form in ("text", "markdown", "github"):
+        result = run("check", log, "--min-blocks-per-sm", "2", "--launch", "gemm*=256", "-f", form, *arguments)
+        assert result.returncode == status
+        assert "6 kernels (softmax: 4, rotate: 2): min_blocks_per_sm needs its launch" in result.stdout.decode()
+
+
+def test_an_expired_suppression_fails() -> None:
+    assert verdict((), (), policy(), expired=True).status == 1
+
+
+@pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])
+def test_only_what_is_judged_counts(what: Hidden) -> None:
+    issue = Issue(code="unknown-line", message="m", hides=(what,))
+    build = Build(kernels=(kernel("k"),), issues=(issue,))
+    assert bool(holes(build, policy())) == (what in ("spills", "kernels")), "by default, a build's spills are judged"
+    limits = policy(max_registers="99", max_stack_bytes="99", max_shared_bytes="99", min_blocks_per_sm="1")
+    judged = ("spills", "registers", "stack", "shared", "launch", "kernels")
+    found = [hole for hole in holes(build, limits) if hole.code == "unknown-line"]
+    assert bool(found) == (what in judged)
+
+
+@pytest.mark.parametrize(("severity", "counts"), [("note", False), ("warning", True), ("error", True)])
+def test_strict_counts_all_but_notes(severity: Severity, counts: bool) -> None:
+    issue = Issue(code="unknown-clause", message="m", severity=severity)
+    build = Build(kernels=(kernel("k"),), issues=(issue,))
+    assert not holes(build, policy())
+    assert bool(holes(build, policy(strict="true"))) == counts
+
+
+def test_one_unknown_kernel_among_many_is_a_hole() -> None:
+    unknown = replace(kernel("unknown"), usage=Usage(registers=8))
+    build = Build(kernels=(*(kernel(f"k{number}") for number in range(9)), unknown))
+    (hole,) = holes(build, policy())
+    assert (hole.code, hole.hides, hole.kernel) == ("unknown-spills", ("spills",), unknown)
+    assert not holes(build, policy(max_spill_bytes="none")), "nothing needs it"
+
+
+def test_an_acceptance_covers_its_kind_and_pattern_only() -> None:
+    vendor, ours = (replace(kernel(name), usage=Usage()) for name in ("vendor_gemm", "our_gemm"))
+    build = Build(kernels=(vendor, ours))
+    held = policy("unknown-spills=vendor_*", "truncated")
+    outcome = verdict((), holes(build, held), held)
+    assert [hole.kernel for hole in outcome.holes] == [ours]
+    assert [(hole.kernel, hole.accepted) for hole in outcome.accepted] == [(vendor, "--accept unknown-spills=vendor_*")]
+
+
+def test_an_input_is_accepted_by_its_path() -> None:
+    hole = Hole(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="third_party/x.log"))
+    assert policy("unreadable=third_party/*").acceptance(hole).accepted
+    assert policy("unreadable=src/*").acceptance(hole).accepted is None
+
+
+def test_a_policy_file_accepts_with_its_reason(tmp_path: Path) -> None:
+    file = tmp_path / "spillscan.yaml"
+    file.write_text('accept:\n  - {hole: unreadable, match: "*.old", reason: "kept for the archive"}\n')
+    layer = read(str(file))
+    hole = Hole(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="a.old"))
+    assert Policy((layer,)).acceptance(hole).accepted == "kept for the archive"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("accept: [{hole: unreadable}]", "reason"),
+        ("accept: [{reason: why}]", "hole"),
+        ("accept: [{hole: nonsense, reason: why}]", "is wanted here"),
+        ("accept: [{hole: interleaved, reason: why}]", "is wanted here"),
+        ("accept: {hole: unreadable}", "list"),
+    ],
+)
+def test_an_acceptance_that_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "spillscan.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=said) as error:
+        read(str(file))
+    assert f"{file}:1" in str(error.value)
+
+
+@pytest.mark.parametrize("option", ["nonsense", "interleaved", "", "nonsense=*"])
+def test_an_option_that_names_no_hole_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match="there is no hole"):
+        policy(option)
+
+
+def test_every_kind_that_hides_something_can_be_accepted() -> None:
+    for code, hides in KINDS.items():
+        if hides:
+            hole = Hole(code=code, message="m", hides=hides)
+            assert policy(code).acceptance(hole).accepted
+
+
+def test_the_gate_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("build.log").write_text(CLEAN + LINKED)
+    assert main(["check", "build.log"]) == 2
+    printed = capsys.readouterr()
+    assert "linked" in printed.out
+    assert "[unknown-spills]" in printed.out
+    assert "[unknown-spills]" in printed.err
+    Path("cut.log").write_text(CLEAN[:-30])
+    assert main(["check", "cut.log", "--max-registers", "99"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len({line.partition("; ")[0] for line in said}) == len(said), "each hole is said once"
+    assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
+    (hole,) = json.loads(capsys.readouterr().out)["holes"]
+    assert (hole["symbol"], hole["accepted"]) == ("linked", "--accept unknown-spills=linked")
+    assert main(["check", "build.log", "--max-spill-bytes", "none"]) == 0

@@ -1,0 +1,147 @@
+"""Real builds of one code base: two checkouts, relocatable code, other archs, other toolkits, refactorings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spillscan import diff, scan
+from spillscan.model import Build, Change
+from spillscan.naming.identity import canonical
+from tests.conftest import FIXTURES, run
+
+RELEASES = ("13.0", "13.5")
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+def build(name: str, release: str) -> Build:
+    return scan([str(FIXTURES / "identity" / f"{name}-{release}.log")])
+
+
+def changes(base: str, head: str, release: str) -> list[Change]:
+    return diff(build(base, release), build(head, release))
+
+
+def symbols(name: str, release: str) -> set[str]:
+    return {kernel.key.symbol for kernel in build(name, release).kernels}
+
+
+@each_release
+@pytest.mark.parametrize(("base", "head"), [("here", "there"), ("here-rdc", "there-rdc")])
+def test_two_checkouts_are_one_build(base: str, head: str, release: str) -> None:
+    assert len(symbols(base, release) - symbols(head, release)) >= 6
+    assert changes(base, head, release) == []
+
+
+@each_release
+def test_relocatable_code_keeps_its_names(release: str) -> None:
+    """The compiler's figures differ there, as functions are called; the kernels are the same."""
+    found = changes("here", "there-rdc", release)
+    assert {change.state for change in found} == {"changed"}
+
+
+@each_release
+def test_a_hidden_kernel_that_spills_is_changed(release: str) -> None:
+    (change,) = changes("here", "spilled", release)
+    assert change.state == "changed"
+    assert change.after is not None
+    assert change.after.short_name == "hidden"
+    spills = {metric: (before, after) for metric, before, after in change.metrics if metric.startswith("spill")}
+    assert all(before == 0 and after and after > 1000 for before, after in spills.values())
+
+
+@each_release
+def test_a_renamed_kernel_carries_its_regression(release: str) -> None:
+    (change,) = changes("here", "renamed", release)
+    assert change.state == "renamed"
+    assert 0.6 < change.score < 1
+    assert change.before is not None
+    assert change.before.short_name == "softmax_rows"
+    assert change.after is not None
+    assert change.after.short_name == "softmax_rows_fused"
+    assert {metric: after for metric, _, after in change.metrics}["spill_store_bytes"] == 948
+
+
+@each_release
+def test_one_more_lambda_is_one_kernel_more(release: str) -> None:
+    """It takes the number of the first, and moves the others'."""
+    assert [change.state for change in changes("here", "lambda", release)] == ["added"]
+    (back,) = changes("lambda", "here", release)
+    assert back.state == "removed"
+
+
+@each_release
+def test_a_refactoring_is_renames(release: str) -> None:
+    found = changes("here", "refactored", release)
+    assert {change.state for change in found} == {"renamed"}
+    pairs = {(change.before.name, change.after.name) for change in found if change.before and change.after}
+    assert pairs == {
+        ("histogram(unsigned char const*, int*, int)", "histogram_of_bytes(unsigned char const*, int*, int)"),
+        ("gather(float const*, int const*, float*)", "gather(double const*, int const*, double*)"),
+        ("void normalize<float>(float*, float)", "void normalize<float, true>(float*, float)"),
+        ("void normalize<double>(double*, float)", "void normalize<double, true>(double*, float)"),
+        ("void math::scale<float, 2>(float*, float)", "void vector_math::scale<float, 2>(float*, float)"),
+        ("void math::scale<float, 4>(float*, float)", "void vector_math::scale<float, 4>(float*, float)"),
+        ("void math::scale<double, 4>(double*, double)", "void vector_math::scale<double, 4>(double*, double)"),
+    }
+
+
+@each_release
+def test_cub_after_another_list_of_archs(release: str) -> None:
+    cub = [name for name in symbols("here", release) if "3cub" in name]
+    assert len(cub) == 4
+    assert not set(cub) & symbols("archs", release)
+    found = changes("here", "archs", release)
+    assert {change.state for change in found} == {"added"}
+    assert {change.after.key.arch for change in found if change.after} == {"sm_80"}
+
+
+def test_cub_of_another_release_is_renamed() -> None:
+    """CUB 3.0 and 3.3 give their kernels other template arguments; all else is the same kernel, unchanged."""
+    found = diff(build("here", "13.0"), build("there", "13.5"))
+    assert {change.state for change in found} == {"renamed"}
+    assert all("DeviceReduce" in change.before.name and change.score > 0.8 for change in found if change.before)
+    assert len(found) == 3
+
+
+def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
+    """`gemm<8>` spills in the newer demo build, and is called `contract<8>` there: a new kernel, and compared."""
+    demo = FIXTURES / "demo"
+    (tmp_path / "head.log").write_text((demo / "head.log").read_text().replace("4gemm", "8contract"))
+    base, head = scan([str(demo / "base.log")]), scan([str(tmp_path / "head.log")])
+    found = [change for change in diff(base, head) if change.state == "renamed"]
+    assert {(c.before.short_name, c.after.short_name) for c in found if c.before and c.after} == {("gemm", "contract")}
+    assert [change.kernel.name[:23] for change in found if ("registers", 96, 64) in change.metrics] == [
+        "void model::contract<8>"
+    ] * 2
+    result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on-regression")
+    assert result.returncode == 1
+    said = " ".join(result.stdout.decode().split())
+    assert "is new and spills: 304 B stores, 216 B loads per thread; perhaps gemm<8> under another name" in said
+
+
+@each_release
+def test_namesakes_in_two_files_keep_apart(release: str) -> None:
+    hidden = {kernel.usage for kernel in build("here", release).kernels if kernel.short_name == "hidden"}
+    names = {canonical(kernel.key.symbol) for kernel in build("here", release).kernels if kernel.short_name == "hidden"}
+    assert len(hidden) == 2
+    assert len(names) == 1
+    (change,) = changes("here", "spilled", release)
+    assert change.before is not None
+    assert "identity_cu" in change.before.key.symbol
+
+
+def test_the_command_shows_renames() -> None:
+    logs = [FIXTURES / "identity" / f"{name}-13.0.log" for name in ("here", "renamed", "refactored")]
+    result = run("diff", logs[0], logs[1], "--fail-on-regression")
+    assert result.returncode == 1
+    text = result.stdout.decode()
+    assert "renamed       softmax_rows → softmax_rows_fused (" in text
+    assert "0 changed, 1 renamed, 0 added, 0 removed, 21 unchanged" in text
+    assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
+    (change,) = json.loads(run("diff", logs[0], logs[1], "-f", "json").stdout)["changes"]
+    assert change["state"] == "renamed"
+    assert 0 < change["score"] < 1
+    assert change["metrics"]["spill_load_bytes"] == [0, 964]

@@ -1,0 +1,78 @@
+"""Names for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillscan.model.symbols import demangle, short_name, spellings
+from spillscan.naming import Names, alone
+from tests.conftest import FIXTURES, read_any
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name", "short"),
+    [
+        ("_Z9plain_twoPf", "plain_two(float*)", "plain_two"),
+        ("_ZN2ns5applyINS_2OpIfEEEEvT_Pf", "void ns::apply<ns::Op<float>>(ns::Op<float>, float*)", "apply"),
+        (
+            "_ZN44_GLOBAL__N__e2ba9193_11_14_names_cu_16820cae11anon_kernelEPi",
+            "(anonymous namespace)::anon_kernel(int*)",
+            "anon_kernel",
+        ),
+        (
+            "__nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi",
+            "static_kernel(int*)",
+            "static_kernel",
+        ),
+        (
+            "_Z13lambda_kernelIZ4hostPiEUliE0_EvT_S0_",
+            "void lambda_kernel<host(int*)::'lambda0'(int)>(host(int*)::'lambda0'(int), int*)",
+            "lambda_kernel",
+        ),
+        ("saxpy", "saxpy", "saxpy"),
+        ("_leading$dollar", "_leading$dollar", "_leading$dollar"),
+        ("_Znot_mangled", "_Znot_mangled", "_Znot_mangled"),
+        ("ns::search(octree, int*, double)", "ns::search(octree, int*, double)", "search"),
+        ("", "", ""),
+    ],
+)
+def test_names(symbol: str, name: str, short: str) -> None:
+    assert demangle(symbol) == name
+    assert short_name(symbol) == short
+
+
+def test_names_of_ten_thousand_characters() -> None:
+    depth = 700
+    symbol = "_Z4deepI" + "4PackI" * depth + "i" + "E" * depth + "EvPi"
+    assert len(demangle(symbol)) > 3000
+    wide = "_Z4wideI" + "".join(f"{len(name)}{name}" for name in (f"Policy{n:04}" for n in range(900))) + "EvPi"
+    assert len(wide) > 10_000
+    assert demangle(wide).startswith("void wide<Policy0000, Policy0001")
+    assert short_name(wide) == "wide"
+    assert len(alone(wide)) < 20
+
+
+def test_instantiations_stay_apart() -> None:
+    symbols = {
+        k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"
+    }
+    names = Names(symbols)
+    for width in (24, 60, 110):
+        assert len(set(names.at(width).values())) == len(symbols)
+
+
+def test_every_long_name_of_the_fixtures_is_demangled() -> None:
+    for file in ("nvcc/long-names-13.0.log", "nvcc/names-13.5.log"):
+        for kernel in read_any(FIXTURES / file).kernels:
+            if "_Z" in kernel.key.symbol:
+                assert "(" in kernel.name, kernel.key.symbol
+                assert kernel.short_name.isidentifier(), kernel.short_name
+
+
+def test_an_unnamed_namespace_is_a_part_of_the_name_and_not_its_parameters() -> None:
+    assert spellings("_ZN5outer12_GLOBAL__N_16hiddenEPfi") == (
+        "_ZN5outer12_GLOBAL__N_16hiddenEPfi",
+        "outer::(anonymous namespace)::hidden(float*, int)",
+        "outer::(anonymous namespace)::hidden",
+        "hidden",
+    )

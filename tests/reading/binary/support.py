@@ -1,0 +1,74 @@
+"""Fixtures' bytes, and what the readers make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import zstandard
+
+from spillscan.model import Issue
+from spillscan.model.code import SassFunction
+from spillscan.reading import binary
+from spillscan.reading import dumps as sass
+from spillscan.reading.binary import decode
+from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.window import Window
+from spillscan.reading.binary.words import Table
+from spillscan.reading.inputs.source import Source
+from tests.conftest import FIXTURES
+
+FOLDER = FIXTURES / "binary"
+
+
+def stored(name: str) -> bytes:
+    """A fixture of fixtures/binary, decompressed."""
+    return zstandard.ZstdDecompressor().decompressobj().decompress((FOLDER / f"{name}.zst").read_bytes())
+
+
+def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[Issue]]:
+    """Functions and issues of a binary."""
+    items = list(binary.items(data, name))
+    return (
+        [item for item in items if isinstance(item, SassFunction)],
+        [item for item in items if isinstance(item, Issue)],
+    )
+
+
+def functions(name: str) -> list[SassFunction]:
+    """The functions that stand alone in a fixture that must be read without an issue: what cuobjdump lists."""
+    return [function for function in with_callees(name) if not function.caller]
+
+
+def with_callees(name: str) -> list[SassFunction]:
+    """The same, and the callees in the code of kernels."""
+    found, issues = scanned(stored(name), name)
+    assert not [issue for issue in issues if issue.severity != "note"]
+    assert found
+    return found
+
+
+def dumped(path: Path) -> list[SassFunction]:
+    """The functions of a dump."""
+    with Source(str(path)).open() as stream:
+        return [item for item in sass.items(stream.file(), path.name) if isinstance(item, SassFunction)]
+
+
+def without_place(function: SassFunction) -> tuple[object, ...]:
+    """A function's figures, without where it was read."""
+    stats, local = function.stats, function.stats.local
+    return (
+        function.symbol,
+        function.arch,
+        function.role,
+        function.usage,
+        function.launch_bounds,
+        stats.instructions,
+        stats.opcodes,
+        local.accesses,
+        local.evidence,
+    )
+
+
+def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
+    """The counts of functions that stand one behind the other."""
+    return list(decode.of_stretch(windows, decode.code_of_stretch(windows, held, number), held))

@@ -1,0 +1,104 @@
+"""Limits of containers can be set by option, environment and file; what exceeds one names the option that raises it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spillscan.model import Issue
+from spillscan.reading import binary
+from spillscan.reading.binary.window import Limits
+from tests.conftest import run
+from tests.reading.binary.support import FOLDER, scanned, stored
+
+CUBIN = (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes()
+
+
+def wrapped(data: bytes, depth: int = 1) -> bytes:
+    """``data`` in zip archives inside each other."""
+    for _ in range(depth):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo("a.cubin"), data, zipfile.ZIP_DEFLATED)
+        data = file.getvalue()
+    return data
+
+
+def test_nesting_is_raised_by_its_option_variable_and_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "deep.zip"
+    file.write_bytes(wrapped(CUBIN, 9))
+    refused = run("scan", file, "--no-config")
+    assert refused.returncode == 2
+    assert b"--max-nesting 6" in refused.stderr
+    assert run("scan", file, "--no-config", "--max-nesting", "20").returncode == 0
+    assert run("show", "tiny", file, "--no-config", "--max-nesting", "20").returncode == 0
+    policy = tmp_path / "spillscan.yaml"
+    policy.write_text("max_nesting: 20\n")
+    assert run("check", file, "--config", policy).returncode == 0
+    monkeypatch.setenv("SPILLSCAN_MAX_NESTING", "20")
+    assert run("limiters", file, "--no-config").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "data", "option"),
+    [
+        (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "--max-unpack-ratio 0"),
+        (Limits(member_bytes=0), wrapped(CUBIN), "--max-member-mib 0"),
+        (Limits(depth=0), wrapped(CUBIN), "--max-nesting 0"),
+        (Limits(members=1), wrapped(CUBIN), "--max-members 1"),
+    ],
+)
+def test_each_limit_names_its_option(limits: Limits, data: bytes, option: str) -> None:
+    issues = [item for item in binary.items(data, "file", limits) if isinstance(item, Issue)]
+    assert len(issues) == 1
+    assert option in issues[0].message
+
+
+def test_a_small_member_may_shrink_a_thousandfold() -> None:
+    functions, issues = scanned(wrapped(CUBIN + bytes(16 << 20)))
+    assert functions
+    assert not issues
+
+
+def test_damage_is_shown_twenty_times_and_then_counted() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for number in range(500):
+            archive.writestr(f"{number}.so", b"\x7fELF" + b"\xff" * 60)
+    _, issues = scanned(file.getvalue())
+    assert len(issues) == 21
+    assert "500 places are damaged; 20 are shown" in issues[-1].message
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("sm_80-12.4", (2, 1, 1)), ("sm_80-13.5", (2, 1, 1)), ("sm_90a-13.5", (None, None, None))],
+)
+def test_references_are_those_that_ptxas_counts(name: str, counts: tuple[int | None, ...]) -> None:
+    (function,), issues = scanned((FOLDER / f"textures-{name}.cubin").read_bytes())
+    assert not issues
+    assert function.usage is not None
+    assert (function.usage.textures, function.usage.surfaces, function.usage.samplers) == counts
+
+
+def test_who_made_a_cubin_is_told() -> None:
+    (new,), _ = scanned((FOLDER / "tiny-lines-sm_80-13.5.cubin").read_bytes())
+    old, _ = scanned(stored("sass-sm_80-12.3.cubin"))
+    assert new.stats.maker is not None
+    assert (new.stats.maker.tool, new.stats.maker.version) == ("ptxas", "13.5.37")
+    assert "-lineinfo" in new.stats.maker.options
+    assert str(old[0].stats.maker) == "CUDA 12.3"
+
+
+def test_show_tells_lines_and_maker() -> None:
+    said = run("show", "shallow", FOLDER / "inlined-sm_80-13.5.cubin.zst").stdout.decode()
+    assert "made by ptxas 13.5.37 -maxrregcount 32 -lineinfo" in said
+    assert "inlined.cuh:22, inlined at inlined.cu:7" in said
+
+
+def test_findings_stand_where_the_source_does() -> None:
+    said = run("check", FOLDER / "inlined-sm_80-13.5.cubin.zst", "-f", "github").stdout.decode()
+    assert "inlined.cu,line=28,title=shallow (sm_80) [spill-in-loop]" in said

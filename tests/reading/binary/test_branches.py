@@ -1,0 +1,62 @@
+"""Branches that are read when their code is gone, against the code itself."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan.reading.binary.decode import LOAD, OTHER, Branches, Text, code_of, kinds_of
+from spillscan.reading.binary.window import Window
+from spillscan.reading.binary.words import Table, table
+from spillscan.reading.machine.flow import Kind
+
+
+def opcodes(number: int) -> Table:
+    found = table(number)
+    assert found is not None
+    return found
+
+
+def text(number: int, words: int, seed: int) -> Text:
+    """Random words, most of them of what moves control."""
+    held, chance = opcodes(number), np.random.default_rng(seed)
+    data = chance.integers(0, 1 << 63, words + 4, np.int64)
+    codes = chance.choice((kinds_of(held) < LOAD).nonzero()[0], len(data)) & held.mask
+    chosen = data & ~0xFFF | codes if held.wide else data & (1 << 51) - 1 | codes << 51
+    data = np.where(chance.random(len(data)) < 0.8, chosen, data)
+    window = Window(data.tobytes(), 32, 8 * words)
+    return Text(window, number, code_of(window, held, number))
+
+
+@pytest.mark.parametrize("number", [52, 75, 90, 120])
+@given(words=st.integers(0, 90), seed=st.integers(0, 1 << 16))
+def test_later_as_at_once(number: int, words: int, seed: int) -> None:
+    found = text(number, words, seed)
+    kinds = kinds_of(opcodes(number)).take(found.code.codes)
+    rows = (kinds < LOAD).nonzero()[0]
+    branches = Branches(found, rows, kinds[rows])
+    later = pickle.loads(pickle.dumps(branches.keep())).moves()
+    for name in ("addresses", "targets", "kinds", "conditional"):
+        np.testing.assert_array_equal(getattr(later, name), getattr(branches, name), name)
+
+
+def test_some_are_read_alone() -> None:
+    found = text(90, 80, 1)
+    kinds = kinds_of(opcodes(90)).take(found.code.codes)
+    rows = (kinds < LOAD).nonzero()[0]
+    branches = Branches(found, rows, kinds[rows])
+    odd = np.arange(1, len(rows), 2)
+    np.testing.assert_array_equal(branches.at(odd).targets, branches.targets[odd])
+
+
+def test_a_call_is_near_where_its_target_is_relative() -> None:
+    """CALL.REL holds where it goes; CALL.ABS and a call by register are of other codes."""
+    kinds = kinds_of(opcodes(90))
+    assert kinds[0x944] == Kind.CALL
+    assert (kinds == Kind.CALL).sum() == 1
+    assert (kinds == Kind.FAR_CALL).any()
+    assert kinds[0xFFF] == OTHER

@@ -1,0 +1,141 @@
+"""Functions counted together: the same as each counted alone, whatever stands between them."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan.reading.binary import decode
+from spillscan.reading.binary.cubin import Function
+from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.binary.words import Pairs, Table, table
+from tests.reading.binary.support import counted
+
+SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
+"""Words of each function, and groups of words between it and the next."""
+
+
+def opcodes(number: int) -> Table:
+    found = table(number)
+    assert found is not None
+    return found
+
+
+def functions(sizes: list[tuple[int, int]], group_words: int) -> list[Window]:
+    """Functions of random words; every other word is of an opcode that tables know."""
+    at, windows = 0, []
+    for words, gap in sizes:
+        windows.append((at, 8 * words))
+        at += 8 * group_words * (-(-words // group_words) + gap)
+    noise = np.random.default_rng(at).integers(0, 1 << 63, at // 8, np.int64)
+    noise[::2] = noise[::2] & ~0xFFF | 0x983
+    data = noise.tobytes()
+    return [Window(data, start, size) for start, size in windows]
+
+
+def by_hand(window: Window, held: Table, number: int) -> Counts:
+    """One instruction after the other."""
+    words = np.frombuffer(window.copy(0, window.size, "code"), "<u8").tolist()
+    if held.wide:
+        codes = [low & 0xFFF for low in words[: len(words) // 2 * 2 : 2]]
+        for index, bit in enumerate(held.selectors.bits):
+            chosen = [words[2 * row + bit // 64] >> bit % 64 & 1 for row in range(len(codes))]
+            telling = [
+                one if held.selectors.split[code & 0xFFF] else 0 for code, one in zip(codes, chosen, strict=True)
+            ]
+            codes = [code | one << (12 + index) for code, one in zip(codes, telling, strict=True)]
+        last = 16 * len(codes)
+    else:
+        places = [place for place in range(len(words)) if place % 4]
+        codes = [words[place] >> 51 for place in places]
+        last = 8 * (places[-1] + 1) if places else 0
+    ranks = [int(held.ranks[code]) for code in codes]
+    known = sorted({rank for rank in ranks if rank != held.unknown})
+    strange = [code & held.mask for code, rank in zip(codes, ranks, strict=True) if rank == held.unknown]
+    found = [(held.names[rank], ranks.count(rank)) for rank in known]
+    found += [(f"unknown 0x{code:03x}", strange.count(code)) for code in sorted(set(strange))]
+    local = sum(held.names[rank] in ("STL", "LDL") for rank in ranks if rank != held.unknown)
+    settings = sum(count for name, count in found if name == "USETMAXREG")
+    may_share = bool(strange) or bool(held.may_share[[*known]].any())
+    return Counts(len(codes), last, tuple(found), local, len(strange), settings, may_share)
+
+
+def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> None:
+    held = opcodes(90)
+    window = Window(np.array([0x947, 0, 0x210, 0, 0x983, 0, 0x983, 0, 0xFFF, 0], "<u8").tobytes())
+    (found,) = counted([window], held, 90)
+    pairs = by_hand(window, held, 90).opcodes
+    assert len(found.opcodes) == len(pairs) > 2
+    assert found.opcodes[0] == pairs[0]
+    assert (found.opcodes[1:], pairs) == (pairs[1:], found.opcodes)
+    assert {found.opcodes: 1}[pairs] == 1
+    assert found.opcodes != pairs[1:]
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert len(pickle.dumps(held.pairs)) == len(pickle.dumps(Pairs(held.names)))
+
+
+@pytest.mark.parametrize("number", [50, 90, 100])
+@given(sizes=SIZES)
+def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
+    held = opcodes(number)
+    windows = functions(sizes, 2 if held.wide else 4)
+    assert counted(windows, held, number) == [by_hand(window, held, number) for window in windows]
+
+
+@pytest.mark.parametrize("number", [50, 90, 100])
+@given(sizes=SIZES)
+def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int]]) -> None:
+    held = opcodes(number)
+    windows = functions(sizes, 2 if held.wide else 4)
+    stretch = decode.code_of_stretch(windows, held, number)
+    for window in windows:
+        alone = decode.code_of(window, held, number)
+        part = stretch.part(window.start - stretch.start, window.size)
+        rows = np.arange(len(alone.codes))
+        assert part.start == alone.start
+        assert part.codes.tolist() == alone.codes.tolist()
+        assert part.naming(1).tolist() == alone.naming(1).tolist()
+        for column in ("addresses", "guards", "targets", "conditions", "local", "immediates"):
+            assert getattr(part, column)(rows).tolist() == getattr(alone, column)(rows).tolist()
+
+
+@pytest.mark.parametrize("number", [50, 90, 100])
+@given(sizes=SIZES)
+def test_parts_are_counted_with_their_functions(number: int, sizes: list[tuple[int, int]]) -> None:
+    """A few at once, of as many as there are."""
+    held = opcodes(number)
+    whole = functions(sizes, 2 if held.wide else 4)
+    step = 16 if held.wide else 32
+    parts = [window.part(step, window.size - step, "part") for window in whole if window.size > step]
+    stretch = decode.code_of_stretch(whole, held, number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "_STRETCH_FUNCTIONS", 2)
+        found = list(decode.of_stretch([*whole, *parts], stretch, held))
+    assert found == [by_hand(window, held, number) for window in (*whole, *parts)]
+
+
+def test_only_neighbours_make_a_stretch() -> None:
+    buffer = bytes(1 << 16)
+    places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
+    given = [cast(Function, SimpleNamespace(code=Window(buffer, *place))) for place in places]
+    found = list(decode.stretches(given, opcodes(90)))
+    assert [[given.index(function) for function in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
+
+
+def test_what_stands_before_damage_is_kept() -> None:
+    def damaged() -> object:
+        yield SimpleNamespace(code=Window(bytes(64)))
+        raise DamageError("it breaks off", 64)
+
+    found = decode.stretches(cast("list[Function]", damaged()), opcodes(90))
+    assert len(next(found)) == 1
+    with pytest.raises(DamageError, match="breaks off"):
+        next(found)

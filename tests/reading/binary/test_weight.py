@@ -1,0 +1,270 @@
+"""Every byte of a file is accounted for once, whatever stands in what."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import struct
+import tarfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from spillscan import cli
+from spillscan.commands.size import _LEVELS
+from spillscan.reading.binary import fatbin
+from spillscan.reading.binary.weight import PADDING, UNEXPLAINED, UNOPENED, Weight, weigh
+from spillscan.reading.binary.window import DEFAULT, Window
+from spillscan.reports._portions import (
+    Weighed,
+    alike,
+    duplicates,
+    tree,
+)
+from tests.reading.binary.support import FOLDER, scanned, stored
+
+NAMES = sorted(path.name.removesuffix(".zst") for path in FOLDER.iterdir() if path.suffix == ".zst")
+LIBRARY, OBJECT = stored("linked-13.5.so"), stored("zstd-13.5.o")
+
+
+def weighed(data: bytes, *, copies: bool = False) -> Weight:
+    weight = weigh(data, len(data), DEFAULT, copies=copies)
+    assert sum(each.stored for each in weight.sums.values()) == len(data)
+    assert all(each.stored >= 0 and each.plain >= 0 for each in weight.sums.values())
+    return weight
+
+
+def kinds(weight: Weight) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for key, measure in weight.sums.items():
+        found[key.kind] += measure.plain
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_bytes_are_explained(name: str) -> None:
+    weight = weighed(stored(name))
+    assert not weight.damages
+    assert not weight.gaps
+    assert UNEXPLAINED not in kinds(weight)
+    assert kinds(weight)["code"] > 0
+
+
+def sections(data: bytes) -> Counter[str]:
+    """Bytes of code by function: an independent reading of a cubin's table of sections."""
+    (table,) = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    rows = [struct.unpack_from("<IIQQQQ", data, table + 64 * number) for number in range(count)]
+    pool = rows[names][4]
+    found: Counter[str] = Counter()
+    for name, _, _, _, _, size in rows:
+        text = data[pool + name : data.index(b"\0", pool + name)].decode()
+        if text.startswith(".text."):
+            found[text.removeprefix(".text.")] += size
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".cubin")])
+def test_code_of_each_function_is_its_section(name: str) -> None:
+    data = stored(name)
+    weight = weighed(data)
+    assert {key.symbol: each.plain for key, each in weight.sums.items() if key.kind == "code"} == sections(data)
+
+
+def zipped(*members: tuple[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+class Unseekable(io.RawIOBase):
+    """Behind which zip files describe their members."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.data += bytes(data)
+        return len(data)
+
+
+def streamed(*members: tuple[str, bytes]) -> bytes:
+    buffer = Unseekable()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[arg-type]
+        for name, data in members:
+            archive.writestr(name, data)
+    return buffer.data
+
+
+def tarred(*members: tuple[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+MEMBERS = (("lib/a.so", LIBRARY), ("é/" + "long/" * 30 + "README.md", b"text\n" * 99), ("b.o", OBJECT))
+
+
+@pytest.mark.parametrize("pack", [zipped, streamed, tarred])
+def test_archives(pack: Callable[..., bytes]) -> None:
+    data = pack(*MEMBERS)
+    weight = weighed(data)
+    assert not weight.gaps
+    assert kinds(weight)[UNOPENED] == 495
+    alone = kinds(weighed(LIBRARY)) + kinds(weighed(OBJECT))
+    for kind in ("code", "PTX", "host code", "constants", "symbols"):
+        assert kinds(weight)[kind] == alone[kind], kind
+    members = {key.member for key in weight.sums if key.kind == "code"}
+    assert members == {"lib/a.so", "b.o"}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_compressed_files_and_archives_in_archives(pack: Callable[..., bytes]) -> None:
+    inner = zipped(*MEMBERS, compression=zipfile.ZIP_STORED)
+    plain = weighed(inner)
+    weight = weighed(zipped(("inner.whl", pack(inner)), ("outer.a", stored("relocatable-13.5.a"))))
+    assert not weight.gaps
+    assert kinds(weight)["code"] == kinds(plain)["code"] + kinds(weighed(stored("relocatable-13.5.a")))["code"]
+
+
+def test_folders_of_an_archive_are_members_that_its_directory_names() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in (("package/", b""), ("package/lib/", b""), ("package/lib/a.so", LIBRARY), ("end/", b"")):
+            archive.writestr(name, data)
+    weight = weighed(buffer.getvalue())
+    assert not weight.gaps
+    assert not weight.damages
+    assert kinds(weight)["code"] == kinds(weighed(LIBRARY))["code"]
+
+
+def test_what_nothing_explains_is_named() -> None:
+    weight = weighed(LIBRARY + bytes(100) + b"appended by somebody")
+    assert [(gap.offset, gap.bytes) for gap in weight.gaps] == [(len(LIBRARY), 120)]
+    assert kinds(weight)[UNEXPLAINED] == 120
+    assert kinds(weighed(LIBRARY + bytes(100)))[PADDING] == kinds(weighed(LIBRARY))[PADDING] + 100
+
+
+def test_code_among_data_is_no_data() -> None:
+    cubin = stored("sass-sm_80-13.5.cubin")
+    weight = weighed(b"some cache" + cubin + b"\1" * 64 + cubin)
+    assert kinds(weight)[UNEXPLAINED] == 10 + 64
+    assert kinds(weight)["code"] == 2 * sum(sections(cubin).values()), "the second time counts, too"
+
+
+def test_damaged_files_keep_their_sums() -> None:
+    chance = random.Random(5)
+    packed = zipped(*MEMBERS)
+    for data in (LIBRARY, OBJECT, packed, stored("fat-13.5.fatbin"), stored("relocatable-13.5.a")):
+        for _ in range(25):
+            spoilt = bytearray(data[: chance.choice((len(data), chance.randrange(1, len(data))))])
+            for _ in range(chance.choice((1, 5, 100))):
+                spoilt[chance.randrange(len(spoilt))] = chance.choice((0, 255, chance.randrange(256)))
+            weighed(bytes(spoilt))
+
+
+def test_duplicates_are_what_has_equal_code() -> None:
+    whole = stored("plain-13.5.o")
+    twice = zipped(("a.o", whole), ("b.o", whole))
+    weight = weighed(twice, copies=True)
+    found = duplicates([Weighed("twice", weight)])
+    functions = [function for function in scanned(whole)[0] if not function.caller]
+    digests = Counter(function.stats.digest for function in functions)
+    assert {each.copies for each in found} == {2 * count for count in digests.values()}
+    code = sum(copy.code_bytes for copy in weight.copies)
+    assert sum(each.saved_bytes for each in found) == code - sum(
+        next(copy.code_bytes for copy in weight.copies if copy.digest == digest) for digest in digests
+    )
+    assert sum(each.saved_stored_bytes for each in found) < len(twice)
+
+
+def test_architectures_whose_code_is_equal() -> None:
+    pair = zipped(("a.cubin", stored("sass-sm_75-12.8.cubin")), ("b.cubin", stored("sass-sm_75-13.5.cubin")))
+    assert alike([Weighed("pair", weighed(pair, copies=True))]) == [], "one architecture is no pair"
+    whole = weighed(stored("plain-13.5.o"), copies=True)
+    by_arch: dict[str, dict[str, str]] = {}
+    for function in scanned(stored("plain-13.5.o"))[0]:
+        if not function.caller:
+            by_arch.setdefault(function.arch or "", {})[function.symbol] = function.stats.digest or ""
+    one, other = by_arch["sm_80"], by_arch["sm_90a"]
+    equal = sum(one[symbol] == other[symbol] for symbol in one.keys() & other.keys())
+    assert [each.equal for each in alike([Weighed("whole", whole)])] == ([equal] if equal else [])
+
+
+@pytest.mark.parametrize("level", _LEVELS)
+def test_each_level_holds_all_bytes(level: str) -> None:
+    weight = weighed(LIBRARY)
+    whole = tree([Weighed("a.so", weight)], [level, "kind"])
+    assert sum(row[-2] for row in whole.rows()) == len(LIBRARY)  # type: ignore[misc]
+    assert whole.values[0] == len(LIBRARY)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(LIBRARY)
+    assert cli.main(["size", str(path), "--by", "arch,kind", "-f", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["stored_bytes"] == len(LIBRARY) == sum(each["stored_bytes"] for each in found["groups"])
+    assert cli.main(["size", str(path), "-f", "csv"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "arch,kind,stored_bytes,bytes"
+    assert sum(int(row.split(",")[-2]) for row in rows[1:]) == len(LIBRARY)
+    assert cli.main(["size", str(path)]) == 0
+    assert f"{len(LIBRARY):,}" in capsys.readouterr().out
+    path.write_bytes(LIBRARY + b"?" * 30)
+    assert cli.main(["size", str(path)]) == 0
+    assert f"unexplained: 30 bytes at {len(LIBRARY):#x}" in capsys.readouterr().out
+
+
+def test_growth_is_the_difference_of_two_trees() -> None:
+    old, new = Weighed("old.so", weighed(LIBRARY)), Weighed("new.so", weighed(zipped(*MEMBERS)))
+    levels = ("kind", "arch")
+    whole = tree([new], levels, [old])
+    assert whole.growth == (
+        tree([new], levels).values[0] - len(LIBRARY),
+        tree([new], levels).values[1] - tree([old], levels).values[1],
+    )
+    for this, other in ((0, new), (2, old)):
+        alone = {row[:-2]: row[-2:] for row in tree([other], levels).rows()}
+        assert {row[:3]: row[3 + this : 5 + this] for row in whole.rows() if any(row[3 + this : 5 + this])} == alone
+
+
+def test_what_cannot_be_weighed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "build.log"
+    text.write_text("ptxas info    : 0 bytes gmem\n")
+    assert cli.main(["size", str(text)]) == 2
+    assert "is no binary" in capsys.readouterr().err
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(OBJECT[: len(OBJECT) // 2])
+    assert cli.main(["size", str(broken)]) == 2
+    assert "do not fit" in capsys.readouterr().err
+
+
+def test_bitcode_and_encrypted_intermediates_are_named() -> None:
+    for magic in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
+        assert kinds(weighed(magic + b"\1" * 500)) == {"LLVM bitcode": 504}
+    data = bytearray(stored("lz4-13.5.o"))
+    start = data.find(fatbin.MAGIC)
+    entry = next(iter(fatbin.entries(Window(bytes(data), start, len(data) - start))))
+    assert isinstance(entry, fatbin.Entry)
+    struct.pack_into("<H", data, entry.header.start, fatbin.LTO_IR)
+    stored_bytes = entry.stored.size
+    data[entry.stored.start : entry.stored.end] = b"\x0a" + random.Random(5).randbytes(stored_bytes - 1)
+    weight = weighed(bytes(data))
+    assert not weight.damages
+    assert kinds(weight)["LTO-IR"] == entry.plain_bytes > stored_bytes

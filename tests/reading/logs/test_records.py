@@ -1,0 +1,86 @@
+"""Records equal to an independent reading, on everything that real tools printed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests import reference
+from tests.conftest import FIXTURES, manifest, read_any, read_log, read_text, record
+
+EXPECTED = FIXTURES / "EXPECTED.json"
+
+LOG_FORMATS = ("ptxas", "mixed", "nvlink", "library", "build")
+
+# Parallel make is not sequential; ninja and make -Otarget write each compilation whole.
+SEQUENTIAL = [
+    entry["file"]
+    for entry in manifest()
+    if entry["format"] in LOG_FORMATS and not re.search(r"/capture-|make-j\d+-(?!otarget)", entry["file"])
+]
+
+
+def expected_from_reference(file: str) -> list[dict[str, object]]:
+    """What the naive reading makes of a fixture."""
+    return reference.read(read_text(FIXTURES / file))
+
+
+@pytest.mark.parametrize("file", [file for file in SEQUENTIAL if "/pip-" not in file])  # it knows no prefixes
+def test_equals_the_naive_reading(file: str) -> None:
+    # nvlink's figures replace ptxas's only when inputs are joined; a reader's own records are the compiler's.
+    ours = [record(kernel) for kernel in read_any(FIXTURES / file).kernels if kernel.role != "unknown"]
+    assert ours == expected_from_reference(file)
+
+
+@pytest.mark.parametrize("file", [file for file in SEQUENTIAL if not file.startswith(("large/", "parallel/"))])
+def test_equals_the_stored_records(file: str) -> None:
+    stored = json.loads(EXPECTED.read_text())[file]
+    reading = read_any(FIXTURES / file)
+    assert summary(reading) == stored
+
+
+def summary(reading: object) -> dict[str, object]:
+    """A reading as ``EXPECTED.json`` keeps it: figures in the reference's order, advisories, link records, issues."""
+    kernels, links, issues = reading.kernels, reading.links, reading.issues  # type: ignore[attr-defined]
+    return {
+        "kernels": [
+            [k.key.symbol, k.key.arch, k.key.unit, k.role, k.confidence, k.final]
+            + [record(k)[name] for name in reference.FIGURES]
+            + [[advisory.kind for advisory in k.advisories]]
+            for k in kernels
+        ],
+        "links": [[link.symbol, link.arch, link.usage.registers, link.usage.stack_bytes] for link in links],
+        "issues": [[issue.code, issue.severity, issue.origin.line if issue.origin else None] for issue in issues],
+    }
+
+
+@pytest.mark.parametrize("file", [file for file in SEQUENTIAL if file.startswith("large/")])
+def test_large_logs_hold_thousands_of_kernels(file: str) -> None:
+    kernels = [kernel for kernel in read_any(FIXTURES / file).kernels if kernel.role == "entry"]
+    assert len(kernels) >= 5000
+    assert all(kernel.confidence == "certain" and kernel.usage.registers for kernel in kernels)
+    assert any(kernel.usage.spill_bytes for kernel in kernels)
+
+
+@pytest.mark.parametrize("file", [file for file in SEQUENTIAL if file.startswith(("large/kernels5000-13", "ptxas/"))])
+def test_both_ways_of_reading_agree(file: str) -> None:
+    """A timestamp before each line keeps whole blocks from matching: every line goes through the grammar by itself."""
+    text = read_text(FIXTURES / file)
+    stamped = "".join(f"2026-05-01T12:34:56.7890123Z {line}" for line in text.splitlines(keepends=True))
+    fast, slow = read_log(text), read_log(stamped)
+    assert fast.kernels == slow.kernels
+    assert fast.issues == slow.issues
+    assert fast.stats.recognised_lines == slow.stats.recognised_lines
+
+
+def write_expected() -> None:
+    """Write ``EXPECTED.json`` anew: ``python -m tests.reading.logs.test_records``; read its diff."""
+    files = [file for file in SEQUENTIAL if not file.startswith(("large/", "parallel/"))]
+    lines = [f" {json.dumps(file)}: {json.dumps(summary(read_any(FIXTURES / file)))}" for file in files]
+    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write_expected()

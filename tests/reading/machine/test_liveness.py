@@ -1,0 +1,131 @@
+"""Live registers: the dataflow against a naive one, the tables against what nvdisasm printed (fixtures with -plr)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spillscan import scan
+from spillscan.cli import main
+from spillscan.reading.binary import cubins
+from spillscan.reading.binary.pressure import pressures, registers
+from spillscan.reading.machine.flow import NO_MOVES, Controls, Flow, Kind, Moves
+from spillscan.reading.machine.liveness import WORDS, Effects, Graph, live
+from tests.conftest import FIXTURES, ROOT, read_any
+from tests.reading.binary.support import stored
+
+NOTHING = Controls(*(np.zeros(0, kind) for kind in (np.int64, np.int64, bool, bool)))
+
+
+def sets(rows: list[set[int]]) -> np.ndarray:
+    data = b"".join(sum(1 << register for register in row).to_bytes(8 * WORDS, "little") for row in rows)
+    return np.frombuffer(data, np.uint64).reshape(-1, WORDS)
+
+
+def naive(read: list[set[int]], written: list[set[int]], guarded: list[bool], ways: list[list[int]]) -> list[set[int]]:
+    """By instruction: R1 where control leaves."""
+    before: list[set[int]] = [set() for _ in read]
+    changed = True
+    while changed:
+        changed = False
+        for row in reversed(range(len(read))):
+            behind = set().union(*(before[way] for way in ways[row])) if ways[row] else {1}
+            found = (behind - (set() if guarded[row] else written[row])) | read[row]
+            changed = changed or found != before[row]
+            before[row] = found
+    return before
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_dataflow(seed: int) -> None:
+    chance = random.Random(seed)
+    size = chance.randint(2, 400)
+    read, written = (
+        [{chance.choice((1, 2, 3, 70, 254)) for _ in range(chance.randint(0, 2))} for _ in range(size)] for _ in "rw"
+    )
+    guarded = [chance.random() < 0.2 for _ in range(size)]
+    ways = [[row + 1] if row + 1 < size else [] for row in range(size)]
+    moves = []
+    for row in sorted(chance.sample(range(size), size // 8)):
+        target, conditional = chance.randrange(size), chance.random() < 0.7
+        if target == row:
+            continue
+        moves.append((row * 16, target * 16, int(Kind.JUMP), conditional))
+        ways[row] = [target, *(ways[row] if conditional else [])]
+    flow = Flow(Moves.of(moves) if moves else NO_MOVES, last=16 * (size - 1))
+    effects = Effects(sets(read), sets(written), np.array(guarded), np.zeros(size, bool))
+    (found,) = live([(effects, Graph(flow, NOTHING, size, function=False))])
+    expected = naive(read, written, guarded, ways)
+    for row in range(size):
+        own = {register for register in range(255) if found.of(register)[row]}
+        assert own == expected[row] | written[row], row
+    assert found.counts.tolist() == [len(expected[row] | written[row]) for row in range(size)]
+    assert not found.at_least
+
+
+@pytest.mark.parametrize("target", [112, 5, 40, 111, 1 << 20])
+def test_what_begins_between_instructions_begins_with_the_second(target: int) -> None:
+    """A callee that nothing names stands a word of Maxwell's behind the way out before it; damage leads anywhere."""
+    ways_out = (3 * 16, -1, int(Kind.EXIT), False), (5 * 16, -1, int(Kind.RETURN), False)
+    flow = Flow(Moves.of([*ways_out, (7 * 16, target, int(Kind.JUMP), False)]), last=7 * 16)
+    assert list(flow.entries) == [3 * 16 + 8]
+    graph = Graph(flow, NOTHING, 8, function=False)
+    assert sum(graph.ends) - sum(graph.begins) == 8
+    assert graph.begins == sorted(graph.begins)
+    effects = Effects(sets([{2}] * 8), sets([set()] * 8), np.zeros(8, bool), np.zeros(8, bool))
+    (found,) = live([(effects, graph)])
+    assert found.of(2).all()
+
+
+def test_the_peak_is_what_nvdisasm_shows() -> None:
+    dump = read_any(FIXTURES / "sass" / "nvdisasm-plr-sm_100a-13.5.sass.zst").functions
+    shown = {each.symbol: each.stats.live_peak.registers for each in dump if each.stats.live_peak}
+    data = stored("sass-sm_100a-13.5.cubin")
+    compared = 0
+    for cubin in {id(cubin): cubin for cubin, _ in cubins(data, list(shown))}.values():
+        for function, found in pressures(cubin):
+            if function.symbol in shown and not cubin.parts_of(function):  # it marks all that callees write at calls
+                assert not found.peak.at_least
+                assert found.peak.registers == shown[function.symbol], function.symbol
+                compared += 1
+    assert compared >= 4
+
+
+def test_what_no_table_knows_is_at_least() -> None:
+    table = registers(90)
+    assert table is not None
+    nop = bytes.fromhex("18790000000000000000000000c00f00")
+    words = np.frombuffer(nop + bytes.fromhex("ee0f0000000000000000000000000000") + nop, "<i8")
+    effects = table.effects(words[0::2].copy(), words[1::2].copy())
+    assert effects.unknown.tolist() == [False, True, False]
+    (found,) = live([(effects, Graph(Flow(NO_MOVES, last=32), NOTHING, 3, function=False))])
+    assert found.at_least
+
+
+TABLES = sorted(ROOT.glob("spillscan/reading/binary/registers/sm_*.json"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_each_table_is_sound(path: Path) -> None:
+    table = registers(int(path.stem.removeprefix("sm_")))
+    assert table is not None
+    # IADD3 R4, R5, R6, R7 reads three registers and writes one, on every architecture
+    low, high = 0x0000000605047210, 0x000FE20007FFE007
+    words = np.array([low, high], np.int64)
+    effects = table.effects(words[:1], words[1:])
+    assert [bin(int(each[0, 0])) for each in (effects.written, effects.read)] == [bin(1 << 4), bin(7 << 5)]
+
+
+def test_scan_has_a_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(FIXTURES / "binary" / "roles-kept-sm_90a-13.5.cubin.zst")
+    assert main(["scan", place]) == 0
+    assert "live" not in capsys.readouterr().out.splitlines()[0].split()
+    assert main(["scan", place, "--live"]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    peaks = {kernel.key.symbol: kernel.sass.live_peak for kernel in scan(place, live=True).kernels if kernel.sass}
+    shown = {row[0]: row[head.index("live") - len(head)] for row in rows if row and row[0] in peaks}
+    assert shown == {symbol: f"{'≥' * peak.at_least}{peak.registers}" for symbol, peak in peaks.items() if peak}
+    assert len(shown) == 4

@@ -1,0 +1,143 @@
+"""The rules by which accesses get their class, one by one."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from spillscan.model.code import LocalTraffic, SassFunction
+from spillscan.reading.dumps.cuobjdump import Dump
+from tests.reading.dumps.test_cuobjdump import END, HEAD, row
+
+
+def traffic(*texts: str) -> LocalTraffic:
+    data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
+    (function,) = (item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction))
+    return function.stats.local
+
+
+def kinds(*texts: str) -> list[str]:
+    return [access.kind for access in traffic(*texts).accesses]
+
+
+LOWER = "STL [R1+0x4], R2"
+STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0x4]"
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        ([STORE, REFILL, "EXIT"], ["spill", "spill"]),
+        (["STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        ([STORE, "LDL R2, [R1+0x8]", "EXIT"], ["array", "array"]),
+        (["STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"], ["array", "spill", "spill", "array"]),
+        (["MOV R5, R1", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
+        (["IADD3 R1, R1, -0x8, RZ", "STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", "EXIT"], ["frame"]),
+        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", ARRAY, "EXIT"], ["unknown", "array"]),
+        (["STL [R1], R2", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["frame", "spill", "spill"]),
+        (
+            ["IADD3 R1, R1, -0x10, RZ", STORE, "LDL R2, [R1+0x8]", "LDL R3, [R1+0x10]", "RET.REL.NODEC R4 0x0"],
+            ["frame"] * 3,
+        ),
+        (["STL [R1+0x4], RZ", "LDL.LU R2, [R4]", "EXIT"], ["unknown", "unknown"]),
+        # only reloaded, right below what a refill proves: a spill next to calls, unknown next to arrays
+        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["spill"] * 4),
+        (
+            [LOWER, "LDL R2, [R1+0x4]", "STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"],
+            [*["unknown"] * 2, "array", *["spill"] * 2, "array"],
+        ),
+        (
+            ["STL [R1], R2", LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
+            ["frame", *["spill"] * 4],
+        ),
+        # a run down to the bottom may be an array that is also indexed
+        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, ARRAY, "EXIT"], [*["array"] * 2, *["spill"] * 2, "array"]),
+        # no refill at all, but the upper end of the frame may hold what only loops reload
+        (
+            [
+                "IADD3 R1, R1, -0x10, RZ",
+                "STL [R1], R2",
+                "STL [R1+0xc], R2",
+                "LDL R2, [R1+0xc]",
+                "CALL.ABS.NOINC 0x0",
+                "EXIT",
+            ],
+            ["frame", "unknown", "unknown"],
+        ),
+        # a callee left it there
+        (
+            ["STL [R1], R2", "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
+            ["frame", "unknown", "spill", "spill"],
+        ),
+    ],
+)
+def test_classes(texts: list[str], wanted: list[str]) -> None:
+    assert kinds(*texts) == wanted
+
+
+def test_widths_and_forms() -> None:
+    found = traffic(
+        "STL.U8 [R3+UR4+-0x1], R2", "LDL.LU.64 R4, [R1+-0x8]", "STL.128 [UR4], R4", "LDL.S16 R1, [0x8]", "EXIT"
+    )
+    assert [(a.bytes, a.form, a.slot, a.last_use) for a in found.accesses] == [
+        (1, "register+uniform", None, False),
+        (8, "stack", -8, True),
+        (16, "uniform", None, False),
+        (2, "absolute", None, False),
+    ]
+
+
+def test_callees_in_the_listing_are_apart() -> None:
+    found = traffic(
+        STORE, REFILL, "CALL.REL.NOINC 0x40", "EXIT", "IADD3 R1, R1, -0x10, RZ", STORE, REFILL, "RET.REL.NODEC R4 0x0"
+    )
+    assert [access.part for access in found.accesses] == [0, 0, 1, 1]
+    assert found.own_spill.accesses == 2
+    assert found.spill.loads == 2
+
+
+def test_what_a_callee_refills_is_a_spill_of_its_caller() -> None:
+    """ptxas allocates registers across calls: the store is the kernel's, the refill its callee's."""
+    found = traffic(LOWER, STORE, REFILL, "CALL.REL.NOINC 0x50", "EXIT", "LDL.LU R2, [R1+0x4]", "RET.REL.NODEC R4 0x0")
+    assert [access.kind for access in found.accesses if not access.part] == ["spill"] * 3
+
+
+def test_a_function_that_is_only_called_by_address() -> None:
+    found = traffic(
+        STORE,
+        REFILL,
+        "CALL.REL.NOINC R8 0x0",
+        "EXIT",
+        "IADD3 R1, R1, -0x8, RZ",
+        "STL [R1], R2",
+        "LDL R2, [R1]",
+        "RET.REL.NODEC R4 0x0",
+        "IADD3 R1, R1, -0x8, RZ",
+        "STL [R1], R2",
+        "RET.REL.NODEC R4 0x0",
+    )
+    assert [access.part for access in found.accesses] == [0, 0, 1, 1, 2]
+    assert found.own_spill.accesses == 2
+
+
+def test_a_device_function_without_a_frame_loads_arguments() -> None:
+    found = traffic("LDL R2, [R1]", "LDL R3, [R1+0x4]", "RET.REL.NODEC R4 0x0")
+    assert found.frame is not None
+    assert found.frame.accesses == 0
+
+
+def test_a_call_that_never_returns_is_a_jump() -> None:
+    found = traffic(STORE, "CALL.REL.NOINC 0x30", "EXIT", REFILL, "EXIT")
+    assert {access.part for access in found.accesses} == {0}
+    assert found.own_spill.accesses == 2
+
+
+def test_a_device_function_has_a_frame() -> None:
+    """ptxas counts saved registers as its spills; what the caller left on the stack above the frame is none."""
+    found = traffic(
+        "IADD3 R1, PT, PT, R1, -0x10, RZ", STORE, "LDL R2, [R1+0x8]", "LDL R3, [R1+0x10]", "RET.REL.NODEC R4 0x0"
+    )
+    assert found.frame
+    assert (found.frame.store_bytes, found.frame.load_bytes) == (4, 4)

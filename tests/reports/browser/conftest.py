@@ -1,0 +1,170 @@
+"""A real Chromium for the pages, one a session; axe-core comes from npm into pytest's cache.
+
+Without Chromium these tests are skipped and say so; ``SPILLSCAN_BROWSER=required``, which ``.ci/run`` sets, makes them
+fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.reports.browser import pages
+
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+AXE = "axe-core@4.10.3"
+NPM_SECONDS = 90
+REQUIRED = os.environ.get("SPILLSCAN_BROWSER") == "required"
+EVERY = pytest.mark.skipif(not REQUIRED, reason="axe sees every page where SPILLSCAN_BROWSER=required")
+"""For axe's pages but a few: it is slow, and what it finds is mostly of what all pages share."""
+
+
+def missing(reason: str) -> None:
+    """Skip, or fail where a browser is required."""
+    if REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        missing("no Chromium on PATH: apt-get install chromium")
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+        yield browser
+        browser.close()
+
+
+def until(page: Page, expression: str, argument: Any = None) -> None:
+    """Wait until an expression holds, and what follows from it is drawn. Playwright's own way has the page evaluate
+    text, which the page's policy refuses and complains of."""
+    patience = time.monotonic() + 30
+    while not page.evaluate(expression, argument):
+        assert time.monotonic() < patience, expression
+        page.wait_for_timeout(10)
+    page.evaluate(DRAWN)
+
+
+DRAWN = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+
+
+@dataclass
+class Tab:
+    """A page that is open, and what it did that it should not."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    """Console messages, uncaught errors and requests other than for the file itself."""
+
+    def go(self, fragment: str) -> None:
+        """Follow a link inside of the page."""
+        self.page.evaluate("fragment => { location.hash = fragment }", fragment)
+        until(self.page, "fragment => location.hash === fragment", fragment)
+
+    def text(self, selector: str) -> str:
+        """The text of the first element."""
+        return self.texts(selector)[0]
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements."""
+        self.page.wait_for_selector(selector)
+        shown = "all => all.map(each => each.innerText ?? each.textContent)"
+        return [" ".join(each.split()) for each in self.page.locator(selector).evaluate_all(shown)]
+
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture
+def browse(chromium: Browser) -> Iterator[Open]:
+    """Opens a file; when the test ends, no page may have complained."""
+    tabs: list[Tab] = []
+
+    def opened(path: Path, fragment: str = "", **options: object) -> Tab:
+        context = chromium.new_context(**({"viewport": DESKTOP} | options))  # type: ignore[arg-type]
+        tab = Tab(context.new_page())
+        tabs.append(tab)
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("request", lambda request: None if is_file(request.url) else tab.complaints.append(request.url))
+        tab.page.goto(f"{path.as_uri()}{fragment}")
+        return tab
+
+    def is_file(url: str) -> bool:
+        return url.startswith("file:") and url.partition("#")[0].endswith(".html")
+
+    yield opened
+    complaints = [complaint for tab in tabs for complaint in tab.complaints]
+    for tab in tabs:
+        tab.page.context.close()
+    assert complaints == []
+
+
+class Site:
+    """Every kind of page as a file, by name, made when a test asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> Path:
+        path = self._folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(pages.PAGES[name](), encoding="utf-8")
+        return path
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="session")
+def axe(pytestconfig: pytest.Config) -> str:
+    """The source of axe-core."""
+    folder = Path(pytestconfig.cache.mkdir("axe"))  # type: ignore[union-attr]
+    script = folder / AXE / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            missing("no npm on PATH: apt-get install npm")
+            raise AssertionError
+        work = folder / f"{AXE}.{os.getpid()}"
+        work.mkdir(exist_ok=True)
+        quick = ["--no-audit", "--no-fund", "--no-save", "--fetch-retries=1", "--fetch-timeout=30000"]
+        command = [npm, "install", "--prefix", str(work), *quick, AXE]
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=NPM_SECONDS)
+        except subprocess.CalledProcessError as error:
+            missing(f"npm cannot install {AXE}: {error.stderr[-300:]}")
+        except subprocess.TimeoutExpired:
+            missing(f"npm cannot install {AXE} within {NPM_SECONDS} s")
+        if not script.exists():
+            shutil.rmtree(folder / AXE, ignore_errors=True)
+            work.rename(folder / AXE)
+    return script.read_text(encoding="utf-8")
+
+
+def serious(page: Page, options: str = "{}") -> list[str]:
+    """What axe finds that keeps people out; but of the marks of a strip, hundreds that are all of one image."""
+    # What it found in order is far more than what it complains of: that stays in the page.
+    asked = f"Object.assign({{resultTypes: ['violations']}}, {options})"
+    run = f"async () => (await axe.run({{exclude: ['.strip .mark']}}, {asked})).violations"
+    found: list[dict[str, Any]] = page.evaluate(run)
+    return [
+        f"{each['id']}: {node['html'][:150]} {(node.get('failureSummary') or '')[:300]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]

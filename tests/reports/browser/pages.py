@@ -1,0 +1,324 @@
+"""The pages that the browser looks at: of real builds, of hostile names, of many kernels, of series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+
+from msgspec.structs import replace
+
+from spillscan import diff as diff_builds
+from spillscan import scan
+from spillscan.judging import rules
+from spillscan.judging.compare.matrix import matrix
+from spillscan.judging.policy import Policy
+from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.occupancy.launches import launch
+from spillscan.reports import Report
+from spillscan.reports.page import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
+from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+from spillscan.reports.page.series import weight_document
+from tests.conftest import FIXTURES
+from tests.reporting import checked as judged
+from tests.reporting import kernel, rendered, report_of
+
+DEMO = FIXTURES / "demo"
+MANY = 2_400
+HOSTILE = (
+    "</script><script>window.owned=1</script>",
+    '"><img src=x onerror=window.owned=1>',
+    "</noscript><img src=x onerror=window.owned=1>",
+    "<!--<script>",
+    "\u202egnp.exe\u2066",
+    "javascript:window.owned=1",
+    "=cmd|' /C calc'!A0",
+    "x" * 8_000,
+    "f<" + "ns::very_long_template_argument, " * 240 + "int>",
+)
+
+
+@cache
+def build(path: str) -> Build:
+    """A fixture's build."""
+    return scan([str(FIXTURES / path)])
+
+
+def checked() -> Report:
+    """What ``check`` reports of a log with spills."""
+    return judged(build("ptxas/spill-13.0.log"), Policy())
+
+
+def compared(older: str = "demo/base.log", newer: str = "demo/head.log") -> Report:
+    """What ``diff`` reports, of the demo or of others."""
+    base, head = build(older), build(newer)
+    changes = diff_builds(base, head)
+    findings = tuple(rules.regressions(changes, Policy()))
+    return Report(kind="diff", base=base, build=head, changes=tuple(changes), findings=findings)
+
+
+def worse() -> Report:
+    """One template that got worse on two archs, and a kernel that got better."""
+
+    def of(more: int) -> list[Kernel]:
+        archs = ("sm_80", "sm_90")
+        found = [kernel(f"void gemm<{n}>()", 16 * n * more, 40 + 8 * more, arch) for n in range(6) for arch in archs]
+        return [*found, kernel("rotate", 0, 40 - more, "sm_90")]
+
+    return report_of("diff", of(2), of(0))
+
+
+def flags() -> Report:
+    """Two templates of flags, of one of which all instances got worse; one of each is new. By namespaces."""
+
+    def of(more: int) -> list[Kernel]:
+        return [
+            kernel(f"void {space}::attention<{size}, {', '.join(each)}>(int)", 16 * side, 40 + side, "sm_90")
+            for space, side in (("first", 0), ("second", more))
+            for size in ("ns::some_very_long_name_of_a_tile", "ns::another_rather_long_name_of_a_tile")[:more]
+            for each in product(("true", "false"), repeat=3)
+        ]
+
+    return replace(report_of("diff", of(2), of(1)), by="namespace")
+
+
+def side_by_side() -> Report:
+    """Two toolkits by arch."""
+    builds = [build("ptxas/spill-12.9.log"), build("ptxas/spill-13.5.log")]
+    table = matrix(builds, ["12.9", "13.5"], "arch", ["spill_bytes", "registers"])
+    return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
+
+
+def _hostile_kernels(spills: int) -> list[Kernel]:
+    found = []
+    for number, name in enumerate(HOSTILE):
+        origin = Origin(input=name[:300], line=1)
+        arch = name[:60] if number % 2 else "sm_90"  # of no known arch nothing is drawn
+        registers = 32 + spills
+        made = kernel(name, spills, registers, arch, unit=name, source=name, origins=(origin,))
+        found.append(replace(made, configuration=(("tile", name), ("num_warps", name))))
+    return found
+
+
+def hostile() -> Report:
+    """Names that would act, everywhere where a log's text may stand."""
+    report = report_of("check", _hostile_kernels(8))
+    issues = tuple(
+        Issue(code=name[:40], message=name, severity="error", origin=Origin(input=name, line=1)) for name in HOSTILE
+    )
+    return Report(
+        kind="check",
+        build=Build(kernels=report.build.kernels, issues=issues),
+        findings=report.findings,
+        holes=tuple(
+            Hole(code="unknown-spills", message=each.key.symbol, hides=("spills",), kernel=each)
+            for each in report.build.kernels
+        ),
+    )
+
+
+def hostile_diff() -> Report:
+    """The same names, changed."""
+    return report_of("diff", _hostile_kernels(16), _hostile_kernels(8))
+
+
+def hostile_matrix() -> Report:
+    """The same names, as builds too."""
+    builds = [Build(kernels=tuple(_hostile_kernels(spills))) for spills in (8, 16)]
+    table = matrix(builds, HOSTILE[:2], "build", ["spill_bytes", "registers"])
+    return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
+
+
+def tuned() -> Report:
+    """Candidates of two releases of a compiler: one that got better, one of each release alone, one that is beaten."""
+    tiles = (("64×64×32", 128), ("64×64×32", 168), ("32×32×32", 96), ("16×16×32", 64))
+
+    def of(numbers: tuple[int, ...], more: int) -> Build:
+        found = [
+            replace(
+                kernel("mm", 0, registers + more, "sm_90"),
+                configuration=(("tile", tile), ("num_warps", "4"), ("num_stages", str(number))),
+                launch=launch("sidecar", threads_per_block=128, dynamic_shared_bytes=8192),
+            )
+            for number, (tile, registers) in enumerate(tiles)
+            if number in numbers
+        ]
+        return Build(kernels=tuple(found))
+
+    base, head = of((0, 1, 2), 8), of((0, 1, 3), 0)
+    return Report(kind="diff", by="config", base=base, build=head, changes=tuple(diff_builds(base, head)))
+
+
+def many(number: int) -> Build:
+    """So many kernels on three archs, a tenth of which spill."""
+    archs, registers, shared = (
+        ("sm_80", "sm_90a", "sm_100a"),
+        (16, 24, 32, 40, 64, 96, 128, 168, 255),
+        (None, 1024, 49152),
+    )
+    found = []
+    for at in range(number):
+        function = at // 3
+        name = f"kernel_{function % 977}"
+        symbol = f"_Z{len(name)}{name}ILi{function}ELi{function * 7 % 256}EfdEvPT1_PT2_i"
+        spills = 4 * (at * 37 % 499) if at * 31 % 10 == 0 else 0
+        usage = Usage(
+            registers=registers[at * 13 % 9],
+            stack_bytes=spills,
+            spill_store_bytes=spills,
+            spill_load_bytes=spills,
+            shared_bytes=shared[at * 17 % 3],
+            barriers=at % 2,
+        )
+        key = KernelKey(symbol=symbol, arch=archs[at % 3])
+        found.append(Kernel(key=key, role="entry", usage=usage, origins=(Origin(input="build.log", line=at + 1),)))
+    return Build(kernels=tuple(found))
+
+
+def trend() -> Trend:
+    """A figure that grew, one that fell, one that is not always there, and a hostile one."""
+    values = {
+        "gemm<8>": (0, 0, 16, 304),
+        "softmax": (64, 64, 32, 32),
+        "late": (None, None, 8, 8),
+        HOSTILE[1]: (4, 4, 4, 4),
+    }
+    return Trend(
+        title="nightly",
+        builds=("v1", "v2", "v3", "v4"),
+        series=tuple(
+            Line(name=name, arch="sm_90", metric=metric, values=told)
+            for metric in ("spill_store_bytes", "registers")
+            for name, told in values.items()
+        ),
+        turns=(
+            Turn(
+                name="gemm<8>",
+                arch="sm_90",
+                metric="registers",
+                what="registers",
+                before=16,
+                after=304,
+                last=2,
+                first=3,
+            ),
+            Turn(name="late", arch="sm_90", metric=None, what="new: spills", before=None, after=8, last=1, first=2),
+            Turn(
+                name=HOSTILE[1], arch=None, metric=None, what="renamed from x", before=None, after=None, last=0, first=1
+            ),
+        ),
+        turns_left_out=2,
+    )
+
+
+def history(link: str = "") -> History:
+    """Four builds: a kernel that got worse and was mended, one that spills from birth, one that went; hostile names."""
+    labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
+    points: dict[str, tuple[int | None, ...]] = {
+        "gemm<8>": (0, 304, 304, 16),
+        "born": (None, None, 64, 64),
+        "lost": (8, 8, 8, None),
+        HOSTILE[1]: (4, 4, 4, 4),
+    }
+    change = ("gemm<8>", "sm_90", "spill_bytes", "0", "304", "v2", "v1")
+    return History(
+        title="nightly",
+        builds=[PastBuild(label=label, date=f"2026-01-0{at}", link=link) for at, label in enumerate(labels, 1)],
+        courses=[
+            Course(label="kernels", values=(3, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
+            Course(label="spilling", values=(2, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
+            Course(label="spill bytes", values=(12, 316, 380, 84), unknown=(0, 0, 1, 0), jumps=((0, 1, 15.0),)),
+            Course(label="compile ms", values=(None,) * 4, unknown=(3, 3, 4, 3), jumps=()),
+        ],
+        said="a change of more than 5 %",
+        tables=[
+            PastTable(title="Builds", heads=("build",), left=("build",), rows=[[label] for label in labels]),
+            PastTable(
+                title="Changes",
+                heads=("kernel", "arch", "change", "before", "after", "first build", "last build before"),
+                left=("kernel", "arch", "change", "first build", "last build before"),
+                rows=[change, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
+                ends=[(0, 1), (2, 3)],
+            ),
+            PastTable(title="Not read", heads=("build",), left=("build",), rows=[], empty="all was read"),
+        ],
+        metrics=("spill_bytes", "registers"),
+        followed=[
+            Followed(
+                name=name,
+                arch="sm_90",
+                points=[None if spill is None else {"spill_bytes": spill, "registers": None} for spill in spills],
+            )
+            for name, spills in points.items()
+        ],
+    )
+
+
+def sweep() -> Sweep:
+    """Two kernels, one of them named to act."""
+    caps = ((None, 168, 0, 1), (128, 128, 16, 2), (96, 96, 96, 2), (64, 64, 640, 4))
+    points = tuple(
+        Point(cap=cap, registers=registers, spill_bytes=spills, blocks=blocks, best=cap == 128)
+        for cap, registers, spills, blocks in caps
+    )
+    unreported = (Point(cap=None, registers=40, spill_bytes=0, blocks=None, best=True),)
+    kernels = (
+        Swept(name="gemm<8>", arch="sm_90a", points=points),
+        Swept(name=HOSTILE[0], arch=None, points=unreported),
+    )
+    return Sweep(title="gemm.cu", kernels=kernels)
+
+
+WEIGHTS = {
+    "label": "total </script><img src=x onerror='owned=1'> \u202e\u2066",
+    "stored_bytes": 1000,
+    "bytes": 4000,
+    "groups": [
+        {
+            "label": "sm_90a",
+            "stored_bytes": 700,
+            "bytes": 3000,
+            "groups": [
+                {"label": "code", "stored_bytes": 600, "bytes": 2500},
+                {"label": "symbols <img src=x onerror=alert(1)>", "stored_bytes": 100, "bytes": 500},
+            ],
+        },
+        {"label": "host and packing", "stored_bytes": 300, "bytes": 1000},
+    ],
+}
+
+SIZES = (("stored_bytes", "stored", 0, True), ("bytes", "unpacked", 0, True))
+TIMES = [
+    {
+        "label": label,
+        "milliseconds": 30.5,
+        "base_milliseconds": 20.0,
+        "groups": [
+            {"label": "gemm.cu", "milliseconds": 20.25, "base_milliseconds": 0},
+            {"label": "<img src=x onerror=alert(1)>", "milliseconds": 10.25, "base_milliseconds": 20.0},
+        ],
+    }
+    for label in ("nvcc <img src=x onerror=alert(1)>", "ptxas <img src=x onerror=alert(1)>")
+]
+
+PAGES: dict[str, Callable[[], str]] = {
+    "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
+    "check": lambda: rendered("html", checked()),
+    "diff": lambda: rendered("html", compared()),
+    "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
+    "worse": lambda: rendered("html", worse()),
+    "flags": lambda: rendered("html", flags()),
+    "matrix": lambda: rendered("html", side_by_side()),
+    "tuned": lambda: rendered("html", tuned()),
+    "hostile": lambda: rendered("html", hostile()),
+    "hostile-diff": lambda: rendered("html", hostile_diff()),
+    "hostile-matrix": lambda: rendered("html", hostile_matrix()),
+    "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
+    "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
+    "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
+    "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1, False),))),
+    "trend": lambda: "".join(trend_document(trend())),
+    "history": lambda: "".join(history_document(history())),
+    "sweep": lambda: "".join(sweep_document(sweep())),
+}
+"""HTML by name, made when it is asked for."""

@@ -1,0 +1,184 @@
+"""The view of one kernel: its residency, its launch where it is known, its local memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import scan
+from spillscan.cli import main
+from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
+from spillscan.model.build import damage
+from spillscan.naming import alone
+from spillscan.occupancy.launches import LaunchMap
+from spillscan.reports import Report
+from spillscan.reports.page.columns import identifiers
+from tests.conftest import FIXTURES
+from tests.reading.binary.support import stored
+from tests.reporting import rendered
+from tests.reports.browser.conftest import EVERY, PHONE, Open, Tab, serious
+
+DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
+UNKNOWN = Kernel(key=KernelKey(symbol="silent", arch="sm_90"), role="entry", usage=Usage(spill_store_bytes=8))
+
+
+@pytest.fixture(scope="module")
+def build() -> Build:
+    logged, dumped = scan([str(FIXTURES / "demo" / "head.log")]), scan([str(DUMP)])
+    return Build(kernels=(*logged.kernels, *dumped.kernels, UNKNOWN))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, build: Build) -> dict[str, Path]:
+    """The same build, once without a word on its launches."""
+    folder = tmp_path_factory.mktemp("kernel-view")
+    launches = LaunchMap((("*", Launch(threads_per_block=256, source="policy")),))
+    reports = {
+        "open": Report(kind="scan", build=build),
+        "launched": Report(kind="scan", build=build, launches=launches),
+    }
+    for name, report in reports.items():
+        (folder / f"{name}.html").write_text(rendered("html", report), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in reports}
+
+
+def address(build: Build, name: str, arch: str) -> str:
+    kernels = sorted(build.kernels, key=damage)
+    found = next(each for each in kernels if alone(each.key.symbol).startswith(name) and each.key.arch == arch)
+    return f"#/kernel/{identifiers(kernels)[kernels.index(found)]}"
+
+
+def test_a_known_launch_is_drawn_as_built(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["launched"], address(build, "gemm<8>", "sm_80"))
+    assert tab.text(".result-line") == "4 blocks/SM, 32 of 64 warps, occupancy 50 %, limited by registers"
+    assert tab.text(".answer b") == "50 %"
+    assert tab.text(".advice .entry").startswith("registers a block takes 16,384 of the SM's 65,536")
+    assert "__launch_bounds__(256, 5)" in tab.text(".advice .entry")
+    assert tab.page.locator(".notice").count() == 0
+    tab.page.get_by_role("spinbutton", name="Registers").fill("48")
+    assert tab.text(".result-line").startswith("5 blocks/SM")
+    assert tab.page.locator(".curve.registers .built").count() == 1
+    tab.page.get_by_role("button", name="As built").click()
+    assert tab.text(".result-line").startswith("4 blocks/SM")
+
+
+def test_an_unknown_launch_is_a_bound_until_somebody_decides(
+    browse: Open, build: Build, files: dict[str, Path]
+) -> None:
+    tab = browse(files["open"], address(build, "gemm<8>", "sm_80"))
+    assert "does not say how this kernel is launched" in tab.text(".notice")
+    assert tab.text(".answer b") == "≤ 50 %"
+    assert tab.text(".result-line").startswith("at the best block size: 1 blocks/SM")
+    assert tab.page.locator(".advice").count() == 0
+    tab.page.get_by_role("spinbutton", name="Block size").fill("192")
+    assert tab.text(".answer b") == "46.88 %"
+    assert tab.text(".result-line").startswith("5 blocks/SM")
+
+
+def test_without_registers_no_picture_is_invented(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["open"], address(build, "silent", "sm_90"))
+    assert "no registers in the input" in tab.text(".unknown")
+    assert tab.page.locator(".calculator").count() == 0
+
+
+def test_the_strip_tells_classes_loops_and_lines(browse: Open, build: Build, files: dict[str, Path]) -> None:
+    tab = browse(files["open"], address(build, "array_and_spills", "sm_80"))
+    tab.page.wait_for_selector(".strip")
+    shown = {kind: tab.page.locator(f".strip .mark.{kind}").count() for kind in ("store", "load", "array", "frame")}
+    assert shown == {"store": 40, "load": 40, "array": 21, "frame": 0}
+    assert tab.page.locator(".strip .loop").count() == 1
+    titles = tab.page.locator(".strip .mark title").all_text_contents()
+    assert "spill store at 0x0370, R1+0x40, outside of loops, sass.cu:32" in titles
+    assert "40 stores (160 B), 40 loads (160 B)" in (tab.page.locator(".strip").get_attribute("aria-label") or "")
+    button = tab.page.get_by_role("button", name="sass.cu:36")
+    button.focus()
+    tab.page.keyboard.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    marked = tab.page.locator(".strip .mark:not(.faded) title").all_text_contents()
+    assert marked
+    assert all(title.endswith("sass.cu:36") for title in marked)
+    tab.page.keyboard.press("Enter")
+    assert tab.page.locator(".strip .mark.faded").count() == 0
+
+
+OPTIONS = pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}], ids=["dark", "phone"])
+
+
+def opened(browse: Open, build: Build, file: Path, options: dict[str, Any]) -> Tab:
+    """The kernel with the most to tell, and all that can be unfolded."""
+    tab: Tab = browse(file, address(build, "array_and_spills", "sm_80"), **options)
+    tab.page.wait_for_selector(".strip")
+    for summary in tab.page.locator("summary").all():
+        summary.click()
+    return tab
+
+
+@OPTIONS
+def test_a_kernel_fits_the_screen(browse: Open, build: Build, files: dict[str, Path], options: dict[str, Any]) -> None:
+    tab = opened(browse, build, files["launched"], options)
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@EVERY
+@OPTIONS
+def test_axe_finds_nothing_serious_in_a_kernel(
+    browse: Open, build: Build, files: dict[str, Path], axe: str, options: dict[str, Any]
+) -> None:
+    tab = opened(browse, build, files["launched"], options)
+    tab.page.evaluate(axe)
+    assert serious(tab.page) == []
+
+
+# ---- machine code ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a check of a binary whose source is there."""
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
+    (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
+    words = ["check", str(folder / "k.cubin"), "-f", f"html:{folder / 'page.html'}", "--source-root", str(folder)]
+    assert main(words) == 1
+    return folder / "page.html"
+
+
+def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: Path) -> None:
+    tab = browse(compiled)
+    assert tab.text("#first") == "What to do first"
+    assert tab.text(".first .who").startswith("array_and_spills sm_80 · 1 kernel, 41 % of the weight of all spills")
+    assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
+    tab.page.locator(".first a").first.click()
+    assert "registers are live at once" in tab.text(".spillmap p")
+    assert "registers end its spills (an estimate" in tab.text(".spillmap p")
+    assert tab.page.locator(".strip .live").count() == tab.page.locator(".strip .allocated").count() == 1
+    assert tab.page.locator(".strip .mark").count() > 20, "loops, spills and registers are one picture"
+    assert tab.text(".sources figcaption").startswith("sass.cu:36 81 % of the spills")
+    assert tab.text(".sources .own") == "36 int line_36; // <b>&amp;"
+    assert tab.page.locator(".listing tr").count() == 0
+    tab.page.get_by_text("Machine code: instructions").click()
+    assert "LDL (spill)" in tab.text(".listing")
+    assert tab.page.locator(".listing tbody tr").count() > 100
+    tab.page.get_by_text("What spill means").click()
+    assert "What to do." in tab.text(".explained")
+
+
+@EVERY
+def test_axe_finds_nothing_serious_in_code(browse: Open, compiled: Path, axe: str) -> None:
+    tab = browse(compiled)
+    tab.page.evaluate(axe)
+    tab.page.locator(".first a").first.click()
+    tab.page.get_by_text("Machine code: instructions").click()
+    tab.text(".listing td")
+    assert serious(tab.page) == []
+
+
+def test_code_fits_a_phone(browse: Open, compiled: Path) -> None:
+    tab = browse(compiled, viewport=PHONE)
+    wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert tab.page.evaluate(wide) <= 0
+    tab.page.locator(".first a").first.click()
+    tab.text(".strip")
+    assert tab.page.evaluate(wide) <= 0

@@ -1,0 +1,614 @@
+"""Pages in a real browser: what they show, how they are used by hand and keyboard, what they never do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from spillscan import scan
+from spillscan.cli import main
+from spillscan.model.build import damage
+from spillscan.naming import Names
+from spillscan.occupancy.text import size
+from spillscan.reports.page.history import history_document
+from spillscan.reports.page.series import weight_document
+from tests.conftest import FIXTURES
+from tests.reporting import rendered
+from tests.reports.browser import pages
+from tests.reports.browser.conftest import DESKTOP, DRAWN, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
+
+MIB = 1 << 20
+ROWS = ".rows .row"
+HREFS = "all => all.map(each => each.getAttribute('href'))"
+NAMES = ".rows .cell-name a"
+
+
+def first_kernel(tab: Tab) -> str:
+    """The address of the kernel in the first row of the table."""
+    tab.go("#/table?by=none")
+    return str(tab.page.locator(NAMES).first.get_attribute("href"))
+
+
+def routes(name: str, tab: Tab) -> list[str]:
+    """Addresses of all views of a page."""
+    links = tab.page.locator(".top nav a").evaluate_all(HREFS)
+    if "#/table" in links and name != "empty":
+        return [*links, "#/table?by=family", first_kernel(tab)]
+    return links or ["#/"]
+
+
+# ---- what it shows --------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_tells_the_figures_of_the_log(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    assert tab.text("h1") == "2 of 12 kernels spill"
+    assert "608 B stored and 432 B reloaded" in tab.text(".headline p")
+    assert tab.texts(".limit-head b") == ["sm_80", "sm_90a"]
+    assert tab.texts(".worst tbody tr")[0] == "gemm<8> sm_80 64 304 216 ≤50 % registers"
+    assert (
+        tab.page.locator("svg[role=img]").get_attribute("aria-label").startswith("Registers per thread of 12 kernels")
+    )  # type: ignore[union-attr]
+    tab.page.locator(".keys a", has_text="registers").first.click()
+    assert tab.text(".tally") == "2 of 12 kernels"
+
+
+def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Open) -> None:
+    tab = browse(site["check"])
+    report = pages.checked()
+    errors = sum(finding.severity == "error" for finding in report.findings)
+    assert tab.text("#findings").startswith(f"{errors} errors")
+    assert tab.page.locator(".findings li").count() == 6
+    tab.page.get_by_role("button", name="more of").first.click()
+    assert tab.page.locator("section:has(#findings) li").count() == len(report.findings)
+
+
+def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
+    assert browse(site["empty"]).text("h1") == "The input names no kernel"
+    assert browse(site["empty"], "#/table").text(ROWS) == "No kernel fits."
+
+
+def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
+    tab = browse(site["diff"])
+    assert tab.text("h1") == "2 kernels got worse"
+    assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 unchanged"
+    assert tab.texts("section > h2") == ["Errors 2", "Notes 2", "Other changes 2"]
+    assert "spill stores 0 → 304 B +304" in tab.text(".changes li")
+    tab.page.get_by_role("button", name="2 added").click()
+    assert tab.texts(".changes .who b") == ["gather", "gather"]
+    assert tab.page.url.endswith("#/changes?state=added")
+    tab.page.reload()
+    assert tab.texts(".changes .who b") == ["gather", "gather"]
+
+
+def test_a_change_stands_before_and_after_on_the_same_curves(site: Site, browse: Open) -> None:
+    tab = browse(site["renamed"])
+    assert tab.text("h1") == "1 kernel got worse"
+    tab.page.wait_for_selector(".curves .chart")
+    assert tab.page.locator(".curves[open]").count() == 1, "the gravest is open"
+    drawn = tab.page.locator(".curves[open] .chart")
+    assert [drawn.nth(at).locator(".point").count() for at in range(3)] == [2, 2, 2]
+    assert "after 64: 1 block, 50 %" in tab.texts(".curves[open] .chart")[1]
+    assert "before 48: 2 blocks, 62.5 %" in tab.texts(".curves[open] .chart")[1]
+    assert drawn.nth(1).locator(".earlier").count() == 1, "its block size is another: so is its curve"
+    assert "Before: 48, 2 blocks" in (drawn.nth(1).get_attribute("aria-label") or "")
+    tab.page.get_by_role("link", name="softmax_rows_fused").click()
+    assert tab.text(".reading .quiet").startswith("before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5 %")
+    assert tab.text(".share.registers .allows-before") == "before 30,720 × 2"
+    assert tab.page.locator(".share.registers .was").count() == 2
+    tab.page.get_by_role("spinbutton", name="Registers").fill("48")
+    assert "before 48: 2 blocks, 62.5 %" in tab.texts(".curve.registers .chart")[0], "it stays while sliders move"
+    same = browse(site["scan"], first_kernel(browse(site["scan"])))
+    same.page.wait_for_selector(".chart")
+    assert same.page.locator(".before, .allows-before, .curve-key").count() == 0
+
+
+def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None:
+    tab = browse(site["matrix"])
+    assert "6 kernels" in tab.text("h1")
+    assert tab.texts("th[scope=colgroup]")[0] == "sm_75"
+    assert tab.texts(".heat tbody tr")[0].startswith("spill_i64 2,476 2,476")
+    tab.page.get_by_role("button", name="registers").click()
+    assert tab.page.url.endswith("metric=registers&by=change")
+    tab.page.reload()
+    assert tab.page.get_by_role("button", name="registers").get_attribute("aria-pressed") == "true"
+
+
+def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Open) -> None:
+    tab = browse(site["tuned"])
+    assert tab.text("h1") == "3 of 4 candidates are unbeaten"
+    assert tab.texts(".heat tbody tr") == [
+        "64×64×32, 4 warps, 0 stages 128 136 → 128 0 8,192 3 → 4 19 % → 25 % yes",
+        "16×16×32, 4 warps, 3 stages · → 128 · → 64 · → 0 · → 8,192 · → 8 · → 50 % · → yes",
+        "64×64×32, 4 warps, 1 stage 128 176 → 168 0 8,192 2 → 3 12 % → 19 % no",
+        "32×32×32, 4 warps, 2 stages 128 → · 104 → · 0 → · 8,192 → · 4 → · 25 % → · yes → ·",
+    ]
+    assert tab.page.locator(".heat").count() == 1
+    tab.page.get_by_label("only what no other beats").check()
+    assert tab.page.locator(".heat tbody tr").count() == 3
+    assert tab.page.url.endswith("unbeaten=1")
+
+
+def test_a_history_compares_any_two_builds(site: Site, browse: Open, tmp_path: Path) -> None:
+    tab = browse(site["history"])
+    assert tab.text("h1") == "3 of 3 kernels in v4 spill"
+    assert tab.page.locator(".courses svg").count() == 3, "nobody knows the compile times"
+    assert tab.page.locator(".jump title").all_text_contents() == ["v2: 12 → 316, threshold 15"]
+    assert tab.texts(".compared tbody tr")[-3:] == [
+        "compile ms – – –",
+        "gemm<8> sm_90 spills 304 16 −288",
+        "lost sm_90 gone spills 8 – –",
+    ]
+    tab.page.get_by_role("link", name="v2", exact=True).click()
+    assert tab.page.url.endswith("?a=v1&b=v2")
+    assert tab.texts(".compared tbody tr")[2:] == [
+        "spill bytes 12 316 +304",
+        "compile ms – – –",
+        "gemm<8> sm_90 spills 0 304 +304",
+    ]
+    chart = tab.page.locator(".courses svg").first
+    box = chart.bounding_box()
+    assert box is not None
+    chart.click(position={"x": box["width"] - 12, "y": 60}, modifiers=["Shift"])
+    assert tab.page.url.endswith("?a=v1&b=v4")
+    tab.page.reload()
+    assert tab.texts(".compared tbody tr")[4:] == [
+        "born sm_90 new spills – 64 –",
+        "gemm<8> sm_90 spills 0 16 +16",
+        "lost sm_90 gone spills 8 – –",
+    ]
+    tab.page.get_by_label("To", exact=True).select_option("2")
+    assert tab.texts(".compared tbody tr")[2] == "spill bytes 12 ≥380 –", "not known of as many kernels"
+    linked = tmp_path / "linked.html"
+    page = "".join(history_document(pages.history("https://example.com/c")))
+    linked.write_text(page, encoding="utf-8")
+    links = browse(linked).page.locator(".ends a, .view a[rel=noreferrer]").evaluate_all(HREFS)
+    assert links == ["https://example.com/c"] * 4
+
+
+def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
+    tab = browse(site["trend"])
+    assert tab.text("h1") == "2 of 4 lines moved"
+    assert tab.texts(".trend .name") == [
+        "304 gemm<8> sm_90",
+        "32 softmax sm_90",
+        "8 late sm_90",
+        f"4 {pages.HOSTILE[1][:23]}…",
+    ]
+    assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
+    assert tab.page.locator(".event title").all_text_contents() == ["late sm_90, v2 to v3: new: spills – → 8"]
+    assert tab.texts(".past tbody tr")[0] == "late sm_90 new: spills – 8 v3 v2"
+    assert tab.texts("h2") == ["What happened, worst first; 2 more are left out (bisect has all)"]
+    tab.page.get_by_role("button", name="registers").click()
+    assert tab.texts(".past tbody tr")[0] == "gemm<8> sm_90 registers 16 304 v4 v3"
+    assert tab.page.locator(".event").count() == 2
+
+
+def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
+    tab = browse(site["size"])
+    areas = "() => [...document.querySelectorAll('rect')].map(r => r.width.baseVal.value * r.height.baseVal.value)"
+    large, small = tab.page.evaluate(areas)
+    assert large / small == pytest.approx(7 / 3, rel=0.01), "areas are stored bytes"
+    tab.page.get_by_role("link", name="sm_90a").click()
+    until(tab.page, "() => document.querySelectorAll('tbody tr').length === 2 && location.hash === '#/size/0'")
+    assert "700 B stored" in tab.page.inner_text("main")
+    assert "symbols <img" in tab.page.inner_text("main")
+    assert not tab.complaints
+
+
+def test_a_treemap_beside_an_older_one_has_changes(site: Site, browse: Open) -> None:
+    tab = browse(site["times"])
+    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["30.5", "+10.5"]] * 2
+    tab.go("#/size/0")
+    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["20.3", "+20.3"], ["10.3", "−9.8"]]
+    assert not tab.complaints
+
+
+def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
+    tab = browse(site["sweep"])
+    assert tab.text("tr.best") == "cap 128 128 16 2 best"
+    assert tab.texts(".tradeoff .name.best")[0] == "cap 128, best"
+
+
+def test_without_javascript_the_worst_stand_in_the_file(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], java_script_enabled=False)
+    table = tab.page.locator("section", has_text="Kernels, worst first").locator("tbody tr")
+    assert table.count() == 50
+    assert f"{pages.MANY - 50:,} more" in tab.text("section:has-text('Kernels, worst first') .quiet")
+    assert "spill stores 0 → 304 B" in browse(site["diff"], java_script_enabled=False).text(
+        "section:has-text('changes')"
+    )
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_sort_filter_and_permalink(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/table")
+    page = tab.page
+    assert page.locator("[role=grid]").get_attribute("aria-rowcount") == "13"
+    page.get_by_role("button", name="registers").click()
+    assert tab.texts(".rows .cell-registers") == [
+        "64",
+        "64",
+        "56",
+        "48",
+        "46",
+        "32",
+        "32",
+        "30",
+        "16",
+        "16",
+        "12",
+        "10",
+    ]
+    page.get_by_role("button", name="registers").click()
+    assert page.locator("[role=columnheader][aria-sort=ascending]").count() == 1
+    assert tab.texts(".rows .cell-registers")[0] == "10"
+    page.get_by_label("Kernel", exact=True).fill("GEMM<*>")
+    page.get_by_label("Arch").select_option("sm_80")
+    assert tab.texts(NAMES) == ["gemm<4>", "gemm<8>"]
+    page.get_by_label("spills only").check()
+    assert tab.texts(NAMES) == ["gemm<8>"]
+    assert tab.text(".tally") == "1 of 12 kernels"
+    assert page.url.endswith("#/table?q=GEMM%3C*%3E&arch=sm_80&spills=1&sort=registers")
+    page.reload()
+    assert tab.texts(NAMES) == ["gemm<8>"]
+    assert page.get_by_label("spills only").is_checked()
+    page.get_by_label("Kernel", exact=True).fill("no such kernel")
+    assert tab.text(ROWS) == "No kernel fits."
+
+
+def test_names_are_found_by_their_full_and_mangled_form(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table?q=_Z8kernel_5ILi5E*")
+    until(tab.page, "document.querySelector('.tally').textContent.startsWith('3 of')")
+    tab.page.get_by_label("Kernel", exact=True).fill("void kernel_5<5, 35,*")
+    until(tab.page, "document.querySelector('.tally').textContent.startsWith('3 of')")
+
+
+def test_only_rows_in_sight_are_drawn(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table")
+    assert tab.page.locator("[role=grid]").get_attribute("aria-rowcount") == str(pages.MANY + 1)
+    assert tab.page.locator(ROWS).count() < 80
+    tab.page.locator("[role=grid]").evaluate("grid => { grid.scrollTop = grid.scrollHeight }")
+    tab.page.wait_for_selector(f"[aria-rowindex='{pages.MANY + 1}']")
+    assert tab.page.locator(ROWS).count() < 80
+
+
+def test_the_keyboard_reaches_everything(site: Site, browse: Open) -> None:
+    tab = browse(site["many"], "#/table")
+    page = tab.page
+    page.keyboard.press("Tab")
+    assert tab.text(":focus") == "Skip to content"
+    page.locator("[role=grid]").focus()
+    assert page.locator("[role=grid]").evaluate("grid => getComputedStyle(grid).outlineStyle") == "solid"
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.locator("[role=grid]").get_attribute("aria-activedescendant") == "row-1"
+    page.keyboard.press("End")
+    assert page.locator(".row.active").get_attribute("aria-rowindex") == str(pages.MANY + 1)
+    page.keyboard.press("Home")
+    wanted = page.locator(".row.active a").get_attribute("href")
+    page.keyboard.press("Enter")
+    assert page.url.endswith(str(wanted))
+    page.locator(".full summary").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".names code")
+    assert tab.texts(".names code")[0].startswith("void kernel_")
+    assert tab.texts(".names code")[1].startswith("_Z")
+
+
+@pytest.mark.parametrize(("name", "start"), [("scan", "#/table?arch=sm_80"), ("diff", "#/changes")])
+def test_escape_leads_back_to_where_a_kernel_was_opened(name: str, start: str, site: Site, browse: Open) -> None:
+    page = browse(site[name], start).page
+    if name == "scan":
+        page.locator("[role=grid]").focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+    else:
+        page.locator(".changes .who a").nth(1).focus()
+    page.keyboard.press("Enter")
+    until(page, "location.hash.startsWith('#/kernel/')")
+    page.keyboard.press("Escape")
+    until(page, "start => location.hash === start", start)
+    if name == "scan":
+        assert page.evaluate("document.activeElement.getAttribute('role')") == "grid"
+        page.wait_for_selector("#row-2.active")
+    else:
+        assert page.locator(".changes .who a").nth(1).evaluate("each => each === document.activeElement")
+
+
+@pytest.mark.parametrize("name", ["scan", "hostile"])
+def test_csv_is_what_a_spreadsheet_may_open(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    tab.page.evaluate("navigator.clipboard.writeText = async (text) => { document.title = text }")
+    tab.go("#/table")
+    tab.page.get_by_role("button", name="Copy as CSV").click()
+    until(tab.page, "document.title.includes('full name')")
+    text = tab.page.evaluate("document.querySelector('title').text")
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert len(rows) == (12 if name == "scan" else len(pages.HOSTILE))
+    assert all(len(row) == len(header) for row in rows)
+    assert not any(cell.lstrip().startswith(tuple("=+-@")) for row in rows for cell in row)
+    if name == "scan":
+        assert dict(zip(header, rows[0], strict=True))["spill stores"] == "304"
+        assert rows[0][-1].startswith("void model::gemm<8>(")
+
+
+# ---- colours, paper, phones -----------------------------------------------------------------------------------------
+
+
+def paper(tab: Tab) -> str:
+    return str(tab.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_dark_light_and_print(site: Site, browse: Open) -> None:
+    dark, light = browse(site["scan"], color_scheme="dark"), browse(site["scan"], color_scheme="light")
+    assert (paper(dark), paper(light)) == ("rgb(18, 21, 25)", "rgb(255, 255, 255)")
+    dark.page.get_by_role("button", name="Light colours").click()
+    assert paper(dark) == paper(light)
+    assert dark.page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
+    dark.page.get_by_role("button", name="Dark colours").click()
+    dark.page.emulate_media(media="print")
+    assert paper(dark) == paper(light)
+    assert not dark.page.locator(".top nav").is_visible()
+    many = browse(site["many"], "#/table")
+    many.page.emulate_media(media="print")
+    until(many.page, "document.querySelectorAll('.rows .row').length === 200")
+    assert many.page.evaluate("document.documentElement.scrollHeight") < 200 * 60
+
+
+MOVED = """() => new Promise((resolve) => {
+  let sum = 0;
+  new PerformanceObserver((list) => { for (const each of list.getEntries()) sum += each.value; })
+    .observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => resolve(sum), 150);
+})"""
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+@pytest.mark.parametrize("name", ["check", "diff"])
+def test_nothing_moves_while_a_page_opens(name: str, viewport: dict[str, int], site: Site, browse: Open) -> None:
+    tab = browse(site[name], viewport=viewport)
+    tab.page.wait_for_selector("main svg")
+    assert tab.page.evaluate(MOVED) == 0
+    kernel = browse(site[name], first_kernel(tab), viewport=viewport)
+    assert kernel.page.locator(".view").get_attribute("class") == "view view-kernel"
+    kernel.page.wait_for_selector(".chart")
+    assert kernel.page.evaluate(MOVED) == 0
+
+
+UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
+  && !(["img", "group"].includes(each.getAttribute("role")) && each.getAttribute("aria-label"))).length"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check",
+        "diff",
+        "matrix",
+        "tuned",
+        "hostile",
+        "hostile-diff",
+        "hostile-matrix",
+        "trend",
+        "history",
+        "sweep",
+        "size",
+        "times",
+    ],
+)
+def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    for route in routes(name, tab):
+        tab.go(route)
+        for details in tab.page.locator("details").all()[:2]:
+            details.evaluate("each => { each.open = true }")
+        for viewport in (DESKTOP, PHONE):
+            tab.page.set_viewport_size(viewport)
+            tab.page.wait_for_timeout(20)
+            wide = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, (route, viewport)
+        assert tab.page.locator("svg").evaluate_all(UNNAMED) == 0, "each picture is told to who cannot see it"
+
+
+def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
+    tab = browse(site["hostile"], "#/table")
+    edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
+    for name in ("registers", "stores", "loads"):
+        assert len(tab.page.locator(f".cell-{name}").evaluate_all(edges)) == 1
+
+
+# ---- what it never does ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "history", "sweep", "size", "times"]
+)
+def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    found = routes(name, tab)
+    if "#/table" in found:
+        tab.go("#/table")
+        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)]))
+    for route in found:
+        tab.go(route)
+        for details in tab.page.locator("details").all()[:4]:
+            details.evaluate("each => { each.open = true }")
+        tab.page.wait_for_timeout(20)
+        assert not any(sign in tab.page.title() for sign in "\u202e\u2066")
+        one = route.startswith("#/kernel/")
+        assert one or "onerror" in tab.text("body") or "</script>" in tab.text("body"), "the names are there"
+        assert tab.page.evaluate("window.owned") is None
+        assert (
+            tab.page.locator("img, iframe, object, embed, base, form[action], body script ~ script ~ script").count()
+            == 0
+        )
+        links = tab.page.locator("a").evaluate_all(HREFS)
+        assert all(link.startswith("#") for link in links)
+        shown = tab.page.locator("body").inner_text()
+        assert not any(sign in shown for sign in "\u202e\u2066")
+
+
+def test_hostile_addresses_lead_nowhere(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/kernel/%E0%A4%A")
+    assert tab.text("h1") == "No such kernel"
+    for fragment in ("#/kernel/%3Cimg%20src=x%3E", "#/__proto__/x", "#/table?sort=-__proto__&arch=%3Cb%3E", "#//"):
+        tab.go(fragment)
+        assert tab.page.locator("h1").count() == 1
+
+
+def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    refused = tab.page.evaluate(
+        """() => { try { document.body.innerHTML = "<b>"; return "written"; } catch (error) { return error.name; } }"""
+    )
+    assert refused == "TypeError"
+    with tab.page.expect_console_message(lambda message: "example.invalid" in message.text) as complaint:
+        tab.page.evaluate("fetch('https://example.invalid/').catch(() => {})")
+    assert "Content Security Policy" in complaint.value.text
+    tab.complaints.clear()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "diff",
+        *(
+            pytest.param(each, marks=EVERY)
+            for each in ("check", "worse", "flags", "matrix", "trend", "history", "sweep")
+        ),
+    ],
+)
+def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
+    tab = browse(site[name], color_scheme="light", reduced_motion="reduce", bypass_csp=True)
+    tab.page.evaluate(axe)
+    for route in routes(name, tab):
+        tab.go(route)
+        for scheme, rules in (("light", "{}"), ("dark", "{runOnly: ['color-contrast']}"))[: 2 if REQUIRED else 1]:
+            tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            tab.page.evaluate(DRAWN)
+            assert serious(tab.page, rules) == [], (route, scheme)
+
+
+# ---- families -------------------------------------------------------------------------------------------------------
+
+
+def test_families_are_rows_that_open(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"], "#/table")
+    tab.page.get_by_label("Show").select_option("family")
+    assert tab.text(ROWS) == "gemm2 of 4 spill, 1,040 B 2 archs 64 304 216 128 – ≤50 % registers"
+    tab.page.locator("[role=treegrid]").focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert tab.texts(".under .cell-name")[:2] == ["<8>", "<8>"]
+    assert tab.page.locator("#row-0").get_attribute("aria-expanded") == "true"
+    tab.page.get_by_text("More filters").click()
+    tab.page.get_by_label("Family").select_option("rotate")
+    assert tab.text(".tally") == "2 of 12 kernels"
+    assert {"family=rotate", "by=family"} <= set(tab.page.url.partition("?")[2].split("&"))
+
+
+def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Open) -> None:
+    tab = browse(site["worse"])
+    assert tab.texts("section > h2") == ["Errors 12", "Other changes 1"]
+    assert tab.page.locator(".changes > li").count() == 2 + 6, (
+        "the gravest family is open; archs that agree share a row"
+    )
+    assert tab.text(".family summary") == (
+        "gemm 12 changed spill stores 10 ↑, most +160 B spill loads 10 ↑, most +160 B registers 12 ↑, most +16 "
+        "stack 10 ↑, most +160 B"
+    )
+    assert tab.texts(".inner .who")[0] == "<5> sm_80, sm_90"
+    tab.page.get_by_label("Order").select_option("-spill stores")
+    assert [each.split()[0] for each in tab.texts(".changes .who")] == [f"gemm<{n}>" for n in (5, 4, 3, 2, 1)]
+    tab.page.get_by_label("Arch").select_option("sm_90")
+    tab.page.get_by_label("Kernel", exact=True).fill("gemm<[")
+    assert tab.text(".view p.quiet") == "No change fits."
+
+
+def test_a_page_is_grouped_as_it_was_asked_for_and_says_what_letters_stand_for(site: Site, browse: Open) -> None:
+    tab = browse(site["flags"])
+    assert tab.texts(".family summary b") == ["second", "first"]
+    assert tab.texts(".legend p") == [f"T, F of {space}::attention: arguments 2 to 4" for space in ("first", "second")]
+    assert tab.text(".totals dd") == "+384 B", "what is new counts, as in text"
+    total = next(line for line in rendered("text", pages.flags()).splitlines() if line.startswith("total"))
+    assert re.search(r"8↑ +spill stores +128 → 512 B \(\+384\)", total)
+    tab.page.get_by_label("Show").select_option("family")
+    until(tab.page, "location.hash.endsWith('by=family')")
+    assert tab.texts(".family summary b") == [f"{space}::attention" for space in ("second", "first")]
+    tab.page.get_by_label("Show").select_option("none")
+    assert tab.page.locator(".family").count() == 0
+    tab.go("#/table")
+    assert tab.page.get_by_label("Show").input_value() == "namespace"
+    assert tab.text(ROWS).startswith("second16 of 16 spill, 1,024 B")
+    assert tab.text(".legend").startswith("T, F of")
+
+
+def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
+    tab = browse(site["scan"])
+    tab.page.get_by_role("link", name="57 to 64 registers").first.click()
+    until(tab.page, "location.hash === '#/table?registers=57-64'")
+    assert tab.text(".tally") == "2 of 12 kernels"
+    tab.page.get_by_role("button", name="remove this filter").click()
+    assert tab.text(".tally") == "12 kernels"
+    tab.go("#/overview")
+    tab.page.get_by_role("link", name="gemm: 1,040 B, 100.0 %").click()
+    assert tab.texts(NAMES) == ["gemm<8>", "gemm<8>"]
+    heat = browse(site["matrix"])
+    assert heat.text(".heat tfoot").startswith("total 8,380")
+    heat.page.get_by_role("link", name="spill_i64").click()
+    assert heat.text("h1").startswith("spill_i64")
+
+
+def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
+    counts = [0, 1_740, MIB - 1, MIB, 10 * MIB + MIB // 4, 999 * MIB + MIB // 2, 1023 * MIB, 1 << 30, 1234 << 30]
+    counts += [random.Random(7).randrange(1 << bits) for bits in range(1, 40)]
+    groups = [
+        {"label": "all", "bytes": sum(counts), "groups": [{"label": f"n{count}", "bytes": count} for count in counts]}
+    ]
+    path = tmp_path / "sizes.html"
+    path.write_text("".join(weight_document("sizes", groups, [("bytes", "stored", 0, True)])))
+    assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
+
+
+def test_two_hundred_cells_are_those_of_json_and_of_text(
+    tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    log, page, data = FIXTURES / "large" / "kernels5000-13.0.log.zst", tmp_path / "b.html", tmp_path / "b.json"
+    assert main(["scan", str(log), "--all", "-f", "text", "-f", f"html:{page}", "-f", f"json:{data}"]) == 0
+    documents = json.loads(data.read_text())["kernels"]
+    kernels = scan([str(data)]).kernels
+    ranked = sorted(range(len(kernels)), key=lambda at: damage(kernels[at]))
+    draw = random.Random(20)
+
+    def cells(at: int) -> dict[str, str]:
+        usage = documents[at]["usage"]
+        figures = {"registers": "registers", "stores": "spill_store_bytes", "loads": "spill_load_bytes"}
+        found = {key: "–" if usage[name] is None else f"{usage[name]:,}" for key, name in figures.items()}
+        return {**found, "arch": documents[at]["arch"]}
+
+    tab = browse(page, "#/table")
+    height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
+    for place in draw.sample(range(len(ranked)), 30):
+        tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
+        until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
+        row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
+        wanted = cells(ranked[place])
+        assert {key: row.locator(f".cell-{key}").inner_text().strip() for key in wanted} == wanted
+
+    rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
+    names = Names(kernel.named_by for kernel in kernels)
+    for name, archs, *figures in draw.sample(rows, 30):
+        called = set(names.called(name.removesuffix(" (function)")))
+        arch = archs.partition(",")[0].partition(" …")[0]
+        alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
+        shown = [figure.rstrip("*").replace("-", "–") for figure in figures[:3]]
+        assert any(shown == [each[key] for key in ("registers", "stores", "loads")] for each in alike), (name, archs)

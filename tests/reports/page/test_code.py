@@ -1,0 +1,126 @@
+"""What the page of a binary says of machine code: what to do first, live registers, lines with their source, why a
+kernel grew. Source files are read below the folder that was named, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.cli import main
+from spillscan.reports.page import code
+from tests.reading.binary.support import stored
+
+SOURCE = [f"source line {number} {'=' * 300 if number == 36 else ''}" for number in range(1, 61)]
+
+
+def payload(path: Path) -> dict[str, Any]:
+    match = re.search(r'<script type="application/json" id="payload">(.*?)</script>', path.read_text("utf-8"), re.S)
+    assert match
+    found: dict[str, Any] = json.loads(match[1])
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A build with lines, and its source in a tree of its own."""
+    (tmp_path / "new.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "sass.cu").write_text("\n".join(SOURCE))
+    return tmp_path
+
+
+def page(folder: Path, *words: str) -> dict[str, Any]:
+    assert main([*words, "-f", f"html:{folder / 'page.html'}"]) in (0, 1)
+    return payload(folder / "page.html")
+
+
+def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
+    found = page(folder, "check", str(folder / "new.cubin"), "--source-root", str(folder / "tree"))
+    first = found["first"][0]
+    assert (first["name"], first["about"], first["kernel"]) == ("array_and_spills", "spills", 0)
+    assert first["facts"][0][1].endswith("sass.cu:37 6 %")
+    held = found["code"]["0"]
+    assert held["peak"] <= held["allocated"] == held["cap"] == 32 < held["demand"]
+    assert max(held["curve"]) == held["peak"] == held["curve"][held["at"] // held["unit"]]
+    assert held["relief"].startswith(f"about {held['demand']} registers end its spills")
+    listed = held["code"]
+    assert listed["more"] == 0
+    assert len(listed["opcode"]) * 16 == held["bytes"] == len(listed["live"]) * 16
+    assert "LDL (spill)" in listed["opcodes"]
+    assert "STL (array)" in listed["opcodes"]
+    place, live, share, own, start, text = held["lines"][0]
+    assert (place, own, start) == ("sass.cu:36", 36, 33)
+    assert share > 0.8
+    assert 20 < live <= held["peak"]
+    assert [line.split("=")[0].strip() for line in text] == [f"source line {number}" for number in range(33, 40)]
+    assert max(map(len, text)) <= 160
+    assert found["explained"]["spill"][0] == "The kernel spills registers to local memory"
+
+
+def test_no_source_is_read_that_was_not_asked_for(folder: Path) -> None:
+    def lines(*words: str) -> list[str]:
+        held = page(folder, "scan", str(folder / "new.cubin"), *words)["code"]
+        return [line for made in held.values() for *_, text in made["lines"] for line in text]
+
+    assert lines() == []
+    assert lines("--source-root", str(folder / "tree"))
+    (folder / "outside.cu").write_text("\n".join(SOURCE))
+    (folder / "tree" / "sass.cu").unlink()
+    (folder / "tree" / "sass.cu").symlink_to(folder / "outside.cu")
+    assert lines("--source-root", str(folder / "tree")) == [], "a link leads out of the folder"
+    assert main(["scan", str(folder / "new.cubin"), "--source-root", str(folder / "nowhere")]) == 2
+
+
+def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for side, release in (("old", "12.8"), ("new", "13.5")):
+        (tmp_path / side).write_bytes(stored(f"sass-sm_120-{release}.cubin"))
+    call = ("diff", str(tmp_path / "old"), str(tmp_path / "new"))
+    (lines,) = page(tmp_path, *call)["why"].values()
+    assert "toolkit: CUDA 12.8.93 → 13.5.37" in lines
+    assert lines[-1].startswith("not known: ")
+    capsys.readouterr()
+    main([*call, "-f", "markdown"])
+    said = capsys.readouterr().out
+    assert "<summary>why it grew</summary>" in said
+    assert "toolkit: CUDA 12.8.93 → 13.5.37" in said
+
+
+def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "CODE_BYTES", 2500)
+    held = page(folder, "scan", str(folder / "new.cubin"))["code"]
+    assert len(held) == 3
+    assert not any("code" in made for made in held.values())
+    assert sum(len(json.dumps(made)) for made in held.values()) < 10_000
+    monkeypatch.undo()
+    monkeypatch.setattr(code, "INSTRUCTIONS", 10)
+    first = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]
+    assert len(first["code"]["live"]) == 10
+    assert first["code"]["more"] == first["bytes"] // 16 - 10
+
+
+def test_a_binary_that_is_gone_is_no_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = folder / "old.json"
+    assert main(["scan", str(folder / "new.cubin"), "-f", f"json:{snapshot}"]) == 0
+    held = page(folder, "scan", str(snapshot))
+    assert held["code"]["0"]["peak"] == 30, "a snapshot whose binary is still there"
+    (folder / "new.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
+    assert page(folder, "scan", str(snapshot)).get("code", {}) == {}, "it was built anew"
+    (folder / "new.cubin").unlink()
+    (folder / "other.cubin").write_bytes(stored("sass-sm_80-13.5.cubin"))
+    assert "code" not in page(folder, "scan", str(snapshot))
+    assert main(["diff", str(snapshot), str(folder / "other.cubin"), "-f", "markdown"]) in (0, 1)
+    assert main(["advise", str(snapshot)]) == 0
+    assert main(["show", "*", str(snapshot), "--sass"]) == 2
+    assert "cannot read" not in capsys.readouterr().err
+
+
+def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (folder / "new.cubin").open("rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert main(["scan", "-", "-f", f"html:{folder / 'page.html'}"]) == 0
+    assert "code" not in payload(folder / "page.html")

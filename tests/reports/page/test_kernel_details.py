@@ -1,0 +1,180 @@
+"""What the page is told of single kernels."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan import scan
+from spillscan.model import Kernel, KernelKey, Launch, Usage
+from spillscan.model.code import SassStats
+from spillscan.occupancy.summary import Summary, summarise
+from spillscan.reading.machine.spillmap import where
+from spillscan.reports.page.details import MAP_BYTES, SETTING, details, spill_map, subject
+from tests.conftest import FIXTURES
+
+DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Kernel]:
+    return {kernel.key.symbol: kernel for kernel in scan([str(DUMP)]).kernels}
+
+
+@pytest.fixture(scope="module")
+def spilling(kernels: dict[str, Kernel]) -> Kernel:
+    return kernels["array_and_spills"]
+
+
+def summary_of(kernel: Kernel) -> Summary | None:
+    return None if kernel.role == "function" else summarise(kernel.usage, kernel.key.arch)
+
+
+def places(map_: dict[str, Any]) -> list[tuple[int, str, str, int]]:
+    found, at = [], 0
+    columns = zip(*(map_["marks"][name] for name in ("at", "what", "depth", "count")), strict=True)
+    for step, what, depth, count in columns:
+        at += step
+        found.append((at * map_["marks"]["unit"], what, depth, count))
+    return found
+
+
+def test_the_strip_has_every_access_where_it_stands(spilling: Kernel) -> None:
+    found = spill_map(spilling)
+    assert found is not None
+    assert spilling.sass is not None
+    letters = {"spill": "s", "array": "a", "frame": "f", "unknown": "u"}
+    assert places(found) == [
+        (access.address, letters[access.kind].upper() if access.store else letters[access.kind], str(access.depth), 1)
+        for access in spilling.sass.local.accesses
+    ]
+    assert found["totals"]["spill"] == [40, 40, 160, 160]
+    assert found["lines"] == list(dict.fromkeys(where(access.source) for access in spilling.sass.local.accesses))
+    assert found["sentences"][0] == "21 spill loads at depth 1, sass.cu:36"
+
+
+def test_a_coarse_strip_counts_the_same(spilling: Kernel) -> None:
+    fine, coarse = spill_map(spilling), spill_map(spilling, marks=20)
+    assert fine is not None
+    assert coarse is not None
+    assert len(coarse["marks"]["at"]) < len(fine["marks"]["at"])
+    for found in (fine, coarse):
+        counted: Counter[tuple[str, str]] = Counter()
+        for _, what, depth, count in places(found):
+            counted[what, depth] += count
+        assert counted == Counter((what, depth) for _, what, depth, _ in places(fine))
+
+
+def test_bands_hold_just_the_accesses_in_loops(kernels: dict[str, Kernel]) -> None:
+    shown = 0
+    for kernel in kernels.values():
+        found = spill_map(kernel)
+        if found is None:
+            continue
+        assert kernel.sass is not None
+        for access in kernel.sass.local.accesses:
+            around = [depth for depth, begin, end in found["bands"] if begin <= access.address < end]
+            assert len(around) == access.depth
+            shown += 1
+    assert shown > 100
+
+
+def test_a_snapshot_has_figures_but_no_places(spilling: Kernel) -> None:
+    assert spilling.sass is not None
+    local = spilling.sass.local
+    kept = replace(local, accesses=(), kept=tuple(local.groups.items()))
+    found = spill_map(replace(spilling, sass=replace(spilling.sass, local=kept)))
+    assert found is not None
+    assert found["marks"] is None
+    assert found["totals"]["spill"] == [40, 40, 160, 160]
+
+
+def test_a_kernel_without_local_memory_has_no_map(kernels: dict[str, Kernel]) -> None:
+    assert spill_map(kernels["plain"]) is None
+
+
+def test_an_unknown_launch_is_a_bound() -> None:
+    found = subject(summarise(Usage(registers=72), "sm_90"))
+    assert found["assumed"] is True
+    assert "verdict" not in found
+    assert "advice" not in found
+    assert dict(zip(SETTING, found["setting"], strict=True))["threads"] == 896
+    assert found["notes"] == ["The input gives no barriers: 1 is taken."]
+
+
+def test_a_known_launch_has_advice_from_the_model() -> None:
+    launch = Launch(threads_per_block=256, source="policy")
+    found = subject(summarise(Usage(registers=72, barriers=1), "sm_90", launch))
+    assert found["setting"] == ["sm_90", 256, 72, 0, 0, None, None, 1]
+    assert "assumed" not in found
+    [[limit, finding, remedy, trade_off]] = found["advice"]
+    assert limit == "registers"
+    assert "__launch_bounds__(256, 4)" in remedy
+    assert finding
+    assert trade_off
+    assert found["verdict"].startswith("Occupancy is a means")
+
+
+@pytest.mark.parametrize(
+    ("usage", "arch", "why"),
+    [
+        (Usage(), "sm_90", "no registers in the input"),
+        (Usage(registers=32), None, "the input names no arch"),
+        (Usage(registers=32), "sm_999", "unknown"),
+    ],
+)
+def test_what_is_not_known_is_not_drawn(usage: Usage, arch: str | None, why: str) -> None:
+    found = subject(summarise(usage, arch))
+    assert "setting" not in found
+    assert why in found["unknown"]
+
+
+def test_kernels_of_equal_figures_share_a_subject() -> None:
+    many = [
+        Kernel(key=KernelKey(symbol=f"k{number}", arch="sm_90"), role="entry", usage=Usage(registers=8 * (number % 4)))
+        for number in range(4000)
+    ]
+    known = {registers: summarise(Usage(registers=registers), "sm_90") for registers in (0, 8, 16, 24)}
+    found = details(many, lambda kernel: known[kernel.usage.registers or 0])
+    assert [row[0] for row in found["details"][:5]] == [0, 1, 2, 3, 0]
+    assert len(found["subjects"]) == 4
+    assert len(json.dumps(found["details"])) < 4000 * 6
+
+
+def test_device_functions_are_never_launched(spilling: Kernel) -> None:
+    [row] = details([replace(spilling, role="function")], summary_of)["details"]
+    assert row[0] == -1
+    assert row[1]["totals"]
+
+
+def test_maps_take_no_more_than_their_share(spilling: Kernel) -> None:
+    rows = details([spilling] * 1000, summary_of)["details"]
+    taken = sum(len(json.dumps(row[1], separators=(",", ":"))) for row in rows if row[1])
+    assert 0.9 * MAP_BYTES < taken < 1.1 * MAP_BYTES
+    assert rows[0][1]
+    assert rows[-1][1] is False
+
+
+def test_local_memory_of_which_nothing_is_told_is_no_map() -> None:
+    bare = Kernel(
+        key=KernelKey(symbol="k", arch="sm_90"),
+        role="entry",
+        usage=Usage(registers=32),
+        sass=SassStats(instructions=4, code_bytes=64, opcodes=(("EXIT", 4),)),
+    )
+    assert details([bare], summary_of)["details"] == [[0]]
+
+
+def test_what_a_kernel_was_before_is_told_where_it_can_be_drawn() -> None:
+    def told(registers: int | None) -> Kernel:
+        return Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=Usage(registers=registers))
+
+    kernels = [told(64), told(64), told(64)]
+    found = details(kernels, summary_of, {0: told(96), 1: told(64), 2: told(None)})
+    assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
+    assert found["subjects"][found["before"][0]]["setting"][2] == 96
+    assert "before" not in details(kernels, summary_of)

@@ -1,0 +1,167 @@
+"""What a page holds: the figures of the report, names in full, the same bytes each time, and a small file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
+from spillscan.model.build import damage
+from spillscan.model.symbols import demangle
+from spillscan.occupancy.launches import LaunchMap, parse_launch
+from spillscan.occupancy.summary import summarise
+from spillscan.reports import Report
+from spillscan.reports.html import payload
+from spillscan.reports.page import Line, Trend, trend_document
+from spillscan.reports.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed
+from spillscan.reports.page.document import document, text
+from spillscan.reports.page.overview import LIMITERS, binds
+from tests.conftest import run
+from tests.reporting import Document, kernel, rendered
+from tests.reports.browser.pages import build, checked, compared, many, side_by_side
+
+SIZE_OF_1000 = 1_500_000
+
+
+def names(full: dict[str, Any]) -> list[list[str]]:
+    """Symbols and demangled names as the page's script unpacks them."""
+    if "plain" in full:
+        return list(full["plain"])
+    return [
+        [name for chunk in chunks for name in json.loads(zlib.decompress(base64.b64decode(chunk)))]
+        for chunks in full["packed"]
+    ]
+
+
+@pytest.mark.parametrize("launches", [LaunchMap(), LaunchMap((parse_launch("gemm*=256"),))], ids=["unknown", "told"])
+def test_columns_are_the_kernels(launches: LaunchMap) -> None:
+    found = build("demo/head.log")
+    columns = payload(Report(kind="scan", build=found, launches=launches))["kernels"]
+    for at, each in enumerate(sorted(found.kernels, key=damage)):
+        told = summarise(each.usage, each.key.arch, launches.launch_of(each))
+        assert told.occupancy is not None
+        assert names(columns["full"])[0][columns["symbol"][at]] == each.key.symbol
+        assert columns["arches"][columns["arch"][at]] == each.key.arch
+        assert columns["registers"][at] == each.usage.registers
+        assert (columns["stores"][at], columns["loads"][at]) == each.spills
+        shown, exact = columns["occupancy"][at], 1000 * told.occupancy.fraction
+        assert shown == (math.ceil(exact) if told.at_most else round(exact))
+        assert LIMITERS[columns["bound"][at]] == binds(told)
+        assert bool(columns["flags"][at] & ASSUMED) == told.assumed
+
+
+def test_what_is_not_said_is_null() -> None:
+    silent = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
+    found = payload(Report(kind="scan", build=Build(kernels=(silent,))))
+    for name in ("arch", "registers", "stores", "loads", "stack", "shared", "barriers", "occupancy", "limiter"):
+        assert found["kernels"][name] == [None]
+    assert found["overview"]["kernels"] == {"count": 1, "spilling": 0, "stores": 0, "loads": 0, "silent": 1}
+    assert "None of 1 kernels is known to spill; 1 do not say" in rendered(
+        "html", Report(kind="scan", build=Build(kernels=(silent,)))
+    )
+
+
+def test_the_overview_counts_every_kernel_once() -> None:
+    report = checked()
+    told = payload(report)["overview"]
+    entries = [each for each in report.build.kernels if each.role != "function"]
+    assert sum(sum(arch["bound"]) for arch in told["arches"]) == len(entries) == told["kernels"]["count"]
+    bars = told["registers"]
+    assert sum(bars["quiet"]) + sum(bars["spill"]) + bars["unreported"] == len(entries)
+    assert sum(bars["spill"]) == told["kernels"]["spilling"] == sum(sum(each.spills or ()) > 0 for each in entries)
+    assert told["kernels"]["stores"] == sum((each.spills or (0, 0))[0] for each in entries)
+
+
+def test_what_was_not_understood_is_told() -> None:
+    unknown = replace(build("demo/head.log"), stats=Stats(inputs=1, lines=60, unknown_lines=3))
+    assert payload(Report(kind="scan", build=unknown))["overview"]["read"]["unknown_lines"] == 3
+
+
+def test_findings_and_changes_lead_to_their_kernels() -> None:
+    report = compared()
+    found = payload(report)
+    assert [each["message"] for each in found["findings"]] == [finding.message for finding in report.findings]
+    for each in (*found["findings"], *found["changes"]["rows"]):
+        assert found["kernels"]["names"][found["kernels"]["symbol"][each["kernel"]]] == each["name"]
+    assert [row["state"] for row in found["changes"]["rows"]] == [change.state for change in report.changes]
+    assert [row["severity"] for row in found["changes"]["rows"]][:2] == ["error", "error"]
+    assert found["changes"]["equal"] == 6
+
+
+def test_a_matrix_keeps_every_cell() -> None:
+    report = side_by_side()
+    assert report.matrix is not None
+    found = payload(report)["heat"]
+    told = {row.kernel.key.symbol: report.matrix.values(row, "registers") for row in report.matrix.rows}
+    assert sorted(row["values"][1] for row in found["rows"]) == sorted(told.values())
+
+
+def test_identifiers_outlive_checkouts_and_are_never_shared() -> None:
+    symbol = "_ZN43_GLOBAL__N__{}_7_hash_cu_5f0c0f6c1kEv"
+    one, other = (kernel(symbol.format(digest)) for digest in ("01234567", "89abcdef"))
+    assert identifiers([one]) == identifiers([other])
+    assert len(set(identifiers([one, other, kernel("k"), kernel("k", arch="sm_80")]))) == 4
+
+
+def test_full_names_come_back() -> None:
+    symbols = [f"_Z{4 + len(str(at))}name{at}ILi{at}EEvv" for at in range(3000)]
+    pairs = [(symbol, demangle(symbol)) for symbol in symbols]
+    for some in (pairs[:10], pairs):
+        full = packed(some)
+        assert ("plain" in full) == (sum(len(symbol) + len(name) for symbol, name in some) <= PLAIN_CHARACTERS)
+        assert names(full) == [list(texts) for texts in zip(*some, strict=True)]
+        assert full["cut"] is None
+
+
+def test_names_that_no_browser_could_hold_keep_head_and_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spillscan.reports.page.columns.MOST_CHARACTERS", 1000)
+    full = packed([("a" * 50_000 + "b" * 50_000, "")])
+    assert full["cut"] == 500
+    assert names(full)[0][0] == "a" * 250 + "…" + "b" * 250
+
+
+def test_a_page_of_a_thousand_kernels_is_small() -> None:
+    assert len(rendered("html", Report(kind="scan", build=many(1000))).encode()) < SIZE_OF_1000
+    arguments = "".join(f"S1_ILi{number}EE" for number in range(1000, 1340))
+    symbols = [f"_Z1kI4PackIJ5NamedILi{at}EE{arguments}EEEvT_" for at in range(250)]
+    assert len(demangle(symbols[0])) > 8_000
+    kernels = tuple(kernel(symbol, arch=arch) for symbol in symbols for arch in ("sm_75", "sm_80", "sm_90a", "sm_100a"))
+    assert len(rendered("html", Report(kind="scan", build=Build(kernels=kernels))).encode()) < SIZE_OF_1000
+
+
+def test_the_policy_is_of_what_stands_there() -> None:
+    one = Document("".join(document("a", {"views": []}, ("store",))))
+    other = Document("".join(document("b", {"views": [1]}, ("store", "table"))))
+    assert one.policy != other.policy
+    assert "unsafe" not in one.policy + other.policy
+    assert one.policy.startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_a_payload_may_come_in_pieces() -> None:
+    page = Document("".join(document("a", {"n": 1, "rows": iter(['{"a":"</script>"}', "2"]), "none": iter(())}, ())))
+    assert json.loads(page.raw["payload"]) == {"n": 1, "rows": [{"a": "</script>"}, 2], "none": []}
+
+
+def test_text_is_escaped_and_printable() -> None:
+    assert text('<b a="\u202e">&') == "&lt;b a=&quot;\N{REPLACEMENT CHARACTER}&quot;&gt;&amp;"
+    assert len(text("x" * 99, 10)) == 10
+
+
+def test_a_trend_stands_without_javascript_too() -> None:
+    line = Line(name="gemm<8>", arch="sm_90", metric="registers", values=(64, None))
+    page = "".join(trend_document(Trend(title="nightly", builds=("v1", "v2"), series=(line,))))
+    assert '<td>gemm&lt;8&gt;</td><td>sm_90</td><td class="num">64</td><td class="num">–</td>' in page
+
+
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
+    for file in ("a.html", "b.html"):
+        done = run("scan", "fixtures/demo/head.log", "-f", f"html:{tmp_path / file}")
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
