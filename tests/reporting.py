@@ -13,7 +13,6 @@ from typing import Any
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from spillscan import reports
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.pairing import diff
@@ -23,7 +22,8 @@ from spillscan.judging.policy.reading import from_options
 from spillscan.judging.verdict import holes_of, verdict
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.output.terminal import Style
-from spillscan.reports import Kind, Report
+from spillscan.reports import formats
+from spillscan.reports.report import Kind, Report
 
 POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))
 """What :func:`report_of` judges by."""
@@ -70,7 +70,7 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
 
 def rendered(name: str, report: Report, style: Style | None = None) -> str:
     """The report in one format. It can be written: no half surrogates."""
-    pieces = reports.all_formats()[name].render(report, style or Style())
+    pieces = formats.all_formats()[name].render(report, style or Style())
     text = "".join(piece if isinstance(piece, str) else piece.decode() for piece in pieces)
     assert text.encode().decode() == text
     return text
@@ -78,7 +78,7 @@ def rendered(name: str, report: Report, style: Style | None = None) -> str:
 
 def pairs() -> Iterator[tuple[str, Kind]]:
     """Each format with each kind of report that it takes."""
-    for name, module in reports.all_formats().items():
+    for name, module in formats.all_formats().items():
         for kind in module.KINDS:
             yield name, kind
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from importlib.util import resolve_name
 
 from tests.conftest import ROOT
@@ -22,6 +23,13 @@ BACK_UP = re.compile(r"^- `(\w+)` → `(\w+)`: \S.*", re.M)
 MOST_BACK_UP = 5
 FRONT = ("__init__", "__main__")
 """The package's own front door: it names what stands anywhere."""
+ROOMS = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or path.suffix == ".py")
+ROOMS = [name for name in ROOMS if name != "__pycache__"]
+MOST_ROOMS, MOST_FLOORS = 12, 10
+PUBLIC: Mapping[str, tuple[str, ...]] = {
+    room: getattr(import_module(f"spillscan.{room}"), "PUBLIC", ()) for room in ROOMS if room not in FRONT
+}
+"""By room, the modules that it calls public."""
 
 
 def room_of(module: str) -> str:
@@ -113,6 +121,31 @@ def test_few_arrows_run_back_up_each_with_its_reason() -> None:
     assert len(excused) <= MOST_BACK_UP
     have = arrows()
     assert all(other in have[room] for room, other in excused), "an excuse for an arrow that is not there"
+
+
+def crossings() -> Iterator[tuple[str, str, str]]:
+    """(module that imports, room that it imports from, module of that room), a room's own module being empty."""
+    for module, named in modules().items():
+        room = "" if module.removeprefix("spillscan.") in FRONT else room_of(module)
+        for name in named:
+            parts = name.split(".", 2)
+            if parts[0] == "spillscan" and len(parts) > 1 and parts[1] not in (room, "__version__", *FRONT):
+                yield module, parts[1], "".join(parts[2:])
+
+
+def test_rooms_are_entered_by_what_they_call_public() -> None:
+    used: dict[str, set[str]] = {}
+    for module, room, name in crossings():
+        if name:
+            assert name in PUBLIC.get(room, ()), f"{module} imports past the public names of {room}: {name}"
+            used.setdefault(room, set()).add(name)
+    unused = {room: set(names) - used.get(room, set()) for room, names in PUBLIC.items()}
+    assert not any(unused.values()), f"public, and of no use to another room: {unused}"
+
+
+def test_few_rooms() -> None:
+    assert len([name for name in ROOMS if name not in FRONT]) <= MOST_ROOMS
+    assert len(floors(downwards())) <= MOST_FLOORS
 
 
 def test_the_picture_is_what_the_imports_say() -> None:

@@ -1,1 +1,23 @@
-"""TODO"""
+"""What to do about a kernel: causes and remedies, compiling it under other settings, what a profile measured, and what
+a repository needs to be gated.
+
+In: kernels, profiles, command lines. Out: ranked remedies, curves of settings, launch maps, texts of policies and
+jobs.
+"""
+
+PUBLIC = (
+    "adoption",
+    "profile.judged",
+    "profile.launchmap",
+    "profile.reading",
+    "profile.text",
+    "remedies",
+    "sweep.assembly",
+    "sweep.compilers",
+    "sweep.curves",
+    "sweep.model",
+    "sweep.plan",
+    "sweep.timing",
+    "sweep.toolkits",
+)
+"""What other rooms may import from: these modules, and this one."""

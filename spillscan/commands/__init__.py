@@ -16,6 +16,9 @@ from spillscan import __version__
 from spillscan.output import folders
 from spillscan.output.terminal import columns
 
+PUBLIC = ("_library",)
+"""What other rooms may import from: these modules, and this one."""
+
 
 class Command(Protocol):
     """What a command module offers."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Hidden, Hole, Issue
-    from spillscan.reports import Report
+    from spillscan.reports.report import Report
 
 
 DEFAULT_FILE = "spillscan-baseline.yaml"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spillscan.judging.compare.matrix import CandidateRow
     from spillscan.model import Build
     from spillscan.output.terminal import Style
-    from spillscan.reports import Report
+    from spillscan.reports.report import Report
 
 FORMATS = ("text", "json", "csv", "html")
 _HEADS = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
@@ -32,7 +32,7 @@ def show(
     from spillscan.judging.compare.matrix import COLUMNS, side_by_side
     from spillscan.output.files import parse_forms
     from spillscan.output.terminal import style_of
-    from spillscan.reports import html
+    from spillscan.reports.formats import html
 
     forms = parse_forms(arguments.format, FORMATS)
     whole = report()
@@ -59,7 +59,7 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
     from spillscan.judging.compare.matrix import over_builds
     from spillscan.naming import Names
     from spillscan.output.terminal import Row, fold, table
-    from spillscan.reports._words import count
+    from spillscan.reports.words import count
 
     names = Names(row.latest.kernel.key.symbol for row in rows)  # what they were tuned for has a column
     shown = rows[: style.rows]

@@ -412,7 +412,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
 
 def _families(kernels: Sequence[Kernel]) -> str:
     from spillscan.naming import Names
-    from spillscan.reports._words import families_of
+    from spillscan.reports.words import families_of
 
     if len(kernels) == 1:
         return kernels[0].short_name

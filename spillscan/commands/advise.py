@@ -269,7 +269,7 @@ def _left_open(build: Build, launches: Launches) -> Iterator[str]:
 
 
 def _head(build: Build, advice: Advice) -> str:
-    from spillscan.reports._words import summary
+    from spillscan.reports.words import summary
 
     first = summary(build).splitlines()[0]
     return f"what to do first; {first}" if advice else f"nothing to do; {first}"
@@ -277,7 +277,7 @@ def _head(build: Build, advice: Advice) -> str:
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
     from spillscan.advice.remedies import facts, why_here
-    from spillscan.reports._words import label_of
+    from spillscan.reports.words import label_of
 
     yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
     about = None
@@ -302,8 +302,8 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
     from spillscan.advice.remedies import facts, why_here
-    from spillscan.reports._words import label_of
-    from spillscan.reports.markdown import code, words
+    from spillscan.reports.formats.markdown import code, words
+    from spillscan.reports.words import label_of
 
     yield f"**spillscan** {words(_head(build, advice))}"
     for number, (made, commands) in enumerate(advice, 1):

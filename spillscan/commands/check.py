@@ -37,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     from spillscan.judging.rules import check
     from spillscan.judging.verdict import holes_of, verdict
-    from spillscan.reports import Report, render
+    from spillscan.reports import render
+    from spillscan.reports.report import Report
 
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)

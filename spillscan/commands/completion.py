@@ -56,19 +56,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("which shell?", f"give one of {', '.join(SHELLS)}")
     import shtab
 
-    from spillscan import reports
     from spillscan.commands import build_parser
     from spillscan.commands._policy import show_rare
     from spillscan.judging.rules import all_rules
     from spillscan.model.holes import KINDS
     from spillscan.occupancy.devices import devices
+    from spillscan.reports import formats
 
     parser = build_parser()
     archs = [device.target for device in devices()]
     for command, action in _actions(parser):
         show_rare(command)
         if action.dest == "format":
-            action.choices = command.get_default("formats") or reports.names()
+            action.choices = command.get_default("formats") or formats.names()
         elif action.dest == "arch" and action.choices is None:
             action.choices = archs
         elif action.dest == "rule" and action.choices is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
     from spillscan.judging.verdict import Verdict
     from spillscan.model import Build
-    from spillscan.reports import Report
+    from spillscan.reports.report import Report
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
 """Holes that are none of a comparison."""
@@ -156,7 +156,7 @@ def _report(
     from spillscan.judging.rules import judged, regressions, undecided_changes
     from spillscan.judging.rules.code import MAX_SLOWDOWN
     from spillscan.judging.verdict import holes_of, holes_of_input, verdict
-    from spillscan.reports import Report
+    from spillscan.reports.report import Report
 
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
     base, head = kept[0], kept[-1]

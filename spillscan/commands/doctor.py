@@ -72,7 +72,7 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     """What the input does not say of kernels."""
     from spillscan.judging.places import source_of
     from spillscan.naming import Names
-    from spillscan.reports._words import families_of
+    from spillscan.reports.words import families_of
 
     names = Names(kernel.named_by for kernel in kernels)
     entries = [kernel for kernel in kernels if kernel.role == "entry"]

@@ -290,7 +290,7 @@ def _more(each: _Table, most: int | None) -> Iterator[str]:
 
 
 def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None) -> Iterator[str]:
-    from spillscan.reports.markdown import code, table, words
+    from spillscan.reports.formats.markdown import code, table, words
 
     links = {_named(build): link for build in past.builds if (link := build.link)}
     for each in _tables(past, latest, said):

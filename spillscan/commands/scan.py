@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
-    from spillscan.reports import Report, render
+    from spillscan.reports import render
+    from spillscan.reports.report import Report
 
     if arguments.by != "config":
         render.check_forms(arguments.format, "scan")

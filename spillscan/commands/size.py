@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spillscan.model import Issue
     from spillscan.output.terminal import Style
     from spillscan.reading.inputs.source import Source
-    from spillscan.reports._portions import Portion, Weighed
+    from spillscan.reports.portions import Portion, Weighed
 
 NAME = "size"
 HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.judging.verdict import holes_of_issues, verdict
     from spillscan.occupancy.text import sizes
     from spillscan.output.terminal import complain
-    from spillscan.reports import _portions
+    from spillscan.reports import portions
 
     forms = _common.forms_of(arguments)
     policy = _policy.policy_of(arguments)
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     base = _weighed(arguments.base, limits, wanted, issues)
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
-    held = _portions.archs(weighed)
+    held = portions.archs(weighed)
     terms = cache(partial(terms_of, policy))
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
@@ -96,15 +96,15 @@ def run(arguments: argparse.Namespace) -> int:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
-        whole = _portions.tree(weighed, levels, base)
-        document = whole.document(_portions.BYTES)
-        gaps = _portions.unexplained(weighed)
+        whole = portions.tree(weighed, levels, base)
+        document = whole.document(portions.BYTES)
+        gaps = portions.unexplained(weighed)
         _common.answer(
             forms,
             text=lambda style: _text(whole, gaps, most, style),
             json=lambda: {"by": levels, **document, "unexplained": gaps, "oversized": oversized},
-            csv=lambda: (_portions.heads(levels, _portions.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
-            html=lambda: _common.page_of(f"Size of {basename(weighed[0].name)}", [document], _portions.BYTES),
+            csv=lambda: (portions.heads(levels, portions.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
+            html=lambda: _common.page_of(f"Size of {basename(weighed[0].name)}", [document], portions.BYTES),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
     holes += coverage.holes(held, terms)
@@ -136,7 +136,7 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
     from spillscan.reading.binary.weight import weigh
     from spillscan.reading.binary.window import Limits
     from spillscan.reading.inputs.source import kind_of_binary
-    from spillscan.reports._portions import Weighed
+    from spillscan.reports.portions import Weighed
 
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
@@ -153,9 +153,9 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
 
 
 def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
-    from spillscan.reports import _portions
+    from spillscan.reports import portions
 
-    yield from _portions.lines([whole], _portions.BYTES, most, style)
+    yield from portions.lines([whole], portions.BYTES, most, style)
     for gap in gaps[:_GAPS_SHOWN]:
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
         yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"
@@ -168,7 +168,7 @@ def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int
 
     from spillscan.naming import Names
     from spillscan.occupancy.text import size
-    from spillscan.reports._portions import Duplicate, alike, duplicates
+    from spillscan.reports.portions import Duplicate, alike, duplicates
 
     found, pairs = duplicates(weighed), alike(weighed)
     names = Names(dict.fromkeys(each.symbol for each in found))

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     from spillscan.advice.sweep.toolkits import Processes
     from spillscan.output.folders import kept
     from spillscan.reading import workers
-    from spillscan.reports import _sweep as report
+    from spillscan.reports import sweep as report
 
     forms = _common.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]

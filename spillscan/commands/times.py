@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spillscan.model import Build, Timing
     from spillscan.naming import Names
     from spillscan.output.terminal import Style
-    from spillscan.reports._portions import Measure, Portion
+    from spillscan.reports.portions import Measure, Portion
 
 NAME = "times"
 HELP = "show what compilations took: by file, arch, tool, kernel, family"
@@ -44,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not."""
     from spillscan.judging.verdict import holes_of_issues, verdict
-    from spillscan.reports import _portions
+    from spillscan.reports import portions
 
     forms = _common.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
     build = _common.scan(arguments.inputs, unpacking=unpacking)
     base = _common.scan(arguments.base, unpacking=unpacking) if arguments.base else None
-    levels, measures = arguments.by, [_portions.Measure("milliseconds", "ms", 1)]
+    levels, measures = arguments.by, [portions.Measure("milliseconds", "ms", 1)]
     roots = _trees(build, base, levels, measures)
     most = _common.rows_of(arguments)
     unknown = sum(kernel.compile_ms is None and kernel.role == "entry" for kernel in build.kernels)
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         text=lambda style: _text(roots, measures, unknown, most, style),
         json=lambda: {"by": levels, "totals": documents, "unknown_kernels": unknown},
         csv=lambda: (
-            _portions.heads(("source", *levels), measures, base is not None),
+            portions.heads(("source", *levels), measures, base is not None),
             *(row for root in roots for row in root.rows()),
         ),
         html=lambda: _common.page_of(f"Compile time of {basename(arguments.inputs[0])}", documents, measures),
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _trees(build: Build, base: Build | None, levels: Sequence[str], measures: Sequence[Measure]) -> list[Portion]:
     """What was measured in one way, a tree for each way."""
     from spillscan.naming import Names
-    from spillscan.reports._portions import Part, whole
+    from spillscan.reports.portions import Part, whole
 
     timings = [(each, old) for old, of in ((False, build), (True, base)) if of is not None for each in _timings(of)]
     if not timings:
@@ -109,7 +109,7 @@ def _timings(build: Build) -> Iterator[Timing]:
 
 
 def _labels(names: Names) -> dict[str, Callable[[Timing], str]]:
-    from spillscan.reports._portions import NO_KERNEL, of_kernels
+    from spillscan.reports.portions import NO_KERNEL, of_kernels
 
     def of_kernel(label: Callable[[str], str]) -> Callable[[Timing], str]:
         return lambda timing: label(timing.symbol) if timing.symbol else NO_KERNEL
@@ -127,8 +127,8 @@ def _labels(names: Names) -> dict[str, Callable[[Timing], str]]:
 def _text(
     roots: Sequence[Portion], measures: Sequence[Measure], unknown: int, most: int | None, style: Style
 ) -> Iterator[str]:
-    from spillscan.reports import _portions
+    from spillscan.reports import portions
 
-    yield from _portions.lines(roots, measures, most, style)
+    yield from portions.lines(roots, measures, most, style)
     if unknown:
         yield f"of {unknown:,} kernels no input says it"

@@ -1,1 +1,19 @@
-"""TODO"""
+"""Builds over time: a dataset of kept builds, questions to it, and audits that fill it from many files.
+
+In: builds, folders and stores of build outputs. Out: datasets; answers, series and the builds where they turn.
+"""
+
+PUBLIC = (
+    "audit",
+    "audit.find",
+    "audit.messages",
+    "dataset",
+    "dataset.answers",
+    "dataset.builds",
+    "dataset.history",
+    "dataset.reading",
+    "dataset.sql",
+    "dataset.store",
+    "dataset.writing",
+)
+"""What other rooms may import from: these modules, and this one."""

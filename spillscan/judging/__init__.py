@@ -1,1 +1,29 @@
-"""TODO"""
+"""What is judged: two builds compared, rules with their limits, the policy that sets these, the baseline that excuses,
+and the one verdict that makes an exit status.
+
+In: builds, policies, baselines. Out: changes, findings, holes, a verdict.
+"""
+
+PUBLIC = (
+    "baseline.file",
+    "baseline.judging",
+    "baseline.model",
+    "baseline.recording",
+    "compare.causes",
+    "compare.effects",
+    "compare.figures",
+    "compare.matrix",
+    "compare.pairing",
+    "compare.vanished",
+    "places",
+    "policy",
+    "policy.effective",
+    "policy.keys",
+    "policy.reading",
+    "rule_docs",
+    "rules",
+    "rules.code",
+    "rules.spills",
+    "verdict",
+)
+"""What other rooms may import from: these modules, and this one."""

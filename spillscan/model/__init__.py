@@ -73,3 +73,6 @@ __all__ = [
     "agreement",
     "at_least",
 ]
+
+PUBLIC = ("build", "code", "figures", "holes", "nodes", "patterns", "serialize", "symbols", "usage")
+"""What other rooms may import from: these modules, and this one."""

@@ -1,1 +1,8 @@
-"""What every command writes with: tables, charts, CSV, escaping, progress, files."""
+"""What every command writes with, and where files lie: a terminal's tables and charts, CSV, harmless text, progress,
+files that appear whole or not at all, and the errors that become one line.
+
+In: text, rows, pieces of a document. Out: bytes on standard output, standard error and disk.
+"""
+
+PUBLIC = ("chart", "errors", "files", "folders", "progress", "records", "safe", "terminal")
+"""What other rooms may import from: these modules, and this one."""

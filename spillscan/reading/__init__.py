@@ -1,1 +1,27 @@
-"""TODO"""
+"""What comes in: one walk through inputs and archives to readers of logs, dumps, binaries and snapshots, and the join
+of what they say of one kernel.
+
+In: paths, streams of bytes. Out: one :class:`~spillscan.model.Build`, with an issue for whatever was not understood.
+"""
+
+PUBLIC = (
+    "binary",
+    "binary.containers",
+    "binary.fetch",
+    "binary.pressure",
+    "binary.records",
+    "binary.weight",
+    "binary.window",
+    "inputs.archives",
+    "inputs.compile_commands",
+    "inputs.ptx",
+    "inputs.readers",
+    "inputs.source",
+    "join",
+    "logs",
+    "machine.liveness",
+    "machine.spillmap",
+    "pipeline",
+    "workers",
+)
+"""What other rooms may import from: these modules, and this one."""

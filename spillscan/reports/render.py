@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from spillscan import reports
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
-from spillscan.reports import EXPLAINED, Kind, Report
+from spillscan.reports import formats
+from spillscan.reports.report import EXPLAINED, Kind, Report
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
@@ -53,16 +53,16 @@ def write(
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
-    forms = parse_forms(wanted, reports.names())
+    forms = parse_forms(wanted, formats.names())
     for form in forms:
-        if kind not in reports.of_name(form.name).KINDS:
-            able = ", ".join(other for other, module in reports.all_formats().items() if kind in module.KINDS)
+        if kind not in formats.of_name(form.name).KINDS:
+            able = ", ".join(other for other, module in formats.all_formats().items() if kind in module.KINDS)
             raise UsageError(f"{form.name} cannot show a {kind}", f"choose from {able}")
     return forms
 
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str] | Iterable[bytes]:
-    return reports.of_name(form.name).render(report, style_of(rows, form.target is None))
+    return formats.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 
 def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int]) -> dict[int, Pressure]:

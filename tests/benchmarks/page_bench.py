@@ -15,7 +15,7 @@ from time import process_time
 from playwright.sync_api import Page, sync_playwright
 
 from spillscan.model import Build
-from spillscan.reports import Report
+from spillscan.reports.report import Report
 from tests.reporting import rendered
 from tests.reports.browser.pages import many
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spillscan import reports, scan
+from spillscan import scan
 from spillscan.model.serialize import kernel_json, text
+from spillscan.reports import formats
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
@@ -87,7 +88,7 @@ def test_snapshot_reads_back_the_same(tmp_path: Path) -> None:
 
 
 def test_output_is_deterministic() -> None:
-    for form in (name for name, module in reports.all_formats().items() if "scan" in module.KINDS):
+    for form in (name for name, module in formats.all_formats().items() if "scan" in module.KINDS):
         one, two = (run("scan", SPILLS, "-f", form).stdout for _ in range(2))
         assert one == two != b""
 

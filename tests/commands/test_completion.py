@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import commands, reports
+from spillscan import commands
 from spillscan.commands import build_parser
 from spillscan.commands.completion import SHELLS, _actions
+from spillscan.reports import formats
 from tests.conftest import FIXTURES, ROOT, run
 
 
@@ -34,7 +35,7 @@ def test_nothing_is_left_out(shell: str) -> None:
     shown = [action for _, action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
     for option in (option for action in shown for option in action.option_strings):
         assert (option.lstrip("-") if shell == "fish" else option) in text
-    for name in reports.all_formats():
+    for name in formats.all_formats():
         assert name in text
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from spillscan.model import build, code, findings, holes, serialize, usage
 from spillscan.model.figures import FIGURES
-from spillscan.reports import json as report
+from spillscan.reports.formats import json as report
 from tests.conftest import ROOT
 
 SCHEMA = ROOT / "spillscan" / "model" / "schema" / "build.schema.json"

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from spillscan.model import Kernel
 from spillscan.naming import Names
 from spillscan.output.terminal import Style
-from spillscan.reports import Report
-from spillscan.reports._diff import entries
-from spillscan.reports._groups import grouped
+from spillscan.reports.differences import entries
+from spillscan.reports.groups import grouped
+from spillscan.reports.report import Report
 from tests.reporting import kernel, rendered, report_of
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spillscan import reports
+from spillscan.reports import formats
 from tests.conftest import ROOT, run
 from tests.reporting import bare
 
@@ -41,11 +41,11 @@ def cases() -> list[tuple[str, str]]:
     """(case, format) of every golden file."""
     found = [
         (case, name)
-        for name, module in reports.all_formats().items()
+        for name, module in formats.all_formats().items()
         for case, call in CASES.items()
         if call[0] in module.KINDS
     ]
-    return found + [("empty", name) for name, module in reports.all_formats().items() if "check" in module.KINDS]
+    return found + [("empty", name) for name, module in formats.all_formats().items() if "check" in module.KINDS]
 
 
 def golden(case: str, name: str) -> bytes:

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.reports import Report
-from spillscan.reports._words import one_of_a_kind
+from spillscan.reports.report import Report
+from spillscan.reports.words import one_of_a_kind
 from tests.reporting import (
     Document,
     Page,

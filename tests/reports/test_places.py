@@ -18,7 +18,7 @@ from spillscan.model import Advisory, Finding, Kernel, Origin
 from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
 from spillscan.reading.join import attach_code
-from spillscan.reports.json import render as render_json
+from spillscan.reports.formats.json import render as render_json
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
 from tests.reporting import POLICY, at, kernel, report_of
 

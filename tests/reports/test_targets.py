@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import reports
 from spillscan.commands import build_parser
 from spillscan.output.errors import UsageError
-from spillscan.reports import render
+from spillscan.reports import formats, render
 from spillscan.reports.render import check_forms
 from tests.conftest import FIXTURES, run
 from tests.reporting import kernel, report_of
@@ -74,7 +73,7 @@ def test_a_failure_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch)
     def breaks(report: object, style: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(reports.all_formats()["sarif"], "render", breaks)
+    monkeypatch.setattr(formats.all_formats()["sarif"], "render", breaks)
     with pytest.raises(ZeroDivisionError):
         written("json:a.json", "markdown:+s.md", "sarif:b.sarif")
     with pytest.raises(UsageError, match=r"cannot write missing/c\.csv"):
@@ -145,7 +144,7 @@ def test_wrong_forms(forms: list[str], wrong: str) -> None:
 
 
 def test_scan_has_no_findings_to_report(folder: Path) -> None:
-    for name, module in reports.all_formats().items():
+    for name, module in formats.all_formats().items():
         if "scan" not in module.KINDS:
             result = run("scan", LOG, "-f", name, cwd=folder)
             assert result.returncode == 2
@@ -157,7 +156,7 @@ def test_help_names_every_format() -> None:
     (commands,) = (each for each in build_parser("scan")._actions if each.choices)
     assert commands.choices
     text = commands.choices["scan"].format_help()
-    for name, module in reports.all_formats().items():
+    for name, module in formats.all_formats().items():
         assert name in text
         assert module.HELP
         assert set(module.KINDS) <= {"scan", "check", "diff", "matrix"}

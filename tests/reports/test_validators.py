@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.policy import Policy
 from spillscan.model import Hole, Issue, Kernel, Usage
-from spillscan.reports import Report
+from spillscan.reports.report import Report
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any
 from tests.reporting import Document, checked, commands, csv_rows, kernel, pairs, rendered, report_of, retold

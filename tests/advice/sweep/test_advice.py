@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spillscan.advice.sweep import curves
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.model import Launch
-from spillscan.reports._sweep import html
+from spillscan.reports.sweep import html
 from tests.advice.sweep.support import point
 
 POINTS = st.builds(

@@ -7,7 +7,7 @@ import pytest
 from spillscan.advice.sweep import curves
 from spillscan.advice.sweep.model import Curve
 from spillscan.output.terminal import Style
-from spillscan.reports import _sweep as report
+from spillscan.reports import sweep as report
 from tests.advice.sweep.support import point
 
 POINTS = curves.mark([point(122, 16), point(72, 24), point(72, 24, spills=8), point(40, 48, spills=900, loops=400)])

@@ -20,7 +20,8 @@ from spillscan.judging.rules import all_rules, regressions, undecided_changes
 from spillscan.model import Build, Change, Kernel, at_least
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.output.terminal import Style
-from spillscan.reports import Report, text
+from spillscan.reports.formats import text
+from spillscan.reports.report import Report
 from tests import test_readme
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_text, run

@@ -15,8 +15,8 @@ from spillscan.model import Build, Hole, Kernel
 from spillscan.model.serialize import build_of as build_of_json
 from spillscan.output.terminal import Style
 from spillscan.reading.pipeline import build_of, scan
-from spillscan.reports import Report
-from spillscan.reports import json as as_json
+from spillscan.reports.formats import json as as_json
+from spillscan.reports.report import Report
 from tests.conftest import FIXTURES, read_log, read_text, run
 
 MAKE = FIXTURES / "build" / "make-13.0.log"

@@ -14,8 +14,8 @@ from typing import Any
 
 from spillscan import scan
 from spillscan.output.terminal import Style
-from spillscan.reports import Report
-from spillscan.reports import json as as_json
+from spillscan.reports.formats import json as as_json
+from spillscan.reports.report import Report
 from tests.oracle.attacks import Attack, crashed, gate
 
 NAME = "snapshots"

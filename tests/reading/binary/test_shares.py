@@ -25,7 +25,8 @@ from spillscan.reading.binary.stated import Entries, FiguresPost, Functions, Los
 from spillscan.reading.binary.weight import weigh
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from spillscan.reading.inputs.memory import Scratch
-from spillscan.reports import Report, json
+from spillscan.reports.formats import json
+from spillscan.reports.report import Report
 from tests.reading.binary.support import stored
 
 pytestmark = pytest.mark.skipif(not workers.POSSIBLE, reason="needs fork")

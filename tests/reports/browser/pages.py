@@ -15,10 +15,10 @@ from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
-from spillscan.reports import Report
 from spillscan.reports.page import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
 from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 from spillscan.reports.page.series import weight_document
+from spillscan.reports.report import Report
 from tests.conftest import FIXTURES
 from tests.reporting import checked as judged
 from tests.reporting import kernel, rendered, report_of

@@ -13,8 +13,8 @@ from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
 from spillscan.model.build import damage
 from spillscan.naming import alone
 from spillscan.occupancy.launches import LaunchMap
-from spillscan.reports import Report
 from spillscan.reports.page.columns import identifiers
+from spillscan.reports.report import Report
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reporting import rendered

@@ -17,12 +17,12 @@ from spillscan.model.build import damage
 from spillscan.model.symbols import demangle
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
-from spillscan.reports import Report
-from spillscan.reports.html import payload
+from spillscan.reports.formats.html import payload
 from spillscan.reports.page import Line, Trend, trend_document
 from spillscan.reports.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed
 from spillscan.reports.page.document import document, text
 from spillscan.reports.page.overview import LIMITERS, binds
+from spillscan.reports.report import Report
 from tests.conftest import run
 from tests.reporting import Document, kernel, rendered
 from tests.reports.browser.pages import build, checked, compared, many, side_by_side

@@ -44,7 +44,7 @@ from spillscan.model.serialize import (
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP
-from spillscan.reports import ALL_KINDS, Report
+from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
     from spillscan.judging.baseline.judging import Accepted, BaselineResult

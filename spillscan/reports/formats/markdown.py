@@ -19,10 +19,10 @@ from spillscan.occupancy.summary import summarise
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
-from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._diff import Entry, archs_of, entries, families, pair_of, summed_up
-from spillscan.reports._groups import INSTANCES, shared_label
-from spillscan.reports._words import (
+from spillscan.reports.differences import Entry, archs_of, entries, families, pair_of, summed_up
+from spillscan.reports.groups import INSTANCES, shared_label
+from spillscan.reports.report import ALL_KINDS, Report
+from spillscan.reports.words import (
     LONGEST_ARCH,
     LONGEST_LINE,
     LONGEST_NAME,

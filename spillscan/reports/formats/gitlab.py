@@ -14,8 +14,8 @@ from spillscan.judging.places import place_in_input, place_of
 from spillscan.model import Severity
 from spillscan.output.records import array
 from spillscan.output.terminal import Style
-from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import detail_of, label_of, one_of_a_kind
+from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.words import detail_of, label_of, one_of_a_kind
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"

@@ -14,8 +14,8 @@ from spillscan.model import Finding, Kernel, at_least
 from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import LONGEST_NAME, detail_of, family_of, message_of, name_of, one_of_a_kind
+from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.words import LONGEST_NAME, detail_of, family_of, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"

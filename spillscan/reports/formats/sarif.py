@@ -23,8 +23,8 @@ from spillscan.naming import Names
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.reports import JUDGED, Report
-from spillscan.reports._words import detail_of, family_of, label_of, name_of, one_of_a_kind
+from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"

@@ -19,9 +19,9 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, hung, table
-from spillscan.reports import Report
-from spillscan.reports._groups import INSTANCES, archs_cell, shared_label
-from spillscan.reports._words import (
+from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
+from spillscan.reports.report import Report
+from spillscan.reports.words import (
     LONGEST_NAME,
     arches_of,
     count,

@@ -10,7 +10,7 @@ from spillscan.model import Change, Kernel
 from spillscan.model.usage import NUMBERS
 from spillscan.output.records import row as _row
 from spillscan.output.terminal import Style
-from spillscan.reports import ALL_KINDS, Report
+from spillscan.reports.report import ALL_KINDS, Report
 
 FORMAT = "csv"
 HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"

@@ -16,8 +16,8 @@ from spillscan.occupancy.text import size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
 from spillscan.reading.machine.spillmap import TOP, share_text
-from spillscan.reports import Report
-from spillscan.reports._groups import none_spills, shared_label
+from spillscan.reports.groups import none_spills, shared_label
+from spillscan.reports.report import Report
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode

@@ -17,9 +17,9 @@ from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
-from spillscan.reports import ALL_KINDS, Report
-from spillscan.reports._groups import INSTANCES, By, Group, archs_cell, grouped
-from spillscan.reports._words import (
+from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
+from spillscan.reports.report import ALL_KINDS, Report
+from spillscan.reports.words import (
     baseline_line,
     count,
     counted,
@@ -270,7 +270,7 @@ def _check(report: Report, style: Style) -> Iterator[str]:
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:
-    from spillscan.reports._diff import lines
+    from spillscan.reports.differences import lines
 
     return lines(report, style)
 

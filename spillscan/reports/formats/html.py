@@ -15,8 +15,6 @@ from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
-from spillscan.reports import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports._words import hole_lines, lines_of
 from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
@@ -31,6 +29,8 @@ from spillscan.reports.page.overview import (
     overview,
     tuned,
 )
+from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
+from spillscan.reports.words import hole_lines, lines_of
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"

@@ -1,0 +1,121 @@
+"""What a report is of: a build, with what was judged and compared; every format renders the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+
+from spillscan.judging.places import Tree
+from spillscan.model import Build, Change, Finding, Hole
+from spillscan.model.build import labels_of
+from spillscan.naming import Names
+from spillscan.occupancy.launches import Launches, LaunchMap
+
+if TYPE_CHECKING:
+    from spillscan.advice.remedies import Ranked
+    from spillscan.judging.baseline.judging import BaselineResult
+    from spillscan.judging.compare.causes import Growth
+    from spillscan.judging.compare.matrix import Matrix
+    from spillscan.reading.binary.pressure import Pressure
+    from spillscan.reports.groups import By
+
+Kind = Literal["scan", "check", "diff", "matrix"]
+ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
+FIRST = 8
+"""Families that a page says what to do about."""
+EXPLAINED = 20
+"""Changes of which a report says why they grew."""
+_GROWTH = frozenset({"registers", "spill_store_bytes", "spill_load_bytes", "spill_bytes"})
+JUDGED: tuple[Kind, ...] = ("check", "diff")
+"""The commands that have findings; ``scan`` judges nothing."""
+
+
+class Report(Struct, frozen=True, kw_only=True, dict=True):
+    """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
+
+    kind: Kind
+    """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
+    build: Build
+    """The build; of a diff, the head."""
+    base: Build | None = None
+    """Of a diff, the base."""
+    by: By | None = None
+    """How kernels are grouped for people; ``None``: by family where not all of them are shown."""
+    sort: str | None = None
+    """The figure by which kernels stand in a table for people, the largest first; ``None``: worst first."""
+    read: tuple[Build, ...] = ()
+    """All that was read, of which ``build`` may be a part: what kernels are called does not depend on what is shown."""
+    findings: tuple[Finding, ...] = ()
+    """Most severe first."""
+    changes: tuple[Change, ...] = ()
+    """Worst first."""
+    unsettled: tuple[Change, ...] = ()
+    """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
+    matrix: Matrix | None = None
+    """Of a matrix, the table."""
+    launches: Launches = LaunchMap()
+    """How kernels are launched, as far as it is known."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What templates call their parameters."""
+    holes: tuple[Hole, ...] = ()
+    """What may be hidden of what the rules judge."""
+    accepted: tuple[Hole, ...] = ()
+    """What may be hidden, and the policy accepts."""
+    fail_on: str = "error"
+    """Mildest severity that fails the check; ``never``."""
+    tree: Tree = Tree()
+    """The repository that places are relative to."""
+    code: Mapping[int, Pressure] = field(default_factory=dict)
+    """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Lines of source files, by the name that debug information gives the file."""
+    baseline: BaselineResult | None = None
+    """What the baseline makes of the findings; ``None`` without one."""
+
+    @cached_property
+    def names(self) -> Names:
+        """What kernels are called in this report: by the instances in all of its builds."""
+        builds = self.read or (self.build, *([self.base] if self.base is not None else []))
+        columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
+        kernels = (*(build.kernels for build in builds), *columns)
+        named = (
+            [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in each if kernel is not None]
+            for each in kernels
+        )
+        return Names(*named, labels=labels_of(builds, self.labels))
+
+    @cached_property
+    def grown(self) -> list[Change]:
+        """The pairs of a diff whose registers or spills grew, the worst first."""
+        return [
+            change
+            for change in self.changes
+            if any(name in _GROWTH and (after or 0) > (before or 0) for name, before, after in change.metrics)
+            and change.before is not None
+        ]
+
+    @cached_property
+    def first(self) -> list[Ranked]:
+        """The families that come first of what there is to do."""
+        from spillscan.advice.remedies import ranked
+
+        return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
+
+    def growths(self, most: int) -> list[Growth]:
+        """Why some of these grew, as far as anything that is known explains it."""
+        from spillscan.judging.compare.causes import Growth
+
+        found = [
+            Growth(change.before, change.after, self.code.get(id(change.before)), self.code.get(id(change.after)))
+            for change in self.grown[:most]
+            if change.before is not None and change.after is not None
+        ]
+        return [each for each in found if each.causes]
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings that no baseline excuses, most severe first."""
+        return tuple(finding for finding in self.findings if not finding.excused)
