@@ -4,5 +4,16 @@ leaves, CUDA releases, and which GPUs can run the result.
 In: a compiler's command line; a build. Out: ``Compilation``; record files; holes of archs that are missing.
 """
 
-PUBLIC = ("compilation", "coverage", "launcher", "records", "releases")
+PUBLIC = (
+    "account",
+    "buildfile",
+    "compilation",
+    "coverage",
+    "databases",
+    "expected",
+    "launcher",
+    "records",
+    "releases",
+    "watching",
+)
 """What other rooms may import from: these modules, and this one."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,6 +22,12 @@ _TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
 _REPORT = re.compile(
     r"(?:-Xptxas|-Xcuda-ptxas|--ptxas-options|\bptxas\b)[= ,](?:\S*,)?(?:-v|--verbose)\b|--?res(?:ource)?-usage\b"
 )
+_NO_MACHINE_CODE = re.compile(
+    r"--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto|version|help|device-link|dlink|lib)"
+    r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
+)
+"""Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
+_MOST_NESTED_FILES = 8
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
 _COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
 
@@ -36,12 +43,17 @@ class Compilation(NamedTuple):
     """The file that it is to write; empty where the command line does not say."""
     source: str = ""
     """The first source."""
-    sources: int = 0
-    """How many sources it names."""
+    paths: tuple[str, ...] = ()
+    """All sources, in order."""
     relocatable: bool = False
     """It asks for relocatable device code (``-dc``, ``-rdc=true``)."""
     compiles: bool = False
     """It stops after the compilation (``-c``, ``-dc``, ``-cubin``, ``-fatbin``, ``-ptx``)."""
+
+    @property
+    def sources(self) -> int:
+        """How many sources it names."""
+        return len(self.paths)
 
     @property
     def object(self) -> str:
@@ -62,8 +74,8 @@ def parse(words: Sequence[str]) -> Compilation | None:
     words = list(words[tool_index + 1 :])
     if "&&" in words:
         words = words[: words.index("&&")]
-    output = source = ""
-    sources = 0
+    output = ""
+    paths: list[str] = []
     relocatable = compiles = False
     previous = ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -74,8 +86,7 @@ def parse(words: Sequence[str]) -> Compilation | None:
         ):
             output = word.partition("=")[2] or word[2:]
         elif word.endswith(SOURCES) and not word.startswith("-") and previous not in _OUTPUT_OPTIONS:
-            source = source or word
-            sources += 1
+            paths.append(word)
         relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
         relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
         compiles |= word in _COMPILES
@@ -84,11 +95,62 @@ def parse(words: Sequence[str]) -> Compilation | None:
         tool=tool,
         tool_index=tool_index,
         output=output,
-        source=source,
-        sources=sources,
+        source=paths[0] if paths else "",
+        paths=tuple(paths),
         relocatable=relocatable,
         compiles=compiles,
     )
+
+
+def makes_machine_code(words: Sequence[str]) -> bool:
+    """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
+    return holds_device_code(words) is True and not any(
+        _NO_MACHINE_CODE.fullmatch(word) or word.startswith("-code=lto_") for word in words
+    )
+
+
+def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int = 0) -> Iterator[str]:
+    """``words`` with what stands in their response files (``--options-file``, ``-optf``, ``@FILE``) in its place.
+    ``read`` gives a file's text; ``None`` where there is none: then the word stays."""
+    files = iter(words)
+    for word in files:
+        option, _, value = word.partition("=")
+        if option in ("--options-file", "-optf"):
+            value = value or next(files, "")
+        elif word.startswith("@"):
+            value = word[1:]
+        else:
+            yield word
+            continue
+        texts = [read(name) for name in value.split(",")]
+        if depth >= _MOST_NESTED_FILES or None in texts:
+            yield from (word, value) if word == option and not word.startswith("@") else (word,)
+            continue
+        for text in texts:
+            yield from expand(split(text or ""), read, depth + 1)
+
+
+def split(text: str) -> list[str]:
+    """The words of a command line as a shell splits it; at blanks where its quotes are not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def archs(words: Sequence[str]) -> tuple[str, ...]:
+    """The architectures that a command names, in order: ``sm_80``, ``compute_90``; empty where it names none."""
+    asked = [
+        found
+        for word, before in zip(words, ["", *words], strict=False)
+        if word.startswith(_ARCH_OPTIONS) or before in _ARCH_OPTIONS
+        for found in _ARCH.findall(word)
+    ]
+    return tuple(dict.fromkeys(asked))
+
+
+_ARCH_OPTIONS = ("-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code", "--cuda-gpu-arch")
+_ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+[af]?\b")
 
 
 def holds_device_code(words: Sequence[str]) -> bool | None:

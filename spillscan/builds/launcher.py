@@ -13,48 +13,109 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 
 from spillscan.builds import compilation
 from spillscan.builds.compilation import Compilation
-from spillscan.builds.records import Record
+from spillscan.builds.records import RUN, Call, Record
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """What shells return for a command that cannot be run, or is not there."""
 
+_INSIDE = "SPILLSCAN_INSIDE"
+"""Set for what a watched compiler starts: a launcher within a launcher keeps nothing twice."""
+_LARGEST_RESPONSE_BYTES = 1 << 20
+
 _FIGURES_OPTIONS = {"nvcc": ("-Xptxas", "-v"), "clang": ("-Xcuda-ptxas", "-v"), "ptxas": ("-v",), "nvlink": ("-v",)}
 
 
-def run(command: Sequence[str], verbose: bool) -> int:
+def run(command: Sequence[str], *, verbose: bool, watched: bool = False) -> int:
     """Run ``command`` and return its exit status; ``verbose`` adds the option that makes a compiler report its figures.
 
-    What it is asked to make gets a record file. A command that makes nothing is run in place of this process.
+    What it is asked to make gets a record file; ``watched``: none. While ``spillscan run`` watches, it gets the call,
+    and figures are asked for. What makes nothing is run in place of this process, and so is what is only ``watched``
+    where none watches.
     """
-    made = compilation.parse(command)
-    if made is not None and verbose:
-        command = with_figures(command, made)
-    record = None if made is None else _record(made, command)
-    if made is None or record is None:
+    folder = os.environ.get(RUN, "")
+    if os.environ.get(_INSIDE):  # the call is kept already
+        folder = ""
+    if watched and not folder:
         return _become(command)
+    words = list(compilation.expand(command, _text_of))
+    made = compilation.parse(words)
+    if made is None:
+        return _become(command)
+    compiles, asked = compilation.makes_machine_code(words), asks_figures(words)
+    if not asked and (verbose or (folder and compiles)):
+        command = with_figures(command, made)
+    call = Call(folder, words, command[made.tool_index], made.paths if compiles else ()) if folder else None
+    record = None if watched else _record(made, command)
+    if record is None and (call is None or not compiles):
+        if call is not None:
+            call.end(None)
+        return _become(command)
+    return _accompany(command, made, record, call, strips=not asked or not watched)
+
+
+def _accompany(
+    command: Sequence[str], made: Compilation, record: Record | None, call: Call | None, *, strips: bool
+) -> int:
+    """Run a compiler, and keep what it prints. ``strips``: lines of figures are not passed on."""
+    seen, printed = _channel()
     try:
-        child = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ)
+        child = subprocess.Popen(command, stderr=printed, env={**os.environ, **({_INSIDE: "1"} if call else {})})
     except OSError as error:
-        record.drop(stale=False)
+        if record is not None:
+            record.drop(stale=False)
+        if call is not None:
+            call.end(NOT_FOUND)
         return _cannot_run(command, error)
+    finally:
+        os.close(printed)
     _stand_aside(child)
-    if asks_figures(command):
+    if strips and asks_figures(command):
         figures_lines()  # the grammar is read while the compiler works
-    assert child.stderr is not None
-    lines = copy(child.stderr.fileno(), sys.stderr.fileno(), record.write)
+    sinks = [each.write for each in (record, call) if each is not None]
+    lines = copy(seen, sys.stderr.fileno(), sinks, child=child, strips=strips)
     status = child.wait()
-    if status == 0 and lines.figures:
-        prevented = record.keep()
+    if call is not None:
+        call.end(status)
+    if record is not None:
+        prevented = None
+        if lines.figures or status or compilation.makes_machine_code(command):
+            prevented = record.keep(status)
+        else:
+            record.drop(stale=True)
         if prevented is not None:
             _no_record(made.object, prevented)
-    else:
-        record.drop(stale=status == 0)
     return status if status >= 0 else _die_of(-status)
+
+
+def _channel() -> tuple[int, int]:
+    """(where to read, where the compiler writes): a terminal where standard error is one, since compilers colour what
+    a person reads."""
+    if os.name != "posix" or not os.isatty(sys.stderr.fileno()):
+        return os.pipe()
+    import termios
+
+    seen, printed = os.openpty()
+    settings = termios.tcgetattr(printed)
+    settings[1] = 0  # as written: the terminal behind adds what it adds
+    termios.tcsetattr(printed, termios.TCSANOW, settings)
+    return seen, printed
+
+
+def _text_of(path: str) -> str | None:
+    """The text of a response file; ``None`` where it is none."""
+    try:
+        if os.path.getsize(path) > _LARGEST_RESPONSE_BYTES:
+            return None
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 def with_figures(command: Sequence[str], made: Compilation) -> list[str]:
@@ -83,7 +144,7 @@ def _record(made: Compilation, command: Sequence[str]) -> Record | None:
     if not made.object:
         return None
     try:
-        return Record(made.object, command)
+        return Record(made.object, command, made.paths)
     except OSError as error:
         _no_record(made.object, error)
         return None
@@ -118,7 +179,8 @@ def _stand_aside(child: subprocess.Popen[bytes]) -> None:
 
 def _die_of(number: int) -> int:
     """End as the compiler ended, so that the caller sees the same signal."""
-    signal.signal(number, signal.SIG_DFL)
+    with suppress(OSError):  # nobody handles SIGKILL
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
 
@@ -138,8 +200,9 @@ _LANDMARK = re.compile(rb"ptxas|nvlink|info    : | bytes stack frame, ")
 class Filter:
     """One stream. Whole lines are judged; an unfinished one is held until it is finished or :meth:`flush` is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, strips: bool = True) -> None:
         self._held = b""
+        self._strips = strips
         self._inside = False
         """The beginning of the line that comes now was passed on, so its end must be."""
         self.figures = False
@@ -174,27 +237,46 @@ class Filter:
             return lines
         rest, count = figures_lines().subn(b"", lines)
         self.figures = self.figures or count > 0
-        return rest
+        return rest if self._strips else lines
 
 
-def copy(source: int, target: int, keep: Callable[[bytes], object]) -> Filter:
-    """Read descriptor ``source`` to its end: all of it goes to ``keep``, all but figures to descriptor ``target``.
+def copy(
+    source: int,
+    target: int,
+    sinks: Iterable[Callable[[bytes], object]],
+    *,
+    child: subprocess.Popen[bytes] | None = None,
+    strips: bool = True,
+) -> Filter:
+    """Read descriptor ``source`` until it or the ``child`` that writes to it ends: all of it goes to the ``sinks``, all
+    but figures to descriptor ``target``; figures, too, unless it ``strips``.
 
     Returns the filter, which knows whether there were figures. A ``target`` that has no reader any more is left alone.
     """
-    lines = Filter()
+    lines = Filter(strips)
     out = _Writer(target)
-    while data := _read(source, lines, out):
-        keep(data)
+    ended = os.pidfd_open(child.pid) if child is not None and hasattr(os, "pidfd_open") else -1
+    while data := _read(source, ended, lines, out):
+        for keep in sinks:
+            keep(data)
         out.write(lines.feed(data))
     out.write(lines.flush())
     return lines
 
 
-def _read(source: int, lines: Filter, out: _Writer) -> bytes:
-    if lines.holds and os.name == "posix" and not select.select([source], [], [], IDLE_SECONDS)[0]:
+def _read(source: int, ended: int, lines: Filter, out: _Writer) -> bytes:
+    """What comes next; nothing at the end. What a killed compiler started may hold ``source`` open: its own end
+    counts, and what was written before."""
+    waits = [source, ended] if ended >= 0 else [source]
+    if os.name == "posix" and not (ready := select.select(waits, [], [], IDLE_SECONDS if lines.holds else None)[0]):
         out.write(lines.flush())
-    return os.read(source, READ_BYTES)
+        ready = select.select(waits, [], [])[0]
+    if os.name == "posix" and source not in ready:
+        return b""
+    try:
+        return os.read(source, READ_BYTES)
+    except OSError:  # a terminal whose other side is closed
+        return b""
 
 
 class _Writer:

@@ -55,7 +55,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("compare", ("diff", "why", "bisect", "sweep")),
     ("explain", ("explain", "occupancy", "devices")),
     ("history", ("audit", "dataset", "history", "query", "top", "trend")),
-    ("build", ("wrap", "filter")),
+    ("build", ("run", "wrap", "filter")),
     ("set up", ("init", "doctor", "config", "completion")),
 )
 """What people do, and the commands for it, as the help lists them."""

@@ -147,8 +147,8 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
+    from spillscan.builds.databases import commands
     from spillscan.output.errors import InputError
-    from spillscan.reading.inputs.compile_commands import commands
 
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
@@ -201,7 +201,7 @@ def _called(kernel: Kernel, names: Names) -> str:
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
     source where that can be read and needs no options."""
-    from spillscan.reading.inputs.compile_commands import recorded
+    from spillscan.builds.databases import recorded
 
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]

@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
     with log:
-        copy(sys.stdin.fileno(), sys.stdout.fileno(), keep)
+        copy(sys.stdin.fileno(), sys.stdout.fileno(), [keep])
     return 0

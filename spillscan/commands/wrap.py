@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)",
     )
+    parser.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)  # what `spillscan run` puts in place
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the compiler's command line")
 
 
@@ -34,4 +35,4 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("no command to run", "write spillscan wrap -- nvcc …")
-    return launcher.run(command, arguments.verbose)
+    return launcher.run(command, verbose=arguments.verbose, watched=arguments.watched)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from spillscan.model import symbols
 from spillscan.model.holes import Issue
+from spillscan.model.units import Unit
 from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ class Build(Struct, frozen=True, kw_only=True):
     """What is not yet machine code, in the order of the inputs."""
     empty_units: tuple[str, ...] = ()
     """Objects that a log says were compiled, and that hold no kernel."""
+    units: tuple[Unit, ...] = ()
+    """What was to be compiled, as far as anything but a log says so, and what came of it; in no snapshot."""
     timings: tuple[Timing, ...] = ()
     """What compilations took, as the compiler driver wrote it down; in no snapshot."""
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -272,6 +275,8 @@ class Reading(Struct):
     stats: Stats = field(default_factory=Stats)
     portable: list[PortableCode] = field(default_factory=list)
     empty_units: list[str] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    """What was to be compiled, and what came of it."""
     timings: list[Timing] = field(default_factory=list)
     """What compilations took."""
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -287,6 +292,7 @@ class Reading(Struct):
         self.stats += other.stats
         self.portable += other.portable
         self.empty_units += other.empty_units
+        self.units += other.units
         self.timings += other.timings
         self.named(other.parameters)
 

@@ -13,7 +13,6 @@ PUBLIC = (
     "binary.weight",
     "binary.window",
     "inputs.archives",
-    "inputs.compile_commands",
     "inputs.ptx",
     "inputs.readers",
     "inputs.source",

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from spillscan.builds import buildfile
 from spillscan.builds.records import draft_of, is_orphan
-from spillscan.model import Build, Issue, Kernel, Origin, Reading
+from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
 from spillscan.output import folders
 from spillscan.output.errors import InputError, NoBuildError
+from spillscan.reading import units
 from spillscan.reading.inputs import archives, readers, sidecars, source
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def scan(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     sources = source.expand([os.fspath(path) for path in paths])
-    beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
+    beside = [found for each in sources if each.explicit for found in _beside(each.uri)]
     sources += [source.Source(found, explicit=False) for found in beside]
     total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
@@ -72,9 +74,14 @@ def scan(
             continue
         total.add(reading)
         holes = any(issue.hidden for issue in reading.issues)
-        if each.explicit and len(sources) > 1 and not reading.understood and not holes:
+        if each.explicit and len(sources) > 1 and not (reading.understood or holes or reading.units):
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
+    unread = {issue.origin.input for issue in total.issues if issue.code == "unreadable" and issue.origin is not None}
+    total.units, open_units = units.of_build(
+        [os.fspath(path) for path in paths], total.units, {each.uri for each in sources} - unread
+    )
+    total.issues += open_units
     if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
@@ -84,6 +91,11 @@ def scan(
             raise InputError(f"{remains.origin}: {remains.message}", hint)
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     return build_of(total)
+
+
+def _beside(path: str) -> list[str]:
+    """What speaks of the same code as the input ``path``, and was not given."""
+    return sidecars.beside(path) or buildfile.objects_of(path)
 
 
 def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
@@ -128,6 +140,7 @@ def build_of(reading: Reading) -> Build:
         issues=tuple(issues),
         stats=reading.stats,
         portable=tuple(reading.portable),
+        units=tuple(reading.units),
         empty_units=tuple(unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled),
         timings=tuple(reading.timings),
         parameters=reading.parameters,
@@ -164,7 +177,7 @@ def _read(
         killed = "was killed" if running is False else "still runs, or was killed"
         message = f"the compilation of {made} {killed}: it left no record; build it again"
         message = f"the build is running: {made} is being compiled" if running else message
-        unfinished = Issue(code="unfinished-record", message=message, severity="error", origin=Origin(input=each.uri))
+        unfinished = Issue(code="unfinished-unit", message=message, severity="error", origin=Origin(input=each.uri))
         return Reading(issues=[unfinished])
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
@@ -174,6 +187,9 @@ def _read(
         build = load_kept(kept.root, kept.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
+    unit = units.of_record(each.uri)
+    if unit is not None and unit.state != "done":
+        return Reading(units=[unit], stats=Stats(inputs=1, recognised_lines=1))  # its compiler made nothing
     try:
         with each.open(watch) as stream:
             kind = source.kind_of_binary(stream.head())
@@ -187,6 +203,8 @@ def _read(
         if each.explicit:
             raise
         return None if isinstance(error, NoBuildError) else _unreadable(each.uri, error)
+    if unit is not None and reading is not None:
+        reading.units.append(replace(unit, reported=reading.understood or None))
     if kind is None or (reading is not None and reading.understood):
         return reading
     if each.explicit:

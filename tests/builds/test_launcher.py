@@ -31,6 +31,8 @@ sys.stdout.write("stdout of the compiler\\n")
 if os.environ.get("FAIL"):
     sys.stderr.write("a.cu(3): error: identifier \\"x\\" is undefined\\n")
     sys.exit(int(os.environ["FAIL"]))
+if os.environ.get("DIE"):
+    os.kill(os.getpid(), int(os.environ["DIE"]))
 if os.environ.get("HANG"):
     pathlib.Path("started").touch()
     time.sleep(60)
@@ -109,20 +111,43 @@ def test_a_folder_of_records_is_a_build(wrap: Wrap, folder: Path) -> None:
     assert [issue.code for issue in build.issues] == ["left-over-record"]
 
 
-def test_a_failing_compiler_keeps_status_text_and_the_older_record(wrap: Wrap, folder: Path) -> None:
+def test_a_failing_compiler_keeps_status_and_text_and_its_record_says_so(wrap: Wrap, folder: Path) -> None:
     wrap("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
-    before = (folder / "a.o.spillscan.log").read_bytes()
+    (folder / "log").rename(folder.parent / "log")
     done = wrap("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o", FAIL="7")
     assert done.returncode == 7
     assert done.stderr == 'a.cu(3): error: identifier "x" is undefined\n'
-    assert (folder / "a.o.spillscan.log").read_bytes() == before
+    read = spillscan.scan(folder / "a.o.spillscan.log")
+    assert not read.kernels, "those of the compilation before are of another source"
+    assert [(issue.code, issue.message) for issue in read.issues] == [
+        ("build-failed", f"{folder / 'a.cu'} failed to compile (exit status 7)")
+    ]
     assert not list(folder.glob(".spillscan-*"))
 
 
-def test_a_compiler_that_tells_nothing_leaves_no_record(wrap: Wrap, folder: Path) -> None:
-    wrap("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
+def test_a_failed_compilation_that_made_no_object_is_a_hole_until_it_is_mended(wrap: Wrap, folder: Path) -> None:
+    (folder / "a.cu").write_text("__global__ void a() {}\n")
+    record = folder / "a.o.spillscan.log"
+    wrap("nvcc", "-c", "a.cu", "-o", "a.o", options=("-v",), FAIL="2")
+    assert [issue.code for issue in spillscan.scan(record).issues] == ["build-failed"]
+    wrap("nvcc", "-c", "a.cu", "-o", "a.o", options=("-v",))
+    assert not spillscan.scan(record).issues
+
+
+def test_a_killed_compiler_is_recorded_as_such(wrap: Wrap, folder: Path) -> None:
+    assert wrap("nvcc", "-c", "a.cu", "-o", "a.o", options=("-v",), DIE="9").returncode == -9
+    (issue,) = spillscan.scan(folder / "a.o.spillscan.log").issues
+    message = f"the compilation of {folder / 'a.cu'} was killed by signal 9"
+    assert (issue.code, issue.message) == ("unfinished-unit", message)
+
+
+def test_a_compiler_that_reports_nothing_leaves_a_record_that_says_so(wrap: Wrap, folder: Path) -> None:
+    for name in ("a", "b"):
+        wrap("nvcc", "-Xptxas", "-v", "-c", f"{name}.cu", "-o", f"{name}.o")
     assert wrap("nvcc", "-c", "a.cu", "-o", "a.o").returncode == 0
-    assert not (folder / "a.o.spillscan.log").exists()
+    build = spillscan.scan(sorted(folder.glob("*.spillscan.log")))
+    assert {kernel.key.unit for kernel in build.kernels} == {"b.o"}
+    assert [issue.code for issue in build.issues if issue.hidden] == ["unreported-unit"]
 
 
 def test_the_default_object_is_known(wrap: Wrap, folder: Path) -> None:

@@ -13,11 +13,11 @@ from spillscan.advice.sweep.compilers import Chosen, Compiled, Compilers, Compil
 from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point, proposals
 from spillscan.advice.sweep.model import Curve, Setting
 from spillscan.advice.sweep.toolkits import Toolkit
+from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import pipeline
-from spillscan.reading.inputs.compile_commands import Command, commands, is_database, recorded
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

@@ -17,13 +17,13 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from spillscan.builds import databases
 from spillscan.builds.records import draft_of, object_of
 from spillscan.history.audit import stores
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import DRAFT
 from spillscan.output.safe import clip, printable
-from spillscan.reading.inputs import compile_commands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 uri = stores.shown(each.url)
                 item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
                 admit(item, each.below, each.size_bytes)
-        elif compile_commands.is_database(path := given.removeprefix("file://")):
-            for command in compile_commands.commands(path):
+        elif databases.is_database(path := given.removeprefix("file://")):
+            for command in databases.commands(path):
                 uri = command.object or command.source
                 if os.path.lexists(command.object):
                     files += local_files(command.object, selection, into)

@@ -17,7 +17,16 @@ from typing import Protocol, cast
 from spillscan.model import Reading
 from spillscan.reading.inputs.source import Stream
 
-READERS = ("inputs.snapshot", "inputs.sidecars", "inputs.ptx", "inputs.times", "dumps", "logs", "binary")
+READERS = (
+    "inputs.build_file",
+    "inputs.snapshot",
+    "inputs.sidecars",
+    "inputs.ptx",
+    "inputs.times",
+    "dumps",
+    "logs",
+    "binary",
+)
 """The modules of all readers below ``spillscan.reading``."""
 
 

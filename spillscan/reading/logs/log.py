@@ -185,7 +185,7 @@ class _Log:
         else:
             return
         origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
-        yield Issue(code="unreported-step", message=message, severity="error", origin=origin)
+        yield Issue(code="unreported-unit", message=message, severity="error", origin=origin)
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 

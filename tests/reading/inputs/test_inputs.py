@@ -204,7 +204,7 @@ def test_drafts_are_no_logs(tmp_path: Path) -> None:
         build = scan(inputs)
         assert figures(build) == figures(scan(BASE))
         (issue,) = build.issues
-        assert (issue.code, issue.hidden) == ("unfinished-record", ("kernels",))
+        assert (issue.code, issue.hidden) == ("unfinished-unit", ("kernels",))
         assert issue.message == f"the build is running: {made} is being compiled"
     record._file.close()  # as it is when its process was killed
     (issue,) = scan(tmp_path).issues

@@ -13,7 +13,7 @@ from spillscan.reading.logs.failures import LANDMARKS
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
 HARMLESS = ("step-retried", "host-step-failed")
-CODES = ("build-failed", "build-incomplete", "unreported-step", *HARMLESS)
+CODES = ("build-failed", "build-incomplete", "unreported-unit", *HARMLESS)
 
 NOW = "2026-05-01T12:34:56.7890123Z"
 KERNEL = """\
@@ -395,7 +395,7 @@ SILENT = {
 def test_a_step_that_left_no_report(name: str, prefix: str) -> None:
     text, unit = SILENT[name]
     (issue,) = seen("".join(prefix + line for line in text.splitlines(keepends=True)))
-    assert issue.code == "unreported-step"
+    assert issue.code == "unreported-unit"
     assert f": {unit}" in issue.message
 
 
@@ -430,5 +430,5 @@ def test_a_step_that_left_its_report_or_has_none_to_leave(name: str) -> None:
 def test_more_steps_than_reports() -> None:
     steps = "".join(f"[ {number}0%] Building CUDA object a.dir/{name}.cu.o\n" for number, name in enumerate("abc", 1))
     (issue,) = seen(f"{steps}{KERNEL.format('a')}{SECOND}[100%] Linking CUDA executable engine\n")
-    assert (issue.code, issue.message[:20]) == ("unreported-step", "3 steps compile devi")
+    assert (issue.code, issue.message[:20]) == ("unreported-unit", "3 steps compile devi")
     assert codes(f"{steps}{KERNEL.format('a')}{SECOND}{KERNEL.format('c')}[100%] Linking\n") == []

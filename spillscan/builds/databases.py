@@ -1,7 +1,7 @@
-"""``compile_commands.json``: the compilations of a build, as CMake, ninja, Bear and Bazel's extractors write them; and
-the one compilation that a record file of ``spillscan wrap`` names.
+"""What build systems write down of the compilations that a build is to run: ``compile_commands.json``, as CMake, ninja,
+Bear and Bazel's extractors write it, ``build.ninja``, CMake's makefiles; and the one that a record file names.
 
-https://clang.llvm.org/docs/JSONCompilationDatabase.html
+https://clang.llvm.org/docs/JSONCompilationDatabase.html, https://ninja-build.org/manual.html#ref_ninja_file
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import os
 import shlex
 from typing import Any, NamedTuple
 
-from spillscan.builds import compilation
-from spillscan.builds.records import object_of
+from spillscan.builds import compilation, records
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
-_LONGEST_LINE = 1 << 20
 
 
 class Command(NamedTuple):
@@ -69,19 +67,13 @@ def commands(path: str) -> list[Command]:
 
 def recorded(path: str) -> Command | None:
     """The compilation whose record ``path`` is; ``None`` where it is no record, or does not name one of CUDA code."""
-    if not object_of(path):
+    said = records.recorded(path)
+    parsed = None if said is None else compilation.parse(said.command)
+    if said is None or parsed is None:
         return None
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            head, directory, command = (file.readline(_LONGEST_LINE).rstrip("\n") for _ in range(3))
-        if not head.startswith("# spillscan record of ") or not directory.startswith("# directory: "):
-            return None
-        parsed = compilation.parse(shlex.split(command))
-        if parsed is None:
-            return None
-        folder = directory.removeprefix("# directory: ")
-        return _command({"directory": folder, "command": command, "file": parsed.source}, path, 1)
-    except (OSError, ValueError, InputError):
+        return _command({"directory": said.folder, "arguments": said.command, "file": parsed.source}, path, 1)
+    except InputError:
         return None
 
 
@@ -102,17 +94,17 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
         or not compilation.holds_device_code([*words[parsed.tool_index :], source])
     ):
         return None
-    place = _seen_from_here(os.path.join(top, folder), top)
+    place = seen_from_here(os.path.join(top, folder), top)
     wanted = parsed.object or output
     return Command(
         words=tuple(words),
         folder=place,
-        source=_seen_from_here(os.path.join(top, folder, source), top),
-        object=_seen_from_here(os.path.join(top, folder, wanted), top) if wanted else "",
+        source=seen_from_here(os.path.join(top, folder, source), top),
+        object=seen_from_here(os.path.join(top, folder, wanted), top) if wanted else "",
     )
 
 
-def _seen_from_here(path: str, top: str) -> str:
+def seen_from_here(path: str, top: str) -> str:
     """``path`` below the folder of the list as that is called, so that it is the same in each checkout."""
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(top or os.curdir))
-    return os.path.normpath(path) if below.startswith(os.pardir) else os.path.join(top, below)
+    return os.path.normpath(path if below.startswith(os.pardir) else os.path.join(top, below))

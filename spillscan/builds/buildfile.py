@@ -1,0 +1,120 @@
+"""What ``spillscan run`` leaves: a JSON file of a build, its units, and what their compilers said of kernels.
+
+Paths are those from the file's own folder, so that it says the same in each checkout; what lies outside is absolute.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+from msgspec import Struct
+
+from spillscan.model.units import Unit
+from spillscan.output.errors import InputError
+
+NAME = "spillscan-build.json"
+"""What it is called where the user gives no name."""
+FORMAT = "spillscan build 1"
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """One unit, and what its compiler printed on standard error."""
+
+    unit: Unit
+    report: str = ""
+
+
+class BuildFile(Struct, frozen=True, kw_only=True):
+    """A build as it was watched."""
+
+    format: str = FORMAT
+    command: tuple[str, ...]
+    """What was run."""
+    status: int
+    """Its exit status, below 0 the signal that ended it."""
+    units: tuple[Kept, ...] = ()
+    """By object, whenever each was compiled."""
+    unexplained: tuple[str, ...] = ()
+    """Objects with device code that the build wrote, and that no call which was seen explains."""
+    notes: tuple[str, ...] = ()
+    """What could not be seen, and why."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is one."""
+    return head.startswith(b'{"format":"spillscan build ')
+
+
+def encoded(build: BuildFile) -> str:
+    """The file's text."""
+    return msgspec.json.encode(build).decode() + "\n"
+
+
+def read(path: str) -> BuildFile | None:
+    """The build that the file ``path`` holds, its paths as seen from here; ``None`` where there is no file.
+
+    Raises :class:`~spillscan.InputError` where it is no whole one.
+    """
+    try:
+        with open(path, "rb") as file:
+            return decoded(file.read(), path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def decoded(data: bytes, name: str) -> BuildFile:
+    """The build that a file holds, its paths as seen from here.
+
+    Raises :class:`~spillscan.InputError` where it is damaged, or a later release wrote it.
+    """
+    try:
+        build = msgspec.json.decode(data, type=BuildFile)
+    except msgspec.DecodeError as error:
+        raise InputError(
+            f"{name} is no whole record of a build: {error}", "run the build again: spillscan run"
+        ) from None
+    if build.format != FORMAT:
+        raise InputError(f"{name} was written by a later release: {build.format[:40]!r}", "install a newer spillscan")
+    return moved(build, os.path.dirname(name))
+
+
+def moved(build: BuildFile, folder: str) -> BuildFile:
+    """``build`` with all that is relative seen from where ``folder`` is."""
+    if not folder:
+        return build
+
+    def here(path: str) -> str:
+        return os.path.normpath(os.path.join(folder, path)) if path else path
+
+    units = tuple(
+        msgspec.structs.replace(
+            kept,
+            unit=msgspec.structs.replace(
+                kept.unit,
+                source=here(kept.unit.source),
+                object=here(kept.unit.object),
+                folder=here(kept.unit.folder),
+                evidence=tuple(here(each) if os.sep in each else each for each in kept.unit.evidence),
+            ),
+        )
+        for kept in build.units
+    )
+    return msgspec.structs.replace(build, units=units, unexplained=tuple(map(here, build.unexplained)))
+
+
+def objects_of(path: str) -> list[str]:
+    """The objects of a file that are there, as seen from here: their machine code says more, and what no report does;
+    none where ``path`` is no such file."""
+    try:
+        with open(path, "rb") as file:
+            if not sniff(file.read(64)):
+                return []
+        build = read(path)
+    except (OSError, InputError):  # who reads it says so
+        return []
+    assert build is not None
+    named = [kept.unit.object for kept in build.units if kept.unit.state in ("done", "unknown")]
+    return [made for made in dict.fromkeys((*named, *build.unexplained)) if made and os.path.isfile(made)]

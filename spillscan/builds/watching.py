@@ -1,0 +1,271 @@
+"""Runs a build and learns of each call of a compiler: which sources, which command, how it ended, what it reported.
+
+A launcher stands in the build's way: as ``nvcc`` first on ``PATH``, within a folder that looks like the toolkit's, and
+as CMake's compiler launcher. It stays where it is and runs the real compiler when nothing watches, for CMake keeps what
+it finds. What it cannot see (a compiler that is called by an absolute path, or with another environment) is known by
+what it leaves: a new object with device code that no call explains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spillscan.builds import compilation, databases
+from spillscan.builds.account import RUN as BY_RUN
+from spillscan.builds.buildfile import BuildFile, Kept
+from spillscan.builds.expected import is_check
+from spillscan.builds.records import RUN, calls
+from spillscan.model.units import State, Unit
+from spillscan.output.errors import UsageError
+from spillscan.output.folders import kept
+
+COMPILERS = ("nvcc",)
+_WRAP = ("-I", "-m", "spillscan", "wrap", "--watched", "--")
+_OBJECT = re.compile(r"\.(?:o|obj|cubin|fatbin)$")
+_DEVICE_LINK = re.compile(r"(?:^|[/_])(?:cmake_device_link|dlink|device_link)\.(?:o|obj)$")
+"""What nvcc makes of objects that are known already."""
+_LARGEST_REPORT_BYTES = 64 << 20
+_RELEASE = re.compile(rb"\bV(\d+(?:\.\d+)+)")
+_CUBIN_MACHINE = b"\xbe\x00"
+
+
+class Watched(NamedTuple):
+    """A build that came to its end."""
+
+    status: int
+    """Its exit status, below 0 the signal that ended it."""
+    calls: list[tuple[Mapping[str, Any], int | None, bytes]]
+    """How each call of a compiler began, its status, and what it printed."""
+    objects: list[str]
+    """Files with device code that were written meanwhile, below the folder in which it ran."""
+    statistics: str
+    """What ccache wrote of its hits, if it did."""
+
+
+def watch(command: Sequence[str], environment: Mapping[str, str], top: str) -> Watched:
+    """Run a build in ``top``, with its standard streams as they are.
+
+    Raises :class:`~spillscan.UsageError` where there is no such command.
+    """
+    with tempfile.TemporaryDirectory(prefix="spillscan-run-") as folder:
+        log = os.path.join(folder, "ccache")
+        marker = os.path.join(folder, "begin")
+        with open(marker, "wb"):
+            started = os.stat(marker).st_mtime
+        try:
+            build = subprocess.Popen(
+                command,
+                cwd=top,
+                env={**environment, **_variables(environment, folder), "CCACHE_STATSLOG": log},
+                close_fds=False,
+            )
+        except OSError as error:
+            raise UsageError(f"cannot run {command[0]}: {error.strerror}") from None
+        status = _wait(build)
+        return Watched(status, calls(folder), list(_new_objects(top, started)), _text_of(log))
+
+
+def _wait(build: subprocess.Popen[bytes]) -> int:
+    """The terminal sends its signals to the build, too: what is to end by them is the build; others are passed on."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before[signal.SIGTERM] = signal.signal(signal.SIGTERM, lambda number, _: build.send_signal(number))
+    try:
+        return build.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _variables(environment: Mapping[str, str], folder: str) -> dict[str, str]:
+    """The environment variables that put the launcher in the build's way; what the user has set stays."""
+    path = environment.get("PATH", os.defpath)
+    found = {RUN: folder}
+    if not environment.get("CMAKE_CUDA_COMPILER_LAUNCHER"):
+        found["CMAKE_CUDA_COMPILER_LAUNCHER"] = ";".join((sys.executable, *_WRAP))
+    if not environment.get("CMAKE_EXPORT_COMPILE_COMMANDS"):
+        found["CMAKE_EXPORT_COMPILE_COMMANDS"] = "ON"
+    real = shutil.which("nvcc", path=path)
+    if real is not None:
+        front = _front(real)
+        found["PATH"] = os.pathsep.join((os.path.join(front, "bin"), path))
+        if not environment.get("CUDACXX"):  # or CMake keeps the launcher for the compiler
+            found["CUDACXX"] = real
+        if not environment.get("PYTORCH_NVCC"):
+            found["PYTORCH_NVCC"] = os.path.join(front, "bin", "nvcc")
+    return found
+
+
+def _front(real: str) -> str:
+    """A folder that looks like the toolkit of the compiler ``real``, with the launcher in its place. Its path, content
+    and times are the same from run to run: caches take them for the compiler's."""
+    target = _behind_scripts(os.path.realpath(real))
+    top = os.path.dirname(os.path.dirname(target))
+    front = str(kept("launchers") / hashlib.sha256(f"{sys.executable}\0{real}".encode()).hexdigest()[:16])
+    tools = os.path.join(front, "bin")
+    os.makedirs(tools, exist_ok=True)
+    for place, files in ((front, top), (tools, os.path.join(top, "bin"))):
+        for name in os.listdir(files) if os.path.basename(os.path.dirname(target)) == "bin" else ():
+            link = os.path.join(place, name)
+            if name not in (*COMPILERS, "bin") and not os.path.lexists(link):
+                os.symlink(os.path.join(files, name), link)
+    script = os.path.join(tools, "nvcc")
+    text = "#!/bin/sh\nexec " + " ".join(map(_quoted, (sys.executable, *_WRAP, target))) + ' "$@"\n'
+    if _text_of(script) != text:
+        draft = f"{script}.{os.getpid()}"
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(draft, 0o755)
+        seconds = os.stat(target).st_mtime
+        os.utime(draft, (seconds, seconds))
+        os.replace(draft, script)
+    return front
+
+
+_EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
+
+
+def _behind_scripts(path: str) -> str:
+    """nvcc looks for its toolkit beside the name by which it is called: a script that only calls it stands for it."""
+    found = _EXEC.match(_text_of(path))
+    return os.path.realpath(found[1]) if found else path
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return ""
+
+
+def _new_objects(top: str, since: float) -> Iterator[str]:
+    for place, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(files):
+            path = os.path.join(place, name)
+            if _OBJECT.search(name) and not os.path.islink(path) and not is_check(path):
+                try:
+                    if os.stat(path).st_mtime >= since and holds_device_code(path):
+                        yield path
+                except OSError:
+                    continue
+
+
+def holds_device_code(path: str) -> bool:
+    """Whether an object holds machine code of a GPU, or PTX: a cubin, or sections in which nvcc puts them."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size < 64:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:4] == b"\x7fELF" and data[18:20] == _CUBIN_MACHINE:
+                return True
+            return any(data.find(name) >= 0 for name in (b".nv_fatbin", b"__nv_relfatbin", b".nvFatBin"))
+
+
+# ---- what was seen ------------------------------------------------------------------------------------------------
+
+
+def account_of(
+    seen: Watched, command: Sequence[str], top: str, before: BuildFile | None, expected: Sequence[Unit]
+) -> BuildFile:
+    """The build as it is now: what was compiled, beside what a run ``before`` knows and nothing has changed since.
+    Paths are seen from ``top``; ``expected``: what build systems of its folders list."""
+    units: dict[str, Kept] = {}
+    for known in () if before is None else before.units:
+        made = os.path.join(top, known.unit.object)
+        if known.unit.state in ("failed", "killed", "unfinished") or os.path.exists(made):
+            units[os.path.realpath(made)] = known
+    explained: set[str] = set()
+    releases: dict[str, str] = {}
+    for began, status, report in seen.calls:
+        made = ""
+        for unit in _units(began, status, report, top, releases):
+            made = os.path.realpath(os.path.join(top, unit.object))
+            text = report[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")
+            units[made] = Kept(unit=unit, report=text)
+            explained.add(made)
+        explained |= {os.path.realpath(os.path.join(began["folder"], word)) for word in began["command"] if word}
+    listed = {os.path.realpath(each.object) for each in expected}
+    if listed:  # what failed, and is to be compiled no longer
+        folders = {os.path.realpath(each.folder) for each in expected}
+        for made, known in list(units.items()):
+            gone = known.unit.state != "done" and made not in listed
+            if gone and os.path.realpath(os.path.join(top, known.unit.folder)) in folders and made not in explained:
+                del units[made]
+    unexplained = [
+        os.path.relpath(path, top)
+        for path in seen.objects
+        if os.path.realpath(path) not in explained and not _DEVICE_LINK.search(path)
+    ]
+    return BuildFile(
+        command=tuple(command),
+        status=seen.status,
+        units=tuple(units.values()),
+        unexplained=tuple(unexplained),
+        notes=tuple(_notes(seen, unexplained)),
+    )
+
+
+def _units(
+    began: Mapping[str, Any], status: int | None, report: bytes, top: str, releases: dict[str, str]
+) -> Iterator[Unit]:
+    words: list[str] = began["command"]
+    parsed = compilation.parse(words)
+    if parsed is None or not compilation.makes_machine_code(words):
+        return
+    folder = began["folder"]
+    state: State = "unfinished" if status is None else "done" if status == 0 else "killed" if status < 0 else "failed"
+    compiler = began["compiler"]
+    if compiler not in releases:
+        releases[compiler] = _release(compiler)
+    for source in parsed.paths:
+        made = parsed.object or f"{os.path.splitext(os.path.basename(source))[0]}.o"
+        if is_check(os.path.join(folder, made)) or is_check(os.path.join(folder, source)):
+            continue
+        yield Unit(
+            source=databases.seen_from_here(os.path.join(folder, source), top),
+            object=databases.seen_from_here(os.path.join(folder, made), top),
+            folder=databases.seen_from_here(folder, top),
+            command=tuple(words),
+            version=releases[compiler],
+            state=state,
+            status=status,
+            digests=tuple((path, digest) for path, digest in began["digests"].items() if path == source),
+            reported=b"ptxas info" in report or None,
+            evidence=(BY_RUN,),
+        )
+
+
+def _release(compiler: str) -> str:
+    try:
+        said = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = _RELEASE.search(said)
+    return found[1].decode() if found else ""
+
+
+def _notes(seen: Watched, unexplained: Sequence[str]) -> Iterable[str]:
+    hits = len(re.findall(r"^(?:direct|preprocessed)_cache_hit$", seen.statistics, re.MULTILINE))
+    if unexplained:
+        count = len(unexplained)
+        named = ", ".join(unexplained[:3]) + (" …" if count > 3 else "")
+        why = f"{hits} came from ccache" if hits else "a compiler was called by its path, or without the environment"
+        yield (
+            f"{count} object{'s hold' if count > 1 else ' holds'} device code, and no call was seen ({named}): {why}; "
+            f"{'their' if count > 1 else 'its'} machine code is read"
+        )

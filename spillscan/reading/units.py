@@ -1,0 +1,63 @@
+"""The account of a build that was read: its units, by records, by runs, and by what its build systems list."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from spillscan.builds import account, records
+from spillscan.builds.account import File
+from spillscan.builds.compilation import parse
+from spillscan.builds.databases import seen_from_here
+from spillscan.builds.expected import expected
+from spillscan.model import Issue
+from spillscan.model.units import Unit
+
+
+class Files:
+    """The files of a build as they are now, each looked at once."""
+
+    def __init__(self) -> None:
+        self.file = cache(self._file)
+
+    def _file(self, path: str, *, digest: bool = False) -> File | None:
+        try:
+            seconds = os.stat(path).st_mtime
+            if not digest:
+                return File(seconds, "")
+            with open(path, "rb") as file:
+                return File(seconds, hashlib.file_digest(file, "sha256").hexdigest())
+        except OSError:
+            return None
+
+
+def of_record(path: str) -> Unit | None:
+    """The unit whose record file ``path`` is; ``None`` where it is no record that can be read."""
+    said = records.recorded(path)
+    if said is None:
+        return None
+    parsed = parse(said.command)
+    source = "" if parsed is None else parsed.source
+    status = said.status
+    return Unit(
+        source=seen_from_here(os.path.join(said.folder, source), os.path.dirname(path)) if source else "",
+        object=records.object_of(path),
+        folder=said.folder,
+        command=said.command,
+        state="done" if not status else "killed" if status < 0 else "failed",
+        status=status,
+        digests=said.digests,
+        evidence=(account.RECORD,),
+    )
+
+
+def of_build(paths: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) -> tuple[list[Unit], list[Issue]]:
+    """The units of a build whose inputs are ``paths``, and what they leave open. ``seen``: by records and runs;
+    ``read``: the objects and libraries whose machine code was read."""
+    listed = [unit for path in paths if os.path.isdir(path) for unit in expected(path)]
+    files = Files()
+    units = account.merged(seen, listed, files)
+    wanted = {os.path.realpath(unit.object): unit.command for unit in listed if unit.command}
+    return units, list(account.issues(units, frozenset(map(os.path.realpath, read)), files, wanted))

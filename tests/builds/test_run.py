@@ -1,0 +1,245 @@
+"""``spillscan run`` around builds of a compiler that prints what a real one printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spillscan
+from spillscan.builds import ninja
+from spillscan.builds.compilation import archs, expand, makes_machine_code
+from tests.builds.test_launcher import COMPILER, LOG
+from tests.conftest import ROOT, read_text, run
+
+Build = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    compiler = tmp_path / "toolkit" / "bin" / "nvcc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(COMPILER.format(python=sys.executable))
+    compiler.chmod(0o755)
+    (tmp_path / "log").write_text(read_text(LOG))
+    place = tmp_path / "project"
+    place.mkdir()
+    for name in ("a", "b"):
+        (place / f"{name}.cu").write_text(f"__global__ void {name}() {{}}\n")
+    return place
+
+
+@pytest.fixture
+def build(project: Path) -> Build:
+    def run_build(script: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "PATH": f"{project.parent / 'toolkit' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "LOG": str(project.parent / "log"),
+            "XDG_CACHE_HOME": str(project.parent / "cache"),
+            **more,
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "spillscan", "run", *options, "--", "sh", "-c", script],
+            cwd=project,
+            env=environment | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run_build
+
+
+def units(project: Path, name: str = "spillscan-build.json") -> dict[str, Any]:
+    return {kept["unit"]["source"]: kept["unit"] for kept in json.loads((project / name).read_text())["units"]}
+
+
+def check(project: Path, *words: str) -> tuple[int, str]:
+    done = run("check", "spillscan-build.json", *words, cwd=project)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+BOTH = "nvcc -c a.cu -o a.o && nvcc -c b.cu -o b.o"
+
+
+def test_a_build_is_known_unit_by_unit(build: Build, project: Path) -> None:
+    done = build(BOTH)
+    assert (done.returncode, done.stdout) == (0, "stdout of the compiler\n" * 2)
+    assert done.stderr == "spillscan: 2 units: 2 done; spillscan-build.json\n"
+    found = units(project)
+    assert {source: (unit["object"], unit["state"], unit["status"]) for source, unit in found.items()} == {
+        "a.cu": ("a.o", "done", 0),
+        "b.cu": ("b.o", "done", 0),
+    }
+    read = spillscan.scan(project / "spillscan-build.json")
+    assert {kernel.key.unit for kernel in read.kernels} == {str(project / "a.o"), str(project / "b.o")}
+    assert not [issue for issue in read.issues if issue.hidden]
+
+
+def test_a_launcher_that_nothing_watches_does_nothing(build: Build, project: Path) -> None:
+    build(BOTH)
+    (front,) = (project.parent / "cache" / "spillscan" / "launchers").iterdir()
+    done = subprocess.run(
+        [front / "bin" / "nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "c.o"],
+        cwd=project,
+        env=os.environ | {"LOG": str(project.parent / "log"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == read_text(LOG)
+    assert not list(project.glob("*.spillscan.log"))
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "status", "hole"),
+    [
+        (BOTH, {"FAIL": "7"}, 7, "a.cu failed to compile (exit status 7) [build-failed]"),
+        (f"{BOTH}; exit 3", {}, 3, "the build ended with exit status 3: what it had not begun is not here"),
+        ("nvcc -c a.cu -o a.o; FAIL=2 nvcc -c b.cu -o b.o; true", {}, 0, "b.cu failed to compile (exit status 2)"),
+        ("nvcc -c a.cu -o a.o; DIE=9 nvcc -c b.cu -o b.o; true", {}, 0, "compilation of b.cu was killed by signal 9"),
+    ],
+)
+def test_what_goes_wrong_is_a_hole_with_its_name(
+    script: str, more: dict[str, str], status: int, hole: str, build: Build, project: Path
+) -> None:
+    assert build(script, **more).returncode == status
+    code, said = check(project, "--max-spill-bytes", "100000", "--fail-on", "error")
+    assert code == 2, said
+    assert hole in said
+
+
+def test_a_failure_after_a_success_counts_until_it_is_mended(build: Build, project: Path) -> None:
+    build(BOTH)
+    build("FAIL=2 nvcc -c a.cu -o a.o")
+    assert check(project, "--max-spill-bytes", "100000")[0] == 2
+    build("true")
+    assert check(project, "--max-spill-bytes", "100000")[0] == 2, "nothing was mended"
+    build("nvcc -c a.cu -o a.o")
+    assert check(project, "--max-spill-bytes", "100000")[0] == 0
+
+
+def test_what_changed_since_is_stale(build: Build, project: Path) -> None:
+    build(BOTH)
+    assert check(project, "--max-spill-bytes", "100000")[0] == 0
+    (project / "b.cu").write_text("__global__ void other() {}\n")
+    code, said = check(project, "--max-spill-bytes", "100000")
+    assert code == 2
+    assert "b.cu was changed after it was compiled [stale-unit]" in said
+
+
+def test_an_object_that_is_gone_goes_and_what_is_not_compiled_again_stays(build: Build, project: Path) -> None:
+    build(BOTH)
+    (project / "b.o").unlink()
+    build("true")
+    assert units(project).keys() == {"a.cu"}
+
+
+def test_the_file_may_lie_elsewhere(build: Build, project: Path) -> None:
+    (project / "out").mkdir()
+    build(BOTH, "-o", "out/kept.json")
+    build("nvcc -c a.cu -o a.o", "-o", "out/kept.json")
+    assert {unit["object"] for unit in units(project, "out/kept.json").values()} == {"../a.o", "../b.o"}
+    done = run("scan", "out/kept.json", "-f", "csv", cwd=project)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_asks_for_figures_itself_sees_them(build: Build) -> None:
+    done = build("nvcc -Xptxas -v -c a.cu -o a.o")
+    assert done.stderr.startswith(read_text(LOG))
+
+
+@pytest.mark.parametrize("words", ["nvcc -E a.cu", "nvcc --version", "nvcc -M a.cu", "nvcc -ptx a.cu -o a.ptx"])
+def test_what_makes_no_machine_code_is_no_unit(words: str, build: Build, project: Path) -> None:
+    assert build(words).returncode == 0
+    assert not units(project)
+
+
+def test_a_damaged_file_is_refused(project: Path, build: Build) -> None:
+    (project / "spillscan-build.json").write_text('{"format":"spillscan build 1","comm')
+    done = build(BOTH)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "no whole record of a build" in done.stderr
+
+
+def test_no_command(project: Path) -> None:
+    assert run("run", cwd=project).returncode == 2
+    assert run("run", "--", "no-such-command-here", cwd=project).returncode == 2
+
+
+# ---- what build systems list ----------------------------------------------------------------------------------------
+
+NINJA = """\
+ninja_required_version = 1.5
+builddir = out
+rule CUDA
+  command = nvcc -c $in -o $out
+  description = Building $out
+rule LINK
+  command = g++ $in -o $out
+build $builddir/a.o: CUDA ../a.cu | header.h || dirs
+build out/with$ blank.o: CUDA ../b.cu
+build out/test.o: CUDA ../test.cu
+build out/host.o: CUDA ../host.cpp
+build dirs: phony
+build app: LINK $builddir/a.o $
+    out/with$ blank.o out/host.o
+build test: LINK out/test.o
+build all: phony app
+default all
+"""
+
+
+def test_a_ninja_file_lists_what_a_build_without_a_target_compiles(tmp_path: Path) -> None:
+    (tmp_path / "build.ninja").write_text(NINJA)
+    assert ninja.compilations(str(tmp_path / "build.ninja")) == [
+        ("../a.cu", "out/a.o"),
+        ("../b.cu", "out/with blank.o"),
+    ]
+    (tmp_path / "build.ninja").write_text(NINJA.replace("default all\n", ""))
+    found = ninja.compilations(str(tmp_path / "build.ninja"))
+    assert found is not None
+    assert ("../test.cu", "out/test.o") in found
+
+
+@pytest.mark.parametrize(
+    ("words", "makes"),
+    [
+        ("nvcc -c a.cu -o a.o", True),
+        ("nvcc -x cu -c a.cpp", True),
+        ("nvcc a.cu", True),
+        ("nvcc -MD -MF a.d -c a.cu", True),
+        ("nvcc -c a.cpp", False),
+        ("nvcc -M a.cu", False),
+        ("nvcc -E a.cu -o a.i", False),
+        ("nvcc -ptx a.cu", False),
+        ("nvcc -dlto -arch=lto_80 -c a.cu", False),
+        ("nvcc -dlink a.o b.o -o d.o", False),
+        ("nvcc a.o b.o -o app", False),
+    ],
+)
+def test_what_makes_machine_code(words: str, makes: bool) -> None:
+    assert makes_machine_code(words.split()) is makes
+
+
+def test_response_files_are_expanded() -> None:
+    files = {"a.rsp": "-arch=sm_80 --options-file b.rsp", "b.rsp": "-I 'x y'"}
+    assert list(expand(["nvcc", "--options-file", "a.rsp", "-c", "a.cu"], files.get)) == [
+        *("nvcc", "-arch=sm_80", "-I", "x y", "-c", "a.cu")
+    ]
+    assert list(expand(["nvcc", "--options-file", "none.rsp"], files.get)) == ["nvcc", "--options-file", "none.rsp"]
+    assert list(expand(["nvcc", "-optf=none.rsp"], files.get)) == ["nvcc", "-optf=none.rsp"]
+    files["loop"] = "@loop"
+    assert list(expand(["nvcc", "@loop"], files.get)) == ["nvcc", "@loop"]
+
+
+def test_archs_are_those_of_options() -> None:
+    words = "nvcc -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=[compute_90,sm_90a] sm_70.cu"
+    assert archs(words.split()) == ("compute_80", "sm_80", "compute_90", "sm_90a")
