@@ -9,6 +9,7 @@ what it leaves: a new object with device code that no call explains.
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import os
 import re
@@ -30,6 +31,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.folders import kept
 
 COMPILERS = ("nvcc",)
+_BEAR = "bear"
 _WRAP = ("-I", "-m", "spillscan", "wrap", "--watched", "--")
 _OBJECT = re.compile(r"\.(?:o|obj|cubin|fatbin)$")
 _DEVICE_LINK = re.compile(r"(?:^|[/_])(?:cmake_device_link|dlink|device_link)\.(?:o|obj)$")
@@ -52,19 +54,22 @@ class Watched(NamedTuple):
     """What ccache wrote of its hits, if it did."""
 
 
-def watch(command: Sequence[str], environment: Mapping[str, str], top: str) -> Watched:
-    """Run a build in ``top``, with its standard streams as they are.
+def watch(command: Sequence[str], environment: Mapping[str, str], top: str, *, intercept: bool = False) -> Watched:
+    """Run a build in ``top``, with its standard streams as they are. ``intercept``: bear sees each program start, too.
 
     Raises :class:`~spillscan.UsageError` where there is no such command.
     """
+    if intercept and shutil.which(_BEAR, path=environment.get("PATH")) is None:
+        raise UsageError(f"{_BEAR} is not installed", "install it (apt install bear), or leave --intercept out")
     with tempfile.TemporaryDirectory(prefix="spillscan-run-") as folder:
         log = os.path.join(folder, "ccache")
         marker = os.path.join(folder, "begin")
         with open(marker, "wb"):
             started = os.stat(marker).st_mtime
+        events = os.path.join(folder, "events")
         try:
             build = subprocess.Popen(
-                command,
+                [_BEAR, "intercept", "--output", events, "--", *command] if intercept else command,
                 cwd=top,
                 env={**environment, **_variables(environment, folder), "CCACHE_STATSLOG": log},
                 close_fds=False,
@@ -72,7 +77,32 @@ def watch(command: Sequence[str], environment: Mapping[str, str], top: str) -> W
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror}") from None
         status = _wait(build)
-        return Watched(status, calls(folder), list(_new_objects(top, started)), _text_of(log))
+        found = [*_intercepted(events), *calls(folder)]
+        return Watched(status, found, list(_new_objects(top, started)), _text_of(log))
+
+
+def _intercepted(path: str) -> Iterator[tuple[Mapping[str, Any], int | None, bytes]]:
+    """The calls of compilers that bear saw, as :func:`~spillscan.builds.records.calls` has them, without reports. What
+    the launcher saw of the same object counts instead."""
+    begun: dict[str, Mapping[str, Any]] = {}
+    ended: dict[str, int] = {}
+    try:
+        with open(path, "rb") as file:
+            events = [json.loads(line) for line in file]
+    except (OSError, ValueError):  # an older bear, or nothing was started
+        return
+    for event in events:
+        if "started" in event:
+            begun[event["rid"]] = event["started"]["execution"]
+        elif "terminated" in event:
+            ended[event["rid"]] = int(event["terminated"]["status"])
+        elif "signalled" in event:
+            ended[event["rid"]] = -int(event["signalled"]["number"])
+    for key, execution in begun.items():
+        words = execution["arguments"]
+        if os.path.basename(execution["executable"]) in COMPILERS and compilation.makes_machine_code(words):
+            call = {"command": words, "compiler": execution["executable"], "folder": execution["working_dir"]}
+            yield {**call, "digests": {}, "by": _BEAR}, ended.get(key), b""
 
 
 def _wait(build: subprocess.Popen[bytes]) -> int:
@@ -246,7 +276,7 @@ def _units(
             status=status,
             digests=tuple((path, digest) for path, digest in began["digests"].items() if path == source),
             reported=b"ptxas info" in report or None,
-            evidence=(BY_RUN,),
+            evidence=(began.get("by", BY_RUN),),
         )
 
 

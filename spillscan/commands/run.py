@@ -32,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the build is kept; what a run before left there, and this one does not compile again, stays"
         " (default: spillscan-build.json)",
     )
+    parser.add_argument(
+        "--intercept",
+        action="store_true",
+        help="let bear, where it is installed, see each program start: also compilers that are called by their path or"
+        " with another environment; a build takes about half as long again",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="what builds")
 
 
@@ -49,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     target.check()
     before = buildfile.read(path)
     sys.stdout.flush()
-    seen = watching.watch(command, os.environ, os.curdir)
+    seen = watching.watch(command, os.environ, os.curdir, intercept=arguments.intercept)
     build = watching.account_of(seen, command, os.curdir, before, expected(os.curdir))
     target.write(buildfile.encoded(buildfile.moved(build, os.path.relpath(os.curdir, os.path.dirname(path) or "."))))
     for note in build.notes:
