@@ -3,6 +3,7 @@
 # make lint   ruff and mypy --strict
 # make bench  speed, as ratios with bars: a regex script, cuobjdump, the cost of the work (bench-details: of each part)
 # make oracle millions of cases against NVIDIA's own answers
+# make mutants small faults, planted: which of them the nearest tests notice
 # make site   the documents as a site
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint bench bench-details oracle wheel site fixtures clean
+.PHONY: run test lint bench bench-details oracle mutants wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -56,6 +57,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=oracle
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
+	$(BIN)/python -m tests.oracle.run_oracle
 	$(BIN)/python -m tests.oracle.adoption_oracle
 	$(BIN)/python -m tests.oracle.kill_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
@@ -76,6 +78,9 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.dataset_oracle
 	$(BIN)/python -m tests.oracle.history_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle
+
+mutants: $(TESTS)
+	$(BIN)/python -m tests.mutants
 
 site: $(RUNS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

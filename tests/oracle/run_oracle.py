@@ -93,7 +93,7 @@ SYSTEMS = (
     System("make", ("Makefile", MAKE), ("make",), "", "make", "make -k"),
     System("ninja", ("build.ninja", NINJA), ("ninja",), "", "ninja", "ninja -k0"),
     System("shell", ("build.sh", SHELL), (), "", "sh build.sh"),
-    System("setuptools", ("setup.py", SETUP), (), "", "python3 setup.py -q build_ext"),
+    System("setuptools", ("setup.py", SETUP), (), "", "python3 setup.py -q build_ext", objects="build/{name}.o"),
     System(
         "cmake+ninja",
         ("CMakeLists.txt", CMAKE),
