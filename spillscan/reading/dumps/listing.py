@@ -1,22 +1,21 @@
 """One function of a dump while it is read, whichever reader reads it, and the record that it becomes at its end.
 
-Lines that matter for local memory, accesses to it and what moves control, are kept as text until their function ends,
-and read only where it does use local memory. Lines that differ only in a number are few: each such form is read once,
-by the grammar; the targets are taken from their columns.
+What matters for local memory, accesses to it and what moves control, is read from the text only where the function does
+use local memory; that is known at its end.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain
+from operator import ge
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
 
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import (
@@ -31,7 +30,7 @@ from spillscan.model.code import (
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.machine import flow, local
-from spillscan.reading.machine.flow import KINDS, NO_MOVES, Moves, offset
+from spillscan.reading.machine.flow import KINDS, Moves, offset
 from spillscan.reading.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
 from spillscan.reading.machine.local import Access, StackUse
 
@@ -48,31 +47,49 @@ Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, Source
 """A line that matters for local memory: address, predicate, opcode, modifiers, operands and remark as printed, the line
 of the dump, the source line."""
 
-_U = np.uint64
-_WORD = 8
-_HEAD = b"        /*0000*/ "
-"""What makes a kept text an instruction line again."""
+KEPT_BYTES = 8 << 20
+"""Of one function's text."""
 
 
-class KeptRows(Struct, frozen=True, kw_only=True):
-    """Some rows of a block."""
+class Text(NamedTuple):
+    """Some lines of a function, kept until it is known whether it matters what they say."""
 
-    texts: NDArray[np.void]
-    """From the predicate's window up to the encoding."""
-    addresses: NDArray[np.int64]
-    """Byte offsets in the function."""
-    lines: NDArray[np.int64]
-    """Of the dump, 1-based."""
-    local: NDArray[np.bool_]
-    """Accesses to local memory; the others move control."""
+    lines: bytes
+    """Before each line stands a line end."""
+    number: int
+    """Of the first in the dump, 1-based."""
+
+    def marked(self) -> Iterator[Instruction]:
+        """Those that matter for local memory."""
+        instruction, number, at = grammar.line("instruction"), self.number - 1, 0
+        for found in _marked_lines().finditer(self.lines):
+            begin = found.start() + 1
+            number += self.lines.count(b"\n", at, begin)
+            at = begin
+            match = instruction.match(self.lines, begin)
+            assert match  # it begins as an instruction does
+            yield (*match.groups(b""), number, None)  # type: ignore[misc]
+
+    def stack_uses(self) -> Iterator[tuple[int, bytes]]:
+        """(address, operands) of those that name the stack pointer, STL and LDL apart."""
+        instruction, at = grammar.line("instruction"), 0
+        while found := _STACK_POINTER.search(self.lines, at):
+            begin = self.lines.rfind(b"\n", at, found.start()) + 1
+            at = self.lines.find(b"\n", found.end())
+            at = len(self.lines) if at < 0 else at
+            match = instruction.match(self.lines, begin, at)
+            if match and match["opcode"] not in LOCAL and _STACK_POINTER.search(match["operands"] or b""):
+                yield int(match["address"], 16), match["operands"]
 
 
-class Piece(NamedTuple):
-    """Those of one function."""
+_STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
-    kept: KeptRows
-    begin: int
-    end: int
+
+@cache
+def _marked_lines() -> re.Pattern[bytes]:
+    """The beginnings of the lines that matter for local memory."""
+    opcodes = b"|".join(sorted(MARKED, reverse=True))
+    return re.compile(b"\n" + grammar.line_expression("beginning").encode() + b"(?:" + opcodes + b")(?![A-Z0-9_])")
 
 
 class Member(NamedTuple):
@@ -109,20 +126,11 @@ BEFORE_ALL = Member(-1)
 """No cubin has begun."""
 
 
-def _no_uses() -> Iterator[tuple[int, StackUse]]:
-    return iter(())
-
-
 class Listing:
     """What is known of a function so far."""
 
     role: Role = "unknown"
-    tally: Any = None
-    """Rows by opcode number, of the row scanner."""
     last_address = 0
-    local_count = 0
-    stack_uses: Callable[[], Iterator[tuple[int, StackUse]]] = staticmethod(_no_uses)
-    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
     disordered = False
     """An instruction stands before one with a smaller address."""
     obscure = False
@@ -143,30 +151,63 @@ class Listing:
         self.member = member
         self.origin = origin
         self.opcodes: Counter[str] = Counter()
-        self.pieces: list[Piece | Sequence[Instruction]] = []
-        """What accesses local memory and what moves control, by the way it was read."""
+        self.marked: list[Instruction] = []
+        """What accesses local memory and what moves control, as far as it was read."""
+        self.stack: list[tuple[int, bytes]] = []
+        """(address, operands) of the instructions other than STL and LDL that name R1, as far as they were read."""
+        self._texts: list[Text] = []
+        self._kept_bytes = 0
         if asked and asked(symbol):
             from spillscan.reading.machine.operands import OperandReader
 
             self.operands = OperandReader(member.arch)
 
-    def reach(self, addresses: Sequence[int]) -> None:
-        """Instructions stand at these addresses, behind those before; called before they are counted."""
-        ordered = pairwise([self.last_address, *addresses] if self.opcodes or self.tally is not None else addresses)
-        self.disordered |= any(one >= other for one, other in ordered)
-        self.last_address = addresses[-1]
+    @property
+    def local_count(self) -> int:
+        """Accesses to local memory."""
+        return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def record(self, marked: Marked | None) -> SassFunction:
-        """What the function is. ``marked`` is what its pieces say; ``None`` where nothing needs it."""
+    def count(self, addresses: Sequence[int], opcodes: Iterable[bytes]) -> None:
+        """Instructions that stand at these addresses, behind those before."""
+        line = [self.last_address, *addresses] if self.opcodes else addresses
+        self.disordered |= any(map(ge, line, line[1:]))
+        self.last_address = addresses[-1]
+        for opcode, count in Counter(opcodes).items():
+            self.opcodes[opcode.decode()] += count
+
+    def keep(self, text: Text) -> None:
+        """Text that is read when the function ends, if it matters then; of a very long function it is read now."""
+        if self.operands:
+            self.operands.text(text.lines)
+        self._texts.append(text)
+        self._kept_bytes += len(text.lines)
+        if self._kept_bytes > KEPT_BYTES:
+            self._read_kept()
+
+    def _read_kept(self) -> None:
+        for text in self._texts:
+            self.marked += text.marked()
+            self.stack += text.stack_uses()
+        self._texts.clear()
+        self._kept_bytes = 0
+
+    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
+        yield from self.stack
+        for text in self._texts:
+            yield from text.stack_uses()
+
+    def record(self) -> SassFunction:
+        """What the function is, at its end."""
         role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
         roles: tuple[WarpRole, ...] = ()
-        if marked is not None:
+        if self.local_count or self.operands or SETS_REGISTERS in self.opcodes:
+            marked = _marked([*self.marked, *chain.from_iterable(map(Text.marked, self._texts))], self.labels)
             code = Analysis(
                 marked=marked,
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
-                stack_uses=self.stack_uses(),
+                stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
             self.obscure = bool((marked.accesses & local.NOT_UNDERSTOOD).any())
@@ -198,11 +239,9 @@ class Listing:
 
     def targets(self) -> Iterator[bytes]:
         """Labels that its branches name, where it accesses local memory."""
-        for piece in self.pieces if self.local_count else ():
-            if not isinstance(piece, Piece):
-                for fields in piece:
-                    if fields[2] in KINDS and (label := flow.form(*fields[1:5]).label):
-                        yield label
+        for fields in self.marked if self.local_count else ():
+            if fields[2] in KINDS and (label := flow.form(*fields[1:5]).label):
+                yield label
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """What its addresses say of instructions that were not read, or were read twice."""
@@ -222,62 +261,8 @@ class Listing:
         return role_by(self.opcodes) if self.role == "unknown" else self.role
 
 
-def records(listings: Sequence[Listing]) -> Iterator[SassFunction]:
-    """The functions at their end; what was kept of all of them is read at once."""
-    using = [
-        listing for listing in listings if listing.local_count or listing.operands or SETS_REGISTERS in listing.opcodes
-    ]
-    marked = dict(
-        zip(map(id, using), _read([listing.pieces for listing in using], [each.labels for each in using]), strict=True)
-    )
-    return (listing.record(marked.get(id(listing))) for listing in listings)
-
-
-def _read(
-    functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Sequence[Mapping[bytes, int]]
-) -> Iterator[Marked]:
-    """What was kept of each function, in their order; all are read at once."""
-    pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
-    widths = {piece.kept.texts.itemsize for _, piece in pieces}
-    rows = [
-        _rows([item for item in pieces if item[1].kept.texts.itemsize == width], len(functions)) for width in widths
-    ]
-    for index, parts in enumerate(functions):
-        lines = [line for piece in parts if not isinstance(piece, Piece) for line in piece]
-        found = [part for group in rows if len((part := group[index]).addresses) or len(part.moves.addresses)]
-        if lines:
-            found.append(_lines(lines, labels[index]))
-        yield found[0] if len(found) == 1 else _joined(found)
-
-
-def _joined(parts: Sequence[Marked]) -> Marked:
-    if not parts:
-        return _NOTHING
-    addresses = np.concatenate([part.addresses for part in parts])
-    numbered = [part.lines for part in parts if part.lines is not None]
-    registers = np.concatenate([part.registers() for part in parts])
-    lines = np.concatenate(numbered) if len(numbered) == len(parts) else None
-    order = addresses.argsort(kind="stable") if lines is None else np.lexsort((lines, addresses))
-    sources = None
-    if any(part.sources is not None for part in parts):
-        unordered = [source for part in parts for source in part.sources or [None] * len(part.addresses)]
-        sources = [unordered[index] for index in order.tolist()]
-    return Marked(
-        addresses[order],
-        None if lines is None else lines[order],
-        np.concatenate([part.accesses for part in parts])[order],
-        lambda: registers[order],
-        sources,
-        Moves.join([part.moves for part in parts]),
-    )
-
-
-_NONE = np.zeros(0, np.int64)
-_NOTHING = Marked(_NONE, None, _NONE, lambda: _NONE, None, NO_MOVES)
-
-
-def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
-    """Lines that the grammar has read already."""
+def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
+    """What matters for local memory, by address; in a damaged dump one may stand twice."""
     accesses = sorted(
         ((offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
     )
@@ -307,130 +292,3 @@ def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note
 _REGISTER_BITS = 8
 _REGISTER = 0xFF
 """Of a number and a register: the register; where that is none, it is RZ's."""
-
-
-@lru_cache(maxsize=1 << 15)
-def _access_of(text: bytes) -> int:
-    """The access that a kept text shows, and its register."""
-    match = grammar.line("instruction").match(_HEAD + text)
-    assert match  # its head was read when it was counted
-    return _access(*match.groups(b"")[1:])
-
-
-def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
-    """Kept rows of one width, by function."""
-    texts, addresses, lines, is_local = (
-        np.concatenate([getattr(piece.kept, name)[piece.begin : piece.end] for _, piece in pieces])
-        for name in ("texts", "addresses", "lines", "local")
-    )
-    owners = np.repeat([index for index, _ in pieces], [piece.end - piece.begin for _, piece in pieces])
-    order = np.lexsort((addresses, owners))
-    accesses, others = order[is_local[order]], order[~is_local[order]]
-    bounds = np.arange(functions + 1)
-    access_cuts = np.searchsorted(owners[accesses], bounds).tolist()
-    other_cuts = np.searchsorted(owners[others], bounds).tolist()
-    wheres, numbers = addresses[accesses], lines[accesses]
-    found = np.fromiter(map(_access_of, texts[accesses].tolist()), np.int64, len(accesses))
-    moved, owned = _moves(texts[others], addresses[others]), owners[others]
-    if ((np.diff(moved.addresses) == 0) & (np.diff(owned) == 0)).any():  # in a damaged dump: see Moves.join
-        again = np.lexsort((moved.conditional, moved.kinds, moved.targets, moved.addresses, owned))
-        moved = moved.at(again)
-    return [
-        Marked(
-            wheres[(part := slice(*access_cuts[index : index + 2]))],
-            numbers[part],
-            found[part] >> _REGISTER_BITS,
-            partial(np.bitwise_and, found[part], _REGISTER),
-            None,
-            moved.part(*other_cuts[index : index + 2]),
-        )
-        for index in range(functions)
-    ]
-
-
-class _Form(NamedTuple):
-    """A text in which the last number is zero."""
-
-    kind: int
-    conditional: bool
-    target: bool
-    """That number is where it goes."""
-    single: bool
-    """It goes to what is not that number: each such text is read by itself."""
-
-
-@lru_cache(maxsize=1 << 14)
-def _form(text: bytes, begin: int, end: int) -> _Form:
-    """Read a text; its number stands in ``text[begin:end]``."""
-    head = _HEAD + text
-    match = grammar.line("instruction").match(head)
-    assert match
-    found = flow.form(*match.groups(b"")[1:5])
-    if found.destination is None:
-        return _Form(found.kind, found.conditional, False, False)
-    start = match.start("operands") - len(_HEAD)
-    same = (start + found.destination.start + len("0x"), start + found.destination.stop) == (begin, end)
-    return _Form(found.kind, found.conditional, same, not same)
-
-
-def _table(texts: Sequence[bytes], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The forms of texts, a row each. Few texts are distinct, and where a text's number stands is in the text."""
-    first = dict(zip(reversed(texts), range(len(texts) - 1, -1, -1), strict=True))
-    order = dict(zip(first, range(len(first)), strict=True))
-    at = list(first.values())
-    forms = list(map(_form, first, begins[at].tolist(), ends[at].tolist()))
-    rows = np.fromiter(map(order.__getitem__, texts), np.int64, len(texts))
-    table: NDArray[np.int64] = np.array(forms, np.int64)[rows]
-    return table
-
-
-def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
-    """KeptRows texts as moves: the last number of each is its target, unless the grammar says otherwise."""
-    count, size = len(texts), texts.itemsize
-    if not count:
-        return NO_MOVES
-    room = -(-(size + _WORD) // _WORD) * _WORD  # a word more, that windows may reach into
-    padded = np.zeros((count, room), np.uint8)
-    padded[:, :size] = texts.view(np.uint8).reshape(count, size)
-    flat = padded.reshape(-1)
-    places = np.flatnonzero(flat == ord("x"))
-    begins = np.zeros(count, np.int64)
-    begins[places // room] = places % room + 1  # the last of several
-    starts = begins + np.arange(count) * room
-    windows: NDArray[np.uint64] = np.ndarray((flat.size - _WORD + 1,), "<u8", padded, 0, (1,))
-    words = windows[starts]
-    sizes, values = _numbers(words)
-    sizes[begins == 0] = 0
-    masks = (_U(1) << (sizes * 8 % 64).astype(_U)) - _U(1)
-    masks[sizes == _WORD] = ~_U(0)
-    windows[starts] = words & ~masks | masks & _U(int.from_bytes(b"0" * _WORD, "little"))
-    table = _table(padded.view(f"V{room}")[:, 0].tolist(), begins, begins + sizes)
-    targets = np.where(table[:, 2] != 0, values, -1)
-    for index in np.flatnonzero(table[:, 3]).tolist():
-        match = grammar.line("instruction").match(_HEAD + texts[index].tobytes())
-        assert match
-        guard, opcode, modifiers, operands = match.groups(b"")[1:5]
-        targets[index] = flow.read(0, guard, opcode, modifiers, operands, {})[1]
-    return Moves(addresses, targets, table[:, 0], table[:, 1] != 0)
-
-
-def _numbers(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many hexadecimal digits each word of eight characters begins with, and the number that they make."""
-    high = _U(0x8080808080808080)
-    raised = words | high
-
-    def least(character: str) -> NDArray[np.uint64]:
-        return raised - _U(int.from_bytes(character.encode() * _WORD, "little"))
-
-    digit = least("0") & ~least(":") | least("a") & ~least("g")
-    stops = (~digit | words) & high  # a byte outside ASCII is none
-    low = stops & (~stops + _U(1))
-    sizes = np.full(len(words), _WORD, np.int64)
-    some = stops != 0
-    sizes[some] = np.log2(low[some].astype(np.float64)).astype(np.int64) // 8
-    nibbles = (words & _U(0x0F0F0F0F0F0F0F0F)) + _U(9) * (words >> _U(6) & _U(0x0101010101010101))
-    shifted = np.where(sizes > 0, nibbles << ((_WORD - sizes) * 8 % 64).astype(_U), _U(0))
-    pairs = (shifted & _U(0x000F000F000F000F)) << _U(4) | shifted >> _U(8) & _U(0x000F000F000F000F)
-    fours = (pairs & _U(0x000000FF000000FF)) << _U(8) | pairs >> _U(16) & _U(0x000000FF000000FF)
-    values = (fours & _U(0xFFFF)) << _U(16) | fours >> _U(32)
-    return sizes, values.view(np.int64)
