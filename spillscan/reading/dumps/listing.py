@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
-from operator import ge
+from operator import ge, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,9 +43,11 @@ MARKED = LOCAL | KINDS.keys()
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
-Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
-"""A line that matters for local memory: address, predicate, opcode, modifiers, operands and remark as printed, the line
-of the dump, the source line."""
+Operation = tuple[bytes, bytes, bytes, bytes, bytes]
+"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
+
+Instruction = tuple[int, Operation, int | None, SourceLine | None]
+"""One that matters for local memory: address, operation, the line of the dump, the source line."""
 
 KEPT_BYTES = 8 << 20
 """Of one function's text."""
@@ -61,14 +63,11 @@ class Text(NamedTuple):
 
     def marked(self) -> Iterator[Instruction]:
         """Those that matter for local memory."""
-        instruction, number, at = grammar.line("instruction"), self.number - 1, 0
-        for found in _marked_lines().finditer(self.lines):
-            begin = found.start() + 1
-            number += self.lines.count(b"\n", at, begin)
-            at = begin
-            match = instruction.match(self.lines, begin)
-            assert match  # it begins as an instruction does
-            yield (*match.groups(b""), number, None)  # type: ignore[misc]
+        found = [(match.start(), *match.groups()) for match in _marked_lines().finditer(self.lines)]
+        ends = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
+        numbers = ends.searchsorted([begin for begin, _, _ in found]) + self.number
+        for (_, address, text), number in zip(found, numbers.tolist(), strict=True):
+            yield offset(address), _operation(text), number, None
 
     def stack_uses(self) -> Iterator[tuple[int, bytes]]:
         """(address, operands) of those that name the stack pointer, STL and LDL apart."""
@@ -87,9 +86,18 @@ _STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
 @cache
 def _marked_lines() -> re.Pattern[bytes]:
-    """The beginnings of the lines that matter for local memory."""
-    opcodes = b"|".join(sorted(MARKED, reverse=True))
-    return re.compile(b"\n" + grammar.line_expression("beginning").encode() + b"(?:" + opcodes + b")(?![A-Z0-9_])")
+    """Address and operation of the lines that matter for local memory."""
+    place, brace, guard = grammar.line_expression("place"), grammar.terminal("_BRACE"), grammar.terminal("GUARD")
+    opcodes = "|".join(sorted((opcode.decode() for opcode in MARKED), reverse=True))
+    operation = rf"((?:{brace})?(?:{guard})?(?:{opcodes})(?![A-Z0-9_])[^/\n]*+)"
+    return re.compile(f"\n{place}{operation}".encode())
+
+
+@lru_cache(maxsize=1 << 14)
+def _operation(text: bytes) -> Operation:
+    match = grammar.line("operation").match(text)
+    assert match, text  # its opcode was read
+    return match.groups(b"")  # type: ignore[return-value]
 
 
 class Member(NamedTuple):
@@ -239,8 +247,8 @@ class Listing:
 
     def targets(self) -> Iterator[bytes]:
         """Labels that its branches name, where it accesses local memory."""
-        for fields in self.marked if self.local_count else ():
-            if fields[2] in KINDS and (label := flow.form(*fields[1:5]).label):
+        for _, operation, *_ in self.marked if self.local_count else ():
+            if operation[1] in KINDS and (label := flow.form(*operation[:4]).label):
                 yield label
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
@@ -263,25 +271,24 @@ class Listing:
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """What matters for local memory, by address; in a damaged dump one may stand twice."""
-    accesses = sorted(
-        ((offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
-    )
-    others = [fields for fields in lines if fields[2] in KINDS]
-    numbers = [fields[6] for _, fields in accesses if fields[6] is not None]
-    found = np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64)
+    accesses = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
+    numbers = [line for _, _, line, _ in accesses if line is not None]
+    sources = [source for *_, source in accesses]
+    found = np.array([_access(operation) for _, operation, *_ in accesses], np.int64)
     return Marked(
-        np.array([address for address, _ in accesses], np.int64),
+        np.array([address for address, *_ in accesses], np.int64),
         np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
         found >> _REGISTER_BITS,
         lambda: found & _REGISTER,
-        [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
-        Moves.join([Moves.of(flow.read(offset(fields[0]), *fields[1:5], labels) for fields in others)]),
+        sources if any(sources) else None,
+        Moves.of(flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS),
     )
 
 
 @lru_cache(maxsize=1 << 15)
-def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> int:
+def _access(operation: Operation) -> int:
     """An access as a number, and behind it the register that it stores, or loads into."""
+    guard, opcode, modifiers, operands, note = operation
     target = local.target(modifiers, operands)
     number = local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
     moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]

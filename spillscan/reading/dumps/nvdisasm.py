@@ -18,6 +18,7 @@ from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
 from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Listing, Member
+from spillscan.reading.machine.flow import offset
 from spillscan.reading.machine.function import WORD, role_by
 from spillscan.reading.machine.operands import Wanted
 
@@ -102,7 +103,7 @@ class Disassembly:
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
         if opcode in MARKED:
-            code.marked.append((*fields[:6], number, self._source))  # type: ignore[arg-type]
+            code.marked.append((offset(address), fields[1:6], number, self._source))  # type: ignore[arg-type]
         if b"R1" in operands and opcode not in LOCAL:
             code.stack.append((place, operands))
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
@@ -315,7 +316,7 @@ class JsonDisassembly:
             if name in MARKED:
                 text = f"{guard} ".encode() if guard.startswith("@") else b""
                 dotted = f".{modifiers}".encode() if modifiers else b""
-                code.marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
+                code.marked.append((address, (text, name, dotted, operands, note), None, None))
             if b"R1" in operands and name not in LOCAL:
                 code.stack.append((address, operands))
         return code
