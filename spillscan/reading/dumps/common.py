@@ -36,8 +36,7 @@ class Readable(Protocol):
 
 
 def pieces(stream: Readable, account: DumpAccount, size: int = READ_BYTES) -> Iterator[bytes]:
-    """Some whole lines at a time, in bounded memory; the last line of the stream may have no end, and one that is longer
-    than any is cut."""
+    """Some whole lines at a time, in bounded memory; the last may have no end, and one longer than any is cut."""
     rest = b""
     while data := stream.read(size):
         account.bytes_read += len(data)

@@ -1,8 +1,8 @@
 """Reads `cuobjdump -sass`.
 
-One regular expression, put together from the grammar's terminals, goes through the lines of a function and takes address
-and opcode of each instruction, and whatever is neither an instruction nor an encoding. What else instructions say is read
-at the function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
+One regular expression, put together from the grammar's terminals, goes through the lines of a function and takes
+address and opcode of each instruction, and what is neither instruction nor encoding. What else they say is read at
+the function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class Dump:
     ``operands``: of which functions the operands are read as well. ``size``: bytes that are read at once.
     """
 
-    def __init__(
-        self, stream: Readable, origin: str, operands: Wanted | None = None, size: int = READ_BYTES
-    ) -> None:
+    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None, size: int = READ_BYTES) -> None:
         self.account = DumpAccount(origin, FORMAT)
         self._pieces = pieces(stream, self.account, size)
         self._operands = operands

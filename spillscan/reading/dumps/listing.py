@@ -63,7 +63,7 @@ class Text(NamedTuple):
 
     def marked(self) -> Iterator[Instruction]:
         """Those that matter for local memory."""
-        found = [(match.start(), *match.groups()) for match in _marked_lines().finditer(self.lines)]
+        found = [(match.start(), match[1], match[2]) for match in _marked_lines().finditer(self.lines)]
         ends = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
         numbers = ends.searchsorted([begin for begin, _, _ in found]) + self.number
         for (_, address, text), number in zip(found, numbers.tolist(), strict=True):
@@ -281,7 +281,9 @@ def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked
         found >> _REGISTER_BITS,
         lambda: found & _REGISTER,
         sources if any(sources) else None,
-        Moves.of(flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS),
+        Moves.of(
+            flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS
+        ),
     )
 
 
