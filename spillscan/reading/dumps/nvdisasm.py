@@ -216,17 +216,19 @@ class JsonDisassembly:
         self._stream = stream
         self._operands = operands
         self._text = ""
-        self._ended = False
         self._wide = True
         self._member = Member()
 
     def _more(self) -> bool:
-        data = self._stream.read(_SIZE) or b""
-        self.account.bytes_read += len(data)
-        self.account.lines += data.count(b"\n")
-        self._text += data.decode("utf-8", "backslashreplace")
-        self._ended = self._ended or not data
-        return bool(data)
+        """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
+        text, wanted = [self._text], max(_SIZE, len(self._text))
+        while wanted > 0 and (data := self._stream.read(wanted)):
+            wanted -= len(data)
+            self.account.bytes_read += len(data)
+            self.account.lines += data.count(b"\n")
+            text.append(data.decode("utf-8", "backslashreplace"))
+        self._text = "".join(text)
+        return len(text) > 1
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         decoder = json.JSONDecoder()
